@@ -1,0 +1,116 @@
+# The short way to everything. CMake does the work; each target first installs what it needs and does not find
+# (tools/deps.sh). Builds go to build/ and build-*/; nothing else in the tree is touched.
+#
+#   make            build the library, examples, benchmarks and tests      make sanitize   tests under ASan and UBSan
+#   make demo       build and run the main example                         make tsan       parallel tests under TSan
+#   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
+#   make bench      build and run the engine's benchmark                   make format     rewrite the sources in our style
+#   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
+#   make clean      remove the build folders
+#
+# Variables: PREFIX, DESTDIR, JOBS (parallel jobs), CMAKE_FLAGS (for the configuration), TESTS (regex of tests to run).
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_FLAGS ?=
+TESTS ?=
+
+.DEFAULT_GOAL := build
+.PHONY: build demo test bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
+        deps-build deps-test deps-lint deps-coverage
+.NOTPARALLEL:
+
+# $(call configure,FOLDER,FLAGS): a folder keeps the generator it started with; a new one gets ninja where there is one.
+configure = cmake -S . -B $(1) $$(test -f $(1)/CMakeCache.txt || { command -v ninja >/dev/null && echo -G Ninja; }) \
+            $(2) $(CMAKE_FLAGS)
+compile = cmake --build $(1) --parallel $(JOBS)
+# $(call check,FOLDER,FLAGS): the closing lines are ctest's own.
+check = cd $(1) && ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-R '$(TESTS)') $(2)
+
+build: deps-build
+	$(call configure,build)
+	$(call compile,build)
+
+demo: deps-build
+	$(call configure,build)
+	$(call compile,build) --target example_01_gaussian
+	./build/examples/01_gaussian
+
+test: deps-test
+	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
+	$(call compile,build)
+	$(call check,build)
+
+bench: deps-build
+	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
+	$(call compile,build) --target bench_engine
+	./build/bench/engine
+
+# As root, and outside a staging folder, the loader's cache learns about the library too.
+install: build
+	cmake --install build --prefix $(PREFIX)
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig 2>/dev/null || true; fi
+
+sanitize: export ASAN_OPTIONS ?= allocator_may_return_null=1:detect_stack_use_after_return=1
+sanitize: export UBSAN_OPTIONS ?= print_stacktrace=1
+sanitize: deps-test
+	$(call configure,build-sanitize,-DSOSMC_SANITIZE=address$(comma)undefined -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
+	$(call compile,build-sanitize)
+	$(call check,build-sanitize)
+
+# Kernels that randomise addresses more than gcc's TSan expects would stop it at start: where allowed, switch that off.
+steady := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
+tsan: export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
+tsan: deps-test
+	$(call configure,build-tsan,-DSOSMC_SANITIZE=thread -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
+	$(call compile,build-tsan) --target tests_unit tests_property tests_fault
+	$(subst && ctest,&& $(steady) ctest,$(call check,build-tsan,-L '^(unit|property|fault)$$'))
+
+coverage: deps-test deps-coverage
+	$(call configure,build-coverage,-DSOSMC_COVERAGE=ON -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
+	$(call compile,build-coverage)
+	find build-coverage -name '*.gcda' -delete
+	$(call check,build-coverage)
+	gcovr --root . --filter src/ --filter models/ --html-details build-coverage/coverage.html --print-summary build-coverage
+	@echo "Line by line: build-coverage/coverage.html"
+
+# ------------------------------------------------------------------------------------------------ style
+
+clang_format = $$(command -v clang-format-14 || command -v clang-format)
+clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
+sources = $$(find include src models examples bench tests -name '*.[ch]' -o -name '*.cpp' | sort)
+# clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
+compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
+
+lint: lint-format lint-tidy lint-cppcheck
+
+lint-format: deps-lint
+	$(clang_format) --dry-run -Werror $(sources)
+
+lint-tidy: deps-test deps-lint
+	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
+	printf '%s\n' $(compiled) | xargs -r -P $(JOBS) -n 1 $(clang_tidy) -p build --quiet 2>build/clang-tidy.log || \
+	    { cat build/clang-tidy.log; exit 1; }
+
+# --library=posix knows pthreads. Style checks that argue with the numerical code are left out, one by one.
+lint-cppcheck: deps-test deps-lint
+	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
+	mkdir -p build/cppcheck
+	cppcheck --project=build/compile_commands.json --cppcheck-build-dir=build/cppcheck -j $(JOBS) --quiet --inline-suppr \
+	    --error-exitcode=1 --enable=warning,style,performance,portability --library=posix --std=c11 \
+	    --suppress=missingIncludeSystem --suppress=unmatchedSuppression --suppress=variableScope \
+	    --suppress=constParameter --suppress=unusedStructMember --suppress=duplicateCondition \
+	    --suppress=invalidPointerCast
+
+format: deps-lint
+	$(clang_format) -i $(sources)
+
+# ------------------------------------------------------------------------------------------------ the rest
+
+deps-build deps-test deps-lint deps-coverage: deps-%:
+	@tools/deps.sh $*
+
+clean:
+	rm -rf build build-sanitize build-tsan build-coverage
+
+comma := ,

@@ -1,0 +1,410 @@
+/* sosmc.h: stochastic optimisation via sequential Monte Carlo.
+ *
+ * Minimise l(theta) when grad l(theta) = E[H_theta(x)], x ~ pi_theta, and pi_theta is proportional to exp(-U_theta):
+ * one cloud of weighted particles travels with theta. You describe the target with two batched callbacks, choose
+ * an objective, a scheme, a kernel and an optimiser (all of them plain values), and call sosmc_run.
+ *
+ * This header is the reference manual. The equations behind it are in docs/maths.md under the labels quoted here.
+ *
+ * Rules that hold everywhere:
+ *   - structs are copied by sosmc_create; what they point to is borrowed until sosmc_free;
+ *   - functions that can fail return sosmc_status, and sosmc_message says in words what happened;
+ *   - callbacks return 0 for success; any other value stops the run with SOSMC_EMODEL;
+ *   - callbacks may be called from several threads at once, on different batches;
+ *   - the library never prints, never exits, keeps no global state and allocates nothing after sosmc_create. */
+#ifndef SOSMC_SOSMC_H
+#define SOSMC_SOSMC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOSMC_VERSION_MAJOR 0
+#define SOSMC_VERSION_MINOR 1
+#define SOSMC_VERSION_PATCH 0
+#define SOSMC_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define SOSMC_API __attribute__((visibility("default")))
+#else
+#define SOSMC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------ status */
+
+typedef enum {
+    SOSMC_OK = 0,
+    SOSMC_STOPPED = 1,   /* an observer asked to stop; the run can go on */
+    SOSMC_EINVAL = -1,   /* a setting is wrong; the message names it, its value and what is allowed */
+    SOSMC_ENOMEM = -2,   /* an allocation failed (only in sosmc_create) */
+    SOSMC_EMODEL = -3,   /* a callback returned non-zero */
+    SOSMC_ENUMERIC = -4, /* values that are not finite, or a cloud without weight */
+    SOSMC_EIO = -5,      /* a checkpoint could not be written or read */
+    SOSMC_ECOMM = -6     /* the communicator failed */
+} sosmc_status;
+
+SOSMC_API const char *sosmc_version(void);
+SOSMC_API const char *sosmc_status_name(sosmc_status status);
+
+/* ------------------------------------------------------------------------------------------------ vector code */
+
+/* The arithmetic exists three times (AVX-512, AVX2 with FMA, plain C) with the same bits; this is one of them. */
+typedef struct sosmc_simd sosmc_simd;
+SOSMC_API const sosmc_simd *sosmc_simd_best(void);              /* the fastest this machine runs */
+SOSMC_API const sosmc_simd *sosmc_simd_named(const char *name); /* "avx512", "avx2", "plain"; NULL if unknown or unsupported here */
+SOSMC_API const char *sosmc_simd_name(const sosmc_simd *simd);
+
+/* Elementwise functions whose bits do not depend on machine or library; libm's exp and log do. simd NULL: the best. */
+SOSMC_API void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y); /* zero below -708 */
+SOSMC_API void sosmc_log(const sosmc_simd *simd, int n, const double *x, double *y); /* finite positive x; log 0 = -inf */
+
+/* ------------------------------------------------------------------------------------------------ random numbers */
+
+/* A name for numbers, not a machine that makes them: the same name gives the same numbers wherever and whenever it
+ * is asked (Philox4x32-10, maths.md RNG-names). */
+typedef struct {
+    uint64_t seed;
+    uint64_t step;   /* below 2^48 */
+    uint32_t stream; /* below 256; who draws: one of sosmc_stream, or SOSMC_STREAM_USER and above */
+    uint32_t retry;  /* below 256; counts repetitions of the same step */
+} sosmc_rng;
+
+typedef enum {
+    SOSMC_STREAM_INIT = 0,     /* initial particles */
+    SOSMC_STREAM_MOVE = 1,     /* noise of the kernels */
+    SOSMC_STREAM_ACCEPT = 2,   /* Metropolis decisions */
+    SOSMC_STREAM_RESAMPLE = 3, /* ancestors */
+    SOSMC_STREAM_DATA = 4,     /* reference batches, minibatches */
+    SOSMC_STREAM_POOL = 5,     /* which pool members move */
+    SOSMC_STREAM_REFRESH = 6,  /* which particles restart, and where */
+    SOSMC_STREAM_USER = 64
+} sosmc_stream;
+
+/* ------------------------------------------------------------------------------------------------ batches */
+
+/* n particles, coordinate-major:
+ *
+ *     x:  | x_0[0] x_1[0] ... x_{n-1}[0] pad | x_0[1] x_1[1] ... | ...          dim rows of ld doubles
+ *
+ * Coordinate j of particle i is x[j * ld + i]. When n > 1, rows are 64-byte aligned and ld is a multiple of 8; a
+ * one-particle tile of a large model has ld == 1, a contiguous vector. Entries n..ld-1 of a row are padding: they may
+ * be read and written, never relied upon. */
+typedef struct {
+    const double *x;
+    const void *prep;       /* what `prepare` made of this theta */
+    void *work;             /* the model's scratch: model.work bytes for each of ld particles, 64-byte aligned */
+    const sosmc_simd *simd; /* the vector code this engine uses */
+    int fresh;              /* work still holds the last energy call: these x, this theta, gx != NULL */
+    int dim, n, ld;
+    int64_t first;          /* index of particle 0 in the whole cloud: names its random numbers */
+} sosmc_batch;
+
+/* Standard normals for the batch's particles, laid out like x. */
+SOSMC_API void sosmc_normals(sosmc_rng rng, const sosmc_batch *batch, double *z);
+/* One uniform on (0, 1] per particle; `draw` 0, 1, 2, ... names further ones. Never overlaps sosmc_normals. */
+SOSMC_API void sosmc_uniforms(sosmc_rng rng, uint32_t draw, const sosmc_batch *batch, double *u);
+
+/* ------------------------------------------------------------------------------------------------ the problem: what */
+
+/* The target: pi_theta proportional to exp(-U_theta). `energy` and `grad_theta` are all a user must write. */
+typedef struct {
+    int dim_x, dim_theta;
+    size_t work, prep; /* bytes of scratch per particle (a network parks activations here); bytes per theta */
+    int tile;          /* particles per batch that suit the model; 0 leaves it to the engine */
+    const void *self;  /* const, because several threads may call at once */
+    /* Optional: once per theta, before any batch (pack weights, take logs). Two or three thetas may be alive at once. */
+    int (*prepare)(const void *self, const double *theta, void *prep);
+    /* U[i] = U_theta(x_i); when gx is not NULL, also gx = dU/dx, laid out like x. */
+    int (*energy)(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx);
+    /* g += sum_i c[i] dU/dtheta(x_i). A contraction: no particles-by-parameters array ever exists. */
+    int (*grad_theta)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
+    /* Optional: p_i = prox of (lambda * non-smooth part) at x_i, laid out like x. */
+    int (*prox)(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *p);
+} sosmc_model;
+
+/* s[i] = score of x_i: a reward. Need not be differentiable. */
+typedef struct {
+    const void *self;
+    int (*eval)(const void *self, const sosmc_batch *b, double *s);
+} sosmc_score;
+
+/* Whatever fills a batch: initial law, reference law, minibatch, restarts. Draw with names: rng as given, particle
+ * numbers from b->first, so that any thread or rank draws the same. */
+typedef struct {
+    const void *self;
+    int (*draw)(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x);
+    /* Optional: lq[i] = log density of x_i, normalised. As initial law: W_0 = exp(-U)/q, and log Z is absolute. */
+    int (*logpdf)(const void *self, const sosmc_batch *b, double *lq);
+    /* The draws follow pi_{theta0} exactly (as initial law: W_0 = 1, log Z is relative to theta0). */
+    int exact;
+} sosmc_source;
+
+SOSMC_API sosmc_source sosmc_standard_normal(void); /* N(0, I), with density */
+
+/* Rows of a user's array (row-major). Random rows make a minibatch, rows in order a full batch or a stored cloud. */
+typedef enum { SOSMC_ROWS_RANDOM = 0, SOSMC_ROWS_IN_ORDER = 1 } sosmc_rows_mode;
+typedef struct {
+    const double *data; /* rows x dim */
+    int64_t rows;
+    int mode;           /* sosmc_rows_mode; in order: particle i gets row i mod rows */
+} sosmc_rows;
+SOSMC_API sosmc_source sosmc_rows_source(const sosmc_rows *rows); /* borrows *rows */
+
+/* One formula (maths.md OBJ):
+ *     grad l = scale * ( sum_i w_i (s_i - sbar + a) dU(x_i) + (b/M) sum_j dU(y_j) ),   sbar = sum_i w_i s_i,
+ * with s = score + kl (U_theta - U_ref). Start from a constructor; the rows are listed in maths.md. */
+typedef struct {
+    double a, b, kl, scale;
+    /* Optional: H instead of dU on the particles: g += sum_i c_i H_theta(x_i). `self` is the model's. */
+    int (*H)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
+    /* Optional: a regulariser on the data batch, g += its theta-gradient summed over the batch times `weight` (1/M). */
+    int (*penalty)(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g);
+    double energy2;          /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2) */
+    sosmc_score score;
+    const double *theta_ref; /* the frozen reference of `kl`, and of the estimated KL divergence; may be NULL when kl = 0 */
+    sosmc_source data;       /* where y_1..y_M come from, drawn anew in every iteration */
+    int batch;               /* M */
+    int loss;                /* sosmc_loss_kind: which estimate of l the info carries */
+} sosmc_objective;
+
+typedef enum {
+    SOSMC_LOSS_NONE = 0,
+    SOSMC_LOSS_MMLE,       /* -log Z */
+    SOSMC_LOSS_LIKELIHOOD, /* mean U(data) + log Z */
+    SOSMC_LOSS_FORWARD_KL, /* -E R + beta KL(pi_ref || pi_theta), beta = b */
+    SOSMC_LOSS_REVERSE_KL  /* -E R + beta KL(pi_theta || pi_ref), beta = kl */
+} sosmc_loss_kind;
+
+SOSMC_API sosmc_objective sosmc_mmle(void);                                  /* l = -log int exp(-U_theta) */
+SOSMC_API sosmc_objective sosmc_likelihood(sosmc_source data, int batch);    /* l = -mean log pi_theta(data) */
+/* l = -E R + beta KL(pi_ref || pi_theta). `reference` draws from pi_ref; theta_ref (optional) is only used to report
+ * the KL. With beta = 0 no reference batch is drawn. */
+SOSMC_API sosmc_objective sosmc_reward_forward(sosmc_score reward, double beta, sosmc_source reference, int batch,
+                                               const double *theta_ref);
+SOSMC_API sosmc_objective sosmc_reward_reverse(sosmc_score reward, double beta, const double *theta_ref);
+
+typedef struct {
+    sosmc_model model;
+    sosmc_objective objective;
+    sosmc_source init;
+    const double *theta0; /* NULL: zeros */
+} sosmc_problem;
+
+/* ------------------------------------------------------------------------------------------------ the settings: how */
+
+typedef enum { SOSMC_AT_PREVIOUS = 0, SOSMC_AT_CURRENT = 1 } sosmc_theta_choice;
+
+/* A kernel carries one tile from pi_{theta_prev} to pi_{theta}. */
+typedef struct sosmc_kernel sosmc_kernel;
+typedef struct {
+    const sosmc_model *model;
+    const double *theta_prev, *theta;
+    const void *prep_prev;                 /* b.prep belongs to theta */
+    double h;                              /* the step now; kernel->h is where it started */
+    sosmc_rng rng;                         /* names this step's draws; the stream is the kernel's to choose */
+    sosmc_batch b;                         /* shape, prep, work, simd, first; b.x == x */
+    const double *x, *U, *gx, *aux;        /* in: the state, with U and gx under theta_prev */
+    double *x_new, *U_new, *gx_new, *aux_new; /* out: the new state, with U and gx under theta */
+    double *logG;                          /* out: log incremental weight, n of them; NULL when nobody asks */
+    double *accept;                        /* out: acceptance probability; 1 before the call */
+    double *tmp;                           /* kernel->scratch vectors, each dim rows of ld, then 4 rows of ld */
+} sosmc_move;
+/* U and gx of the tile's shape at any x, under theta or under theta_prev. gx may be NULL. Returns the callback's value. */
+SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx);
+
+struct sosmc_kernel {
+    const char *name;
+    int (*step)(const sosmc_kernel *k, sosmc_move *m);
+    double h;             /* initial step (HMC: leapfrog step) */
+    double noise;         /* noise scale sigma; 1 is Langevin */
+    double mass, friction;
+    int leapfrog;         /* number of leapfrog steps */
+    const void *self;     /* for a user's own kernel */
+    int invariant;        /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
+    int no_weight;        /* has no tractable density: weighted schemes refuse it */
+    int uses_gradient;    /* reads m->gx: the engine keeps it */
+    int metropolis;       /* may keep the old particle: work does not match x_new afterwards */
+    int aux, scratch;     /* vectors kept per particle; vectors in tmp */
+    int forward_at, backward_at; /* sosmc_theta_choice of either Langevin kernel (maths.md ULA-weight) */
+};
+
+SOSMC_API sosmc_kernel sosmc_ula(double h);  /* forward at the previous theta, backward at the new one */
+SOSMC_API sosmc_kernel sosmc_mala(double h);
+SOSMC_API sosmc_kernel sosmc_rwm(double h);  /* proposal variance 2h per coordinate */
+SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
+
+typedef struct sosmc_optimiser sosmc_optimiser;
+struct sosmc_optimiser {
+    const char *name;
+    double lr, momentum, beta1, beta2, eps, weight_decay;
+    double clip; /* largest gradient norm; 0: no clipping */
+    int slots;   /* theta-sized memories the step keeps, zero at the start */
+    const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
+    /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
+    void (*step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
+};
+SOSMC_API sosmc_optimiser sosmc_sgd(double lr);
+SOSMC_API sosmc_optimiser sosmc_momentum(double lr, double momentum);
+SOSMC_API sosmc_optimiser sosmc_nesterov(double lr, double momentum);
+SOSMC_API sosmc_optimiser sosmc_rmsprop(double lr, double decay);
+SOSMC_API sosmc_optimiser sosmc_adagrad(double lr);
+SOSMC_API sosmc_optimiser sosmc_adam(double lr);
+SOSMC_API sosmc_optimiser sosmc_adamw(double lr, double weight_decay);
+
+typedef enum {
+    SOSMC_SCHEDULE_CONSTANT = 0,
+    SOSMC_SCHEDULE_ROBBINS_MONRO, /* lr (1 + k/a)^-b */
+    SOSMC_SCHEDULE_EXPONENTIAL,   /* lr exp(-k/a) */
+    SOSMC_SCHEDULE_COSINE         /* from lr to b lr over a updates, then b lr */
+} sosmc_schedule_kind;
+typedef struct {
+    int kind;
+    double a, b;
+} sosmc_schedule;
+/* The rate of update k: what the engine multiplies. */
+SOSMC_API double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k);
+
+typedef enum {
+    SOSMC_MULTINOMIAL = 0,
+    SOSMC_STRATIFIED,
+    SOSMC_SYSTEMATIC,
+    SOSMC_RESIDUAL,
+    SOSMC_SSP
+} sosmc_resampling;
+/* Offspring by the scheme: ancestors (n of them, ascending) of n particles with weights w (not normalised; at least one
+ * positive). scratch holds 2 n + 1 doubles. What the engine calls, here for anyone who needs resampling alone. */
+SOSMC_API sosmc_status sosmc_resample(sosmc_resampling scheme, sosmc_rng rng, int n, const double *w, double *scratch,
+                                      int *ancestors);
+
+typedef enum {
+    SOSMC_ORDER_PAPER = 0, /* move and weigh, estimate, optimise, adapt, resample (Algorithm 1) */
+    SOSMC_ORDER_AUTHORS    /* estimate, optimise, weigh, adapt, resample, move (ULA moves before it weighs) */
+} sosmc_order;
+
+/* Of `pool` remembered particles, `particles` are drawn and moved `sweeps` times, a fraction `refresh` restarts from
+ * `init`, and the states of the last `keep` sweeps form the sample the objective sees. */
+typedef struct {
+    int particles, pool, sweeps, keep;
+    int weighted;
+    int order;      /* sosmc_order */
+    int drift_at;   /* unweighted schemes: move with the gradient cached at the previous theta, or at the current one */
+    double refresh;
+    double ess_min; /* resample when ESS < ess_min * particles; 0: never; above 1: always */
+    int resampling; /* sosmc_resampling */
+} sosmc_scheme;
+SOSMC_API sosmc_scheme sosmc_scheme_sosmc(int particles);
+SOSMC_API sosmc_scheme sosmc_scheme_unweighted(int particles); /* ImpDiff, PGD: gradient, then move (the paper's order) */
+SOSMC_API sosmc_scheme sosmc_scheme_moved_first(int particles); /* ImpDiff as coded: move at theta_k, gradient at the new particles */
+SOSMC_API sosmc_scheme sosmc_scheme_soul(int sweeps);          /* one chain, average over its second half */
+SOSMC_API sosmc_scheme sosmc_scheme_pcd(int particles, int pool, int sweeps);
+
+/* A multiplicative rule (Remark 4): divide by `factor` when the signal is below threshold, multiply otherwise. */
+typedef enum { SOSMC_SIGNAL_ESS = 0 /* ESS / N */, SOSMC_SIGNAL_ACCEPT /* mean acceptance */ } sosmc_signal;
+typedef enum { SOSMC_ADAPT_STEP = 0 /* kernel step */, SOSMC_ADAPT_RATE /* learning rate */ } sosmc_adapt_target;
+typedef struct {
+    double threshold, factor, min, max; /* factor 0 or 1: off */
+    int signal, target;
+    int before_move; /* SOSMC_ORDER_AUTHORS with an invariant kernel: this iteration's move sees the new value */
+} sosmc_adapt;
+
+typedef enum {
+    SOSMC_NONFINITE_DEFAULT = 0, /* drop when weighted, fail otherwise */
+    SOSMC_NONFINITE_FAIL,        /* stop with SOSMC_ENUMERIC */
+    SOSMC_NONFINITE_DROP,        /* weighted: weight zero until resampling replaces the particle */
+    SOSMC_NONFINITE_RETRY,       /* repeat the whole move with half the step and fresh noise, up to 8 times; not exact */
+    SOSMC_NONFINITE_RESTART      /* unweighted: the particle restarts from init */
+} sosmc_nonfinite;
+
+/* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. */
+typedef struct {
+    void *self;
+    int rank, size;
+    int (*allgather)(void *self, const void *mine, size_t bytes, void *all);
+    /* Packed buffers in rank order: send_bytes[r] for rank r out of `send`, recv_bytes[r] from rank r into `recv`. */
+    int (*exchange)(void *self, const size_t *send_bytes, const void *send, const size_t *recv_bytes, void *recv);
+} sosmc_comm;
+
+typedef struct {
+    sosmc_scheme scheme;
+    sosmc_kernel kernel;
+    sosmc_adapt adapt[2];     /* up to two rules, applied in order */
+    sosmc_optimiser optimiser;
+    sosmc_schedule schedule;
+    sosmc_comm comm;
+    uint64_t seed;
+    int threads;              /* 0 or 1: the calling thread alone */
+    int on_nonfinite;         /* sosmc_nonfinite */
+    double average;           /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
+    int64_t average_from;     /* the first update that enters the average */
+    size_t work_limit;        /* bytes of parked scratch above which the engine recomputes tile by tile */
+    const sosmc_simd *simd;   /* NULL: the environment's SOSMC_SIMD if set, else the best */
+    void *(*alloc)(void *ctx, void *ptr, size_t bytes); /* NULL: libc. ptr NULL allocates, bytes 0 frees. */
+    void *alloc_ctx;
+} sosmc_settings;
+SOSMC_API sosmc_settings sosmc_defaults(void); /* by value: start here, change what you mean to */
+
+/* ------------------------------------------------------------------------------------------------ the running engine */
+
+/* One iteration, as logged. A value that does not exist is NaN; sosmc_why_no_loss says why loss and log Z may be.
+ * ess, mean_score, mean_energy, logz and accept belong to the theta with `updates` optimiser updates behind it;
+ * loss, kl and grad_norm to the theta at which the gradient was taken, with `gradient_updates` behind it. */
+typedef struct {
+    int64_t iteration, updates, gradient_updates;
+    double ess;          /* between 1 and the number of particles */
+    double mean_score;   /* weighted mean of the reward */
+    double mean_energy;  /* weighted mean of U */
+    double loss, kl;     /* estimates from the running log Z */
+    double logz;         /* log Z_k (initial law with density) or log Z_k/Z_0 (exact initial law) */
+    double grad_norm;    /* before clipping */
+    double accept;       /* mean acceptance probability of the last move */
+    double h, rate;      /* kernel step and learning rate used in this iteration */
+    double seconds;      /* wall-clock time of this iteration */
+    int resampled;
+    int nonfinite;       /* particles whose move gave values that are not finite */
+    int retries;         /* repeated moves */
+} sosmc_info;
+
+typedef struct sosmc sosmc; /* the only object with a life of its own */
+typedef int (*sosmc_observer)(void *ctx, const sosmc *s, const sosmc_info *info); /* non-zero stops */
+
+/* All allocation, validation and the draw of the initial cloud happen here. *out is set even on failure (except out of
+ * memory, where it may be NULL), so that sosmc_message can say what is wrong; free it in either case. */
+SOSMC_API sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings);
+SOSMC_API sosmc_status sosmc_step(sosmc *s); /* one iteration */
+SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
+SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */
+
+SOSMC_API const char *sosmc_message(const sosmc *s);      /* in words, with numbers; NULL s: out of memory */
+SOSMC_API const char *sosmc_why_no_loss(const sosmc *s);  /* NULL when loss and log Z are estimated, else a sentence */
+SOSMC_API const sosmc_info *sosmc_last(const sosmc *s);   /* the last iteration's info */
+SOSMC_API int64_t sosmc_iteration(const sosmc *s);        /* iterations done */
+SOSMC_API const double *sosmc_theta(const sosmc *s);      /* views, valid until the next step */
+SOSMC_API const double *sosmc_theta_average(const sosmc *s); /* equals theta when averaging is off */
+/* The whole cloud: x (particles rows of dim_x) and normalised log-weights (logsumexp 0); either may be NULL.
+ * With several ranks every rank must call, and every rank gets everything. */
+SOSMC_API sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw);
+SOSMC_API int sosmc_particles(const sosmc *s);
+SOSMC_API uint64_t sosmc_hash(const sosmc *s); /* of everything that decides the future; collective over ranks */
+
+/* ------------------------------------------------------------------------------------------------ checkpoints */
+
+/* Bytes only. Callbacks return 0 for success. With several ranks all must call; only rank 0's `put` is used, and every
+ * rank's `get` must deliver the whole stream. A state that is not finite is refused (SOSMC_ENUMERIC). A stream that is
+ * damaged, of another problem or of a newer version is refused (SOSMC_EIO, SOSMC_EINVAL) and leaves the engine as it was. */
+typedef int (*sosmc_write)(void *ctx, const void *bytes, size_t n);
+typedef int (*sosmc_read)(void *ctx, void *bytes, size_t n);
+SOSMC_API sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx);
+SOSMC_API sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx);
+
+/* Files: written under a temporary name, flushed to disk, then renamed; the one before is kept as PATH.previous.
+ * Loading takes PATH, or PATH.previous when PATH is missing or damaged. */
+SOSMC_API sosmc_status sosmc_save_file(sosmc *s, const char *path);
+SOSMC_API sosmc_status sosmc_load_file(sosmc *s, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,295 @@
+/* checkpoint.c: the whole state as bytes, and its hash.
+ *
+ *     magic, version, byte order | shape of the problem | scalars | theta, slots, average, pool | tile 0, tile 1, ... | checksum
+ *
+ * Everything is written as 64-bit words. The layout does not know threads or ranks. Reading goes into the spare state and
+ * takes effect only when the checksum agrees, so a damaged stream changes nothing. What models park in `work` is not
+ * stored: tiles that were fresh are evaluated again, which gives the same bits because the inputs are the same. */
+#include "internal.h"
+
+enum { NAME = 16, SHAPES = 16, FORMAT_VERSION = 1 };
+static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
+static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
+
+typedef struct {
+    char magic[8];
+    uint64_t version, byte_order;
+    int64_t shape[SHAPES];
+    char kernel[NAME], optimiser[NAME];
+} header;
+
+static const char *const SHAPE_NAMES[SHAPES] = {
+    "seed",  "model.dim_x",     "model.dim_theta", "scheme.particles", "scheme.pool",      "scheme.sweeps", "scheme.keep", "scheme.weighted",
+    "scheme.order", "scheme.drift_at", "optimiser.slots", "average",          "kernel gradients", "kernel.aux",    "a score",     "a reference energy"};
+
+static header describe(const sosmc *s)
+{
+    const sosmc_scheme *c = &s->cfg.scheme;
+    header h = {.version = FORMAT_VERSION,
+                .byte_order = BYTE_ORDER_MARK,
+                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, c->pool, c->sweeps, c->keep,
+                          s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots, s->cfg.average > 0, s->uses_gradient,
+                          s->cfg.kernel.aux, s->p.objective.score.eval != NULL, s->uses_reference}};
+    memcpy(h.magic, MAGIC, sizeof MAGIC);
+    strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
+    strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
+    return h;
+}
+
+/* ---------------------------------------------------------------------------- hash */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    for (size_t i = 0; i + 8 <= n; i += 8) {
+        uint64_t word;
+        memcpy(&word, p + i, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+/* The arrays of a state that every rank holds in full, in the order of the stream. */
+typedef struct {
+    void *data;
+    size_t bytes;
+} span;
+enum { SPANS = 6 };
+
+static void spans_of(const sosmc *s, state *st, span spans[SPANS])
+{
+    size_t theta = (size_t)s->p.model.dim_theta * sizeof(double);
+    size_t pool = st->pool ? (size_t)s->cfg.scheme.pool * (size_t)s->p.model.dim_x * sizeof(double) : 0;
+    const span all[SPANS] = {{&st->v, sizeof st->v},
+                             {st->theta, theta},
+                             {st->theta_prev, theta},
+                             {st->slots, theta * (size_t)s->cfg.optimiser.slots},
+                             {st->average, st->average ? theta : 0},
+                             {st->pool, pool}};
+    memcpy(spans, all, sizeof all);
+}
+
+uint64_t sosmc_hash(const sosmc *s)
+{
+    const layout *l = &s->cut;
+    int size = ranks(s);
+    for (int t = l->tile_lo; t < l->tile_hi; t++) {
+        sosmc_i_pack(s, s->now, t, s->record);
+        s->tile_hash[t] = mix(SEED_OF_HASH, s->record, sosmc_i_record_doubles(s, l->count[t]) * sizeof(double));
+    }
+    if (size > 1) {
+        size_t tiles = (size_t)l->tiles;
+        if (s->cfg.comm.allgather(s->cfg.comm.self, s->tile_hash, tiles * sizeof(uint64_t), s->packet_in)) return 0;
+        for (int r = 0; r < size; r++) {
+            int lo = l->block_tile[sosmc_i_rank_bound(l->blocks, r, size)];
+            int hi = l->block_tile[sosmc_i_rank_bound(l->blocks, r + 1, size)];
+            memcpy(s->tile_hash + lo, (const uint64_t *)s->packet_in + (size_t)r * tiles + lo,
+                   (size_t)(hi - lo) * sizeof(uint64_t));
+        }
+    }
+    span spans[SPANS];
+    uint64_t hash = SEED_OF_HASH;
+    spans_of(s, s->now, spans);
+    for (int i = 0; i < SPANS; i++)
+        if (spans[i].bytes) hash = mix(hash, spans[i].data, spans[i].bytes);
+    return mix(hash, s->tile_hash, (size_t)l->tiles * sizeof(uint64_t));
+}
+
+/* ---------------------------------------------------------------------------- save */
+
+typedef struct {
+    sosmc_write put; /* NULL on ranks that only send */
+    sosmc_read get;
+    void *ctx;
+    uint64_t hash;
+    int failed;
+} stream;
+
+static void write_bytes(stream *f, const void *bytes, size_t n)
+{
+    if (f->failed || !f->put || n == 0) return;
+    f->hash = mix(f->hash, bytes, n);
+    f->failed = f->put(f->ctx, bytes, n) != 0;
+}
+
+/* Rank 0 gets the packed tile, with its fresh mark at the end, whoever owns it. */
+static sosmc_status fetch_tile(sosmc *s, int t)
+{
+    const layout *l = &s->cut;
+    const sosmc_comm *comm = &s->cfg.comm;
+    size_t doubles = sosmc_i_record_doubles(s, l->count[t]);
+    int mine = t >= l->tile_lo && t < l->tile_hi;
+    if (mine) {
+        sosmc_i_pack(s, s->now, t, s->record);
+        s->record[doubles] = s->now->fresh[t - l->tile_lo];
+    }
+    if (ranks(s) == 1) return SOSMC_OK;
+    int owner = 0;
+    while (t >= l->block_tile[sosmc_i_rank_bound(l->blocks, owner + 1, comm->size)]) owner++;
+    if (owner == 0) return SOSMC_OK;
+    memset(s->bytes_out, 0, (size_t)comm->size * sizeof *s->bytes_out);
+    memset(s->bytes_in, 0, (size_t)comm->size * sizeof *s->bytes_in);
+    if (mine) s->bytes_out[0] = (doubles + 1) * sizeof(double);
+    if (comm->rank == 0) s->bytes_in[owner] = (doubles + 1) * sizeof(double);
+    if (comm->exchange(comm->self, s->bytes_out, s->record, s->bytes_in, s->packet_in))
+        return sosmc_i_fail(s, SOSMC_ECOMM, "the communicator's exchange failed on rank %d while saving", comm->rank);
+    if (comm->rank == 0) memcpy(s->record, s->packet_in, (doubles + 1) * sizeof(double));
+    return SOSMC_OK;
+}
+
+static int finite_or_zero_weight(const sosmc *s, const double *record, int n)
+{
+    size_t rows = sosmc_i_record_doubles(s, 1), last = (rows - 1) * (size_t)n; /* the last row holds log-weights */
+    if (!s->simd->all_finite(last, record)) return 0;
+    for (size_t i = last; i < rows * (size_t)n; i++)
+        if (!isfinite(record[i]) && record[i] != -INFINITY) return 0;
+    return 1;
+}
+
+static sosmc_status check_health(sosmc *s)
+{
+    const layout *l = &s->cut;
+    const vital *v = &s->now->v;
+    size_t dim = (size_t)s->p.model.dim_theta;
+    if (!s->simd->all_finite(dim, s->now->theta) || !s->simd->all_finite(dim, s->now->theta_prev) ||
+        !s->simd->all_finite(dim * (size_t)s->cfg.optimiser.slots, s->now->slots))
+        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: theta or the optimiser's memory is not finite; not saved",
+                            (long long)v->iteration);
+    if (!isfinite(v->h) || !isfinite(v->rate) || !isfinite(v->logz) || !isfinite(v->logmean))
+        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the step, the rate or log Z is not finite; not saved",
+                            (long long)v->iteration);
+    for (int t = l->tile_lo; t < l->tile_hi; t++) {
+        sosmc_i_pack(s, s->now, t, s->record);
+        if (!finite_or_zero_weight(s, s->record, l->count[t]))
+            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: a particle between %lld and %lld is not finite; not saved",
+                                (long long)v->iteration, (long long)l->first[t], (long long)l->first[t] + l->count[t] - 1);
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
+{
+    double no_max = 0;
+    int64_t none = 0;
+    int writes = ranks(s) == 1 || s->cfg.comm.rank == 0;
+    if (writes && !put) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_save needs a function that takes the bytes");
+    TRY(sosmc_i_agree(s, check_health(s), &no_max, &none));
+    stream f = {.put = writes ? put : NULL, .ctx = ctx, .hash = SEED_OF_HASH};
+    header h = describe(s);
+    span spans[SPANS];
+    write_bytes(&f, &h, sizeof h);
+    spans_of(s, s->now, spans);
+    for (int i = 0; i < SPANS; i++) write_bytes(&f, spans[i].data, spans[i].bytes);
+    for (int t = 0; t < s->cut.tiles; t++) {
+        TRY(fetch_tile(s, t));
+        write_bytes(&f, s->record, (sosmc_i_record_doubles(s, s->cut.count[t]) + 1) * sizeof(double));
+    }
+    uint64_t checksum = f.hash;
+    write_bytes(&f, &checksum, sizeof checksum);
+    sosmc_status status = SOSMC_OK;
+    if (f.failed) status = sosmc_i_fail(s, SOSMC_EIO, "iteration %lld: the checkpoint could not be written", (long long)s->now->v.iteration);
+    return sosmc_i_agree(s, status, &no_max, &none);
+}
+
+/* ---------------------------------------------------------------------------- load */
+
+static int read_bytes(stream *f, void *bytes, size_t n)
+{
+    if (n == 0) return 0;
+    if (f->get(f->ctx, bytes, n)) return -1;
+    f->hash = mix(f->hash, bytes, n);
+    return 0;
+}
+
+static sosmc_status truncated(sosmc *s) { return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint ends too early"); }
+
+static sosmc_status compare(sosmc *s, const header *theirs)
+{
+    header ours = describe(s);
+    if (memcmp(theirs->magic, MAGIC, sizeof MAGIC) != 0) return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
+    if (theirs->byte_order != BYTE_ORDER_MARK)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
+    if (theirs->version > FORMAT_VERSION)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint has format version %llu; this library reads up to %d",
+                            (unsigned long long)theirs->version, FORMAT_VERSION);
+    for (int i = 0; i < SHAPES; i++)
+        if (theirs->shape[i] != ours.shape[i])
+            return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint belongs to another problem: its %s is %lld, this run's is %lld",
+                                SHAPE_NAMES[i], (long long)theirs->shape[i], (long long)ours.shape[i]);
+    if (memcmp(theirs->kernel, ours.kernel, NAME) != 0)
+        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME, theirs->kernel,
+                            ours.kernel);
+    if (memcmp(theirs->optimiser, ours.optimiser, NAME) != 0)
+        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with optimiser %.*s, this run has %s", NAME,
+                            theirs->optimiser, ours.optimiser);
+    return SOSMC_OK;
+}
+
+static sosmc_status read_state(sosmc *s, stream *f)
+{
+    const layout *l = &s->cut;
+    header h;
+    span spans[SPANS];
+    if (read_bytes(f, &h, sizeof h)) return truncated(s);
+    TRY(compare(s, &h));
+    spans_of(s, s->spare, spans);
+    for (int i = 0; i < SPANS; i++)
+        if (read_bytes(f, spans[i].data, spans[i].bytes)) return truncated(s);
+    for (int t = 0; t < l->tiles; t++) {
+        size_t doubles = sosmc_i_record_doubles(s, l->count[t]);
+        if (read_bytes(f, s->record, (doubles + 1) * sizeof(double))) return truncated(s);
+        if (t < l->tile_lo || t >= l->tile_hi) continue;
+        sosmc_i_unpack(s, s->spare, t, s->record);
+        s->spare->fresh[t - l->tile_lo] = s->record[doubles] != 0;
+    }
+    uint64_t expected = f->hash, checksum;
+    if (f->get(f->ctx, &checksum, sizeof checksum)) return truncated(s);
+    if (checksum != expected) return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
+    return SOSMC_OK;
+}
+
+/* Fills `work` of the tiles that had it filled. */
+static sosmc_status refresh_work(void *ctx, int task, int worker)
+{
+    sosmc *s = ctx;
+    const layout *l = &s->cut;
+    int t = l->tile_lo + task;
+    s->faults[task].status = SOSMC_OK;
+    if (!s->now->fresh[task]) return SOSMC_OK;
+    if (!s->work) {
+        s->now->fresh[task] = 0;
+        return SOSMC_OK;
+    }
+    sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(s->now->c.x, l, t));
+    b.work = sosmc_i_work(s, t, worker);
+    int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, worker_row(s, worker, ROW_U), s->worker[worker].vec);
+    return rc ? sosmc_i_broken(s, task, "energy", rc, b.first) : SOSMC_OK;
+}
+
+static sosmc_status adopt(sosmc *s)
+{
+    state old = *s->now;
+    *s->now = *s->spare;
+    *s->spare = old;
+    s->seen_valid = 0;
+    s->info = (sosmc_info){.iteration = s->now->v.iteration, .accept = NAN};
+    if (s->p.model.prepare) {
+        int rc = s->p.model.prepare(s->p.model.self, s->now->theta, s->prep);
+        if (rc == 0) rc = s->p.model.prepare(s->p.model.self, s->now->theta_prev, s->prep_prev);
+        if (rc) return sosmc_i_fail(s, SOSMC_EMODEL, "prepare returned %d for the checkpoint's theta", rc);
+    }
+    int tasks = s->cut.tile_hi - s->cut.tile_lo;
+    sosmc_status status = sosmc_i_parallel(s->threads, refresh_work, s, tasks);
+    return status == SOSMC_OK ? status : sosmc_i_report(s, status, tasks);
+}
+
+sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
+{
+    double no_max = 0;
+    int64_t none = 0;
+    if (!get) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_load needs a function that delivers the bytes");
+    stream f = {.get = get, .ctx = ctx, .hash = SEED_OF_HASH};
+    TRY(sosmc_i_agree(s, read_state(s, &f), &no_max, &none));
+    return sosmc_i_agree(s, adopt(s), &no_max, &none);
+}

@@ -1,0 +1,163 @@
+/* estimate.c: the gradient, one formula for every objective (maths.md OBJ):
+ *
+ *     g = scale * ( sum_i w_i (s_i - sbar + a) dU(x_i) + (b/M) sum_j dU(y_j) ),   s = R + kl (U - Uref),
+ *
+ * and from the running log Z the loss itself (maths.md LOSS). Particles are contracted block by block with coefficients c_i;
+ * a data batch is drawn, evaluated and contracted tile by tile and never stored. U must belong to theta. */
+#include "internal.h"
+
+/* ---------------------------------------------------------------------------- particles */
+
+static sosmc_status contract_block(void *ctx, int task, int worker)
+{
+    sosmc *s = ctx;
+    const sosmc_objective *o = &s->p.objective;
+    const sample *seen = &s->seen;
+    const layout *l = seen->l;
+    size_t dim = (size_t)s->p.model.dim_theta;
+    int block = l->block_lo + task;
+    double *g = s->leaves + (size_t)block * dim;
+    double sbar = (s->sums[SUM_WR] + o->kl * s->sums[SUM_WD]) / s->sums[SUM_W];
+    s->faults[task].status = SOSMC_OK;
+    memset(g, 0, dim * sizeof(double));
+    for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
+        if (l->count[t] == 0) continue;
+        double *c = worker_row(s, worker, ROW_A);
+        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W], row_at(seen->c->R, l, t), o->kl,
+                              row_at(seen->c->U, l, t), row_at(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
+        sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
+        b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
+        b.work = l == &s->cut ? sosmc_i_work(s, t, worker) : s->worker[worker].work;
+        int rc = o->H ? o->H(s->p.model.self, s->now->theta, &b, c, g)
+                      : s->p.model.grad_theta(s->p.model.self, s->now->theta, &b, c, g);
+        if (rc) return sosmc_i_broken(s, task, o->H ? "H" : "grad_theta", rc, b.first);
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- data */
+
+static int wants_data_loss(const sosmc *s)
+{
+    int kind = s->p.objective.loss;
+    return !s->why_no_loss && (kind == SOSMC_LOSS_LIKELIHOOD || kind == SOSMC_LOSS_FORWARD_KL);
+}
+
+/* What the KL needs of the reference at y: U_ref(y), or -log q_ref(y) when log Z is absolute. */
+static sosmc_status reference_tile(sosmc *s, int task, int worker, sosmc_batch b, double *sum)
+{
+    double *value = worker_row(s, worker, ROW_B);
+    int rc = 0;
+    if (s->absolute_logz && s->p.objective.data.logpdf) {
+        rc = s->p.objective.data.logpdf(s->p.objective.data.self, &b, value);
+        if (rc) return sosmc_i_broken(s, task, "data.logpdf", rc, b.first);
+        for (int i = 0; i < b.n; i++) *sum -= value[i];
+        return SOSMC_OK;
+    }
+    b.prep = s->prep_ref;
+    b.work = s->worker[worker].work_ref;
+    rc = s->p.model.energy(s->p.model.self, s->p.objective.theta_ref, &b, value, NULL);
+    if (rc) return sosmc_i_broken(s, task, "energy at theta_ref", rc, b.first);
+    for (int i = 0; i < b.n; i++) *sum += value[i];
+    return SOSMC_OK;
+}
+
+static sosmc_status data_block(void *ctx, int task, int worker)
+{
+    sosmc *s = ctx;
+    const sosmc_objective *o = &s->p.objective;
+    const sosmc_model *m = &s->p.model;
+    const layout *l = &s->batch;
+    scratch *k = &s->worker[worker];
+    size_t dim = (size_t)m->dim_theta;
+    int block = l->block_lo + task, need_energy = wants_data_loss(s) || o->energy2 != 0;
+    double *g = s->data_leaves + (size_t)block * (dim + DATA_ALL), *sums = g + dim;
+    double weight = o->scale / (double)l->particles;
+    sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)s->now->v.iteration, .stream = SOSMC_STREAM_DATA};
+    s->faults[task].status = SOSMC_OK;
+    memset(g, 0, (dim + DATA_ALL) * sizeof(double));
+    for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
+        sosmc_batch b = sosmc_i_batch(s, l, t, k->vec);
+        double *U = worker_row(s, worker, ROW_U), *c = worker_row(s, worker, ROW_A);
+        b.work = k->work;
+        int rc = o->data.draw(o->data.self, rng, &b, k->vec);
+        if (rc) return sosmc_i_broken(s, task, "data.draw", rc, b.first);
+        for (int i = 0; i < b.n; i++) c[i] = weight * o->b;
+        if (need_energy) { /* with the gradient, so that grad_theta finds its pass already done */
+            rc = m->energy(m->self, s->now->theta, &b, U, k->vec + l->vector);
+            if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
+            b.fresh = 1;
+            for (int i = 0; i < b.n; i++) c[i] += weight * 2 * o->energy2 * U[i];
+            for (int i = 0; i < b.n; i++) sums[DATA_U] += U[i];
+        }
+        rc = m->grad_theta(m->self, s->now->theta, &b, c, g);
+        if (rc) return sosmc_i_broken(s, task, "grad_theta", rc, b.first);
+        b.fresh = 0;
+        if (o->penalty) rc = o->penalty(m->self, s->now->theta, &b, weight, g);
+        if (rc) return sosmc_i_broken(s, task, "penalty", rc, b.first);
+        if (wants_data_loss(s) && o->loss == SOSMC_LOSS_FORWARD_KL)
+            TRY(reference_tile(s, task, worker, b, &sums[DATA_REF]));
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- the loss */
+
+static void estimate_loss(sosmc *s)
+{
+    const sosmc_objective *o = &s->p.objective;
+    const vital *v = &s->now->v;
+    double W = s->sums[SUM_W], reward = s->sums[SUM_WR] / W;
+    double data_u = NAN, data_ref = NAN, ratio = v->logz - v->logz0;
+    if (s->batch.particles > 0) {
+        data_u = s->data_sums[DATA_U] / (double)s->batch.particles;
+        data_ref = s->data_sums[DATA_REF] / (double)s->batch.particles;
+    }
+    s->info.loss = s->info.kl = NAN;
+    if (s->why_no_loss) return;
+    switch (o->loss) {
+    case SOSMC_LOSS_MMLE: s->info.loss = -v->logz; break;
+    case SOSMC_LOSS_LIKELIHOOD: s->info.loss = data_u + v->logz; break;
+    case SOSMC_LOSS_FORWARD_KL:
+        s->info.kl = data_u - data_ref + (s->absolute_logz && o->data.logpdf ? v->logz : ratio);
+        s->info.loss = o->b > 0 ? o->b * s->info.kl - reward : -reward;
+        break;
+    case SOSMC_LOSS_REVERSE_KL:
+        s->info.kl = -s->sums[SUM_WD] / W - ratio;
+        s->info.loss = o->kl * s->info.kl - reward;
+        break;
+    default: break;
+    }
+}
+
+sosmc_status sosmc_i_estimate(sosmc *s)
+{
+    size_t dim = (size_t)s->p.model.dim_theta;
+    const layout *l = s->seen.l;
+    if (!s->seen_valid) TRY(sosmc_i_measure(s, 0));
+    int tasks = l->block_hi - l->block_lo;
+    sosmc_status status = sosmc_i_parallel(s->threads, contract_block, s, tasks);
+    if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);
+    TRY(sosmc_i_reduce(s, l, s->leaves, dim, status));
+    memcpy(s->grad, s->leaves, dim * sizeof(double));
+    if (s->batch.particles > 0) {
+        tasks = s->batch.block_hi - s->batch.block_lo;
+        status = sosmc_i_parallel(s->threads, data_block, s, tasks);
+        if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);
+        TRY(sosmc_i_reduce(s, &s->batch, s->data_leaves, dim + DATA_ALL, status));
+        for (size_t j = 0; j < dim; j++) s->grad[j] += s->data_leaves[j];
+        memcpy(s->data_sums, s->data_leaves + dim, sizeof s->data_sums);
+    }
+    estimate_loss(s);
+    double norm2 = 0;
+    for (size_t j = 0; j < dim; j++) norm2 += s->grad[j] * s->grad[j];
+    s->info.grad_norm = sqrt(norm2);
+    s->info.gradient_updates = s->now->v.updates;
+    if (isfinite(norm2)) return SOSMC_OK;
+    for (size_t j = 0; j < dim; j++)
+        if (!isfinite(s->grad[j]))
+            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: component %zu of the gradient is %g (theta[%zu] = %g)",
+                                (long long)s->now->v.iteration, j, s->grad[j], j, s->now->theta[j]);
+    return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the gradient is too large to square",
+                        (long long)s->now->v.iteration);
+}

@@ -1,0 +1,16 @@
+/* langevin.h: what the kernels share. */
+#ifndef SOSMC_KERNELS_LANGEVIN_H
+#define SOSMC_KERNELS_LANGEVIN_H
+
+#include "simd/table.h"
+
+/* The scratch of a move: vector v of the kernel's own, and rows behind them. */
+double *sosmc_i_vector(const sosmc_kernel *k, const sosmc_move *m, int v);
+double *sosmc_i_row(const sosmc_kernel *k, const sosmc_move *m, int row);
+size_t sosmc_i_vector_length(const sosmc_move *m);
+
+/* Metropolis: particle i keeps its proposal in *_new with probability exp(log_ratio[i]), else goes back to its old state.
+ * A ratio that is not a number is a rejection. Fills m->accept. */
+void sosmc_i_accept(const sosmc_kernel *k, sosmc_move *m, const double *log_ratio);
+
+#endif

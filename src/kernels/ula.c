@@ -1,0 +1,57 @@
+/* ula.c: the unadjusted Langevin kernel with its exact incremental weight (maths.md ULA-weight):
+ *
+ *     y = x - h g0 + sqrt(2h) sigma z,     g0 = grad U_prev(x) (cached), g1 = grad U(y) (computed, and cached for next time)
+ *     log G = U_prev(x) - U(y) + [ (y-x).(g0+g1)/2 + h/4 (|g0|^2 - |g1|^2) ] / sigma^2
+ *
+ * The squares of the step cancel on paper. One model evaluation per particle, unless forward_at or backward_at ask for
+ * a gradient at the other theta. */
+#include <math.h>
+
+#include "langevin.h"
+
+enum { NOISE, OTHER_GRADIENT, SCRATCH };
+
+static int ula_step(const sosmc_kernel *k, sosmc_move *m)
+{
+    const sosmc_simd *v = m->b.simd;
+    double *z = sosmc_i_vector(k, m, NOISE), *other = sosmc_i_vector(k, m, OTHER_GRADIENT);
+    double *unused_U = sosmc_i_row(k, m, 0);
+    const double *g0 = m->gx, *g1 = m->gx_new;
+    int moved = m->theta_prev != m->theta, rc = 0;
+    if (moved && k->forward_at == SOSMC_AT_CURRENT) {
+        rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x, unused_U, other);
+        if (rc) return rc;
+        g0 = other;
+    }
+    sosmc_normals(m->rng, &m->b, z);
+    v->propose(sosmc_i_vector_length(m), m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
+    rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
+    if (rc || !m->logG) return rc;
+    if (moved && k->backward_at == SOSMC_AT_PREVIOUS) {
+        if (g0 == other) { /* both gradients are unusual: the noise is no longer needed */
+            rc = sosmc_evaluate(m, SOSMC_AT_PREVIOUS, m->x_new, unused_U, z);
+            g1 = z;
+        } else {
+            rc = sosmc_evaluate(m, SOSMC_AT_PREVIOUS, m->x_new, unused_U, other);
+            g1 = other;
+        }
+        if (rc) return rc;
+    }
+    v->langevin_ratio(m->b.dim, m->b.n, m->b.ld, m->x, m->x_new, g0, g1, m->h, 1 / (k->noise * k->noise), m->U, m->U_new,
+                      m->logG);
+    return 0;
+}
+
+sosmc_kernel sosmc_ula(double h)
+{
+    return (sosmc_kernel){.name = "ula",
+                          .step = ula_step,
+                          .h = h,
+                          .noise = 1,
+                          .mass = 1,
+                          .leapfrog = 1,
+                          .uses_gradient = 1,
+                          .scratch = SCRATCH,
+                          .forward_at = SOSMC_AT_PREVIOUS,
+                          .backward_at = SOSMC_AT_CURRENT};
+}

@@ -1,0 +1,427 @@
+/* move.c: the cloud from theta_prev to theta, tile by tile.
+ *
+ * Two things can happen to a tile. `evaluate`: U and gx are taken at the new theta where the particles stand, which for an
+ * invariant kernel is the whole reweighing, log G = U_prev(x) - U(x) (maths.md INV-weight). `step`: the kernel moves the
+ * particles, `sweeps` times, from `now` to `spare`; a kernel that is not invariant brings its own log G. Then the score is
+ * taken at the new place. Invariant: after a carry, U, gx, R and Uref of every particle belong to its x and to theta. */
+#include "internal.h"
+
+static sosmc_rng name(const sosmc *s, sosmc_stream stream, int64_t step)
+{
+    return (sosmc_rng){.seed = s->cfg.seed, .step = (uint64_t)step, .stream = stream, .retry = s->retry};
+}
+
+static sosmc_status not_finite(sosmc *s, int task, const char *what, int64_t particle, double value, double before)
+{
+    s->faults[task] =
+        (fault){.status = SOSMC_ENUMERIC, .what = what, .particle = particle, .value = value, .before = before};
+    return SOSMC_ENUMERIC;
+}
+
+/* ---------------------------------------------------------------------------- one tile of a cloud */
+
+typedef struct {
+    double *x, *gx, *aux, *U, *R, *Uref;
+} tile;
+
+static tile tile_at(const sosmc *s, const cloud *c, int t)
+{
+    const layout *l = &s->cut;
+    return (tile){.x = vector_at(c->x, l, t),
+                  .gx = vector_at(c->gx, l, t),
+                  .aux = c->aux ? c->aux + (size_t)(t - l->tile_lo) * l->vector * (size_t)s->cfg.kernel.aux : NULL,
+                  .U = row_at(c->U, l, t),
+                  .R = row_at(c->R, l, t),
+                  .Uref = row_at(c->Uref, l, t)};
+}
+
+static void copy_particle(const sosmc *s, const tile *from, int i_from, const tile *to, int i_to)
+{
+    size_t ld = (size_t)s->cut.ld;
+    for (size_t j = 0; j < (size_t)s->cut.dim; j++) {
+        to->x[j * ld + (size_t)i_to] = from->x[j * ld + (size_t)i_from];
+        if (to->gx && from->gx) to->gx[j * ld + (size_t)i_to] = from->gx[j * ld + (size_t)i_from];
+    }
+    for (size_t j = 0; to->aux && from->aux && j < (size_t)s->cut.dim * (size_t)s->cfg.kernel.aux; j++)
+        to->aux[j * ld + (size_t)i_to] = from->aux[j * ld + (size_t)i_from];
+    to->U[i_to] = from->U[i_from];
+}
+
+static int finite_particle(const sosmc *s, const tile *a, int i)
+{
+    size_t ld = (size_t)s->cut.ld;
+    if (!isfinite(a->U[i])) return 0;
+    for (size_t j = 0; j < (size_t)s->cut.dim; j++)
+        if (!isfinite(a->x[j * ld + (size_t)i]) || (a->gx && !isfinite(a->gx[j * ld + (size_t)i]))) return 0;
+    return 1;
+}
+
+/* A quick look; padding may raise a false alarm, which the particle-wise look then dismisses. */
+static int looks_finite(const sosmc *s, const tile *a, int n)
+{
+    size_t len = (size_t)s->cut.dim * (size_t)s->cut.ld;
+    return s->simd->all_finite((size_t)n, a->U) && s->simd->all_finite(len, a->x) &&
+           (!a->gx || s->simd->all_finite(len, a->gx));
+}
+
+/* The particle begins again from the initial law; what it draws is named by the step, so any thread draws the same. */
+static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile *a, int t, int i, int64_t step)
+{
+    scratch *k = &s->worker[worker];
+    sosmc_batch b = sosmc_i_batch(s, &s->cut, t, k->vec);
+    b.n = 1;
+    b.first += i;
+    b.work = k->work;
+    tile one = {.x = k->vec, .gx = a->gx ? k->vec + s->cut.vector : NULL, .U = worker_row(s, worker, ROW_A)};
+    int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_REFRESH, step), &b, one.x);
+    if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
+    rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, one.U, one.gx);
+    if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
+    copy_particle(s, &one, 0, a, i);
+    if (a->aux)
+        for (size_t j = 0; j < (size_t)s->cut.dim * (size_t)s->cfg.kernel.aux; j++)
+            a->aux[j * (size_t)s->cut.ld + (size_t)i] = 0;
+    if (!finite_particle(s, a, i)) return not_finite(s, task, "U of a restarted particle", b.first, one.U[0], NAN);
+    return SOSMC_OK;
+}
+
+/* Applies the policy to the particles of `to` that are not finite; `from` is where they came from. */
+static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from, const tile *to, double *inc, int64_t step)
+{
+    int n = s->cut.count[t];
+    for (int i = 0; i < n; i++) {
+        if (finite_particle(s, to, i) && (!inc || isfinite(inc[i]) || inc[i] == -INFINITY)) continue;
+        s->tile_bad[task]++;
+        s->now->fresh[task] = 0;
+        switch (s->nonfinite) {
+        case SOSMC_NONFINITE_DROP:
+            copy_particle(s, from, i, to, i);
+            inc[i] = -INFINITY;
+            break;
+        case SOSMC_NONFINITE_RESTART: TRY(restart_particle(s, task, worker, to, t, i, step)); break;
+        case SOSMC_NONFINITE_RETRY:
+            if (s->retry < MAX_RETRIES) break;
+            /* fall through */
+        default: return not_finite(s, task, "U", s->cut.first[t] + i, to->U[i], from->U[i]);
+        }
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- evaluate */
+
+/* U and gx at theta where the particles stand. inc (weighted) receives U_prev - U. */
+static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a, double *inc)
+{
+    int t = s->cut.tile_lo + task, n = s->cut.count[t];
+    sosmc_batch b = sosmc_i_batch(s, &s->cut, t, a->x);
+    b.work = sosmc_i_work(s, t, worker);
+    double *U = worker_row(s, worker, ROW_U);
+    int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, a->gx);
+    if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
+    s->now->fresh[task] = a->gx && s->work;
+    tile at_theta = *a;
+    at_theta.U = U;
+    int healthy = looks_finite(s, &at_theta, n);
+    for (int i = 0; i < n; i++) {
+        if (!healthy && !finite_particle(s, &at_theta, i)) {
+            s->tile_bad[task]++;
+            s->now->fresh[task] = 0;
+            if (s->nonfinite == SOSMC_NONFINITE_RESTART) {
+                TRY(restart_particle(s, task, worker, a, t, i, s->now->v.iteration * s->cfg.scheme.sweeps));
+                continue;
+            }
+            if (s->nonfinite != SOSMC_NONFINITE_DROP) return not_finite(s, task, "U", b.first + i, U[i], a->U[i]);
+            inc[i] = -INFINITY; /* without weight it never counts; keep what is cached finite */
+            for (size_t j = 0; a->gx && j < (size_t)b.dim; j++) a->gx[j * (size_t)b.ld + (size_t)i] = 0;
+            continue;
+        }
+        if (inc) inc[i] = a->U[i] - U[i];
+        a->U[i] = U[i];
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- step */
+
+static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, const tile *to, int sweep, double *inc)
+{
+    const sosmc_kernel *kernel = &s->cfg.kernel;
+    int t = s->cut.tile_lo + task, n = s->cut.count[t];
+    int64_t step = s->now->v.iteration * s->cfg.scheme.sweeps + sweep;
+    int moved_theta = !s->now->v.cached && !s->move_evaluates && sweep == 0;
+    int own_weight = inc && !kernel->invariant;
+    double *logG = worker_row(s, worker, ROW_LOGG), *accept = worker_row(s, worker, ROW_ACCEPT);
+    sosmc_move m = {.model = &s->p.model,
+                    .theta_prev = moved_theta ? s->now->theta_prev : s->now->theta,
+                    .theta = s->now->theta,
+                    .prep_prev = moved_theta ? s->prep_prev : s->prep,
+                    .h = s->move_h,
+                    .rng = name(s, SOSMC_STREAM_MOVE, step),
+                    .b = sosmc_i_batch(s, &s->cut, t, from->x),
+                    .x = from->x,
+                    .U = from->U,
+                    .gx = from->gx,
+                    .aux = from->aux,
+                    .x_new = to->x,
+                    .U_new = to->U,
+                    .gx_new = to->gx,
+                    .aux_new = to->aux,
+                    .logG = own_weight ? logG : NULL,
+                    .accept = accept,
+                    .tmp = s->worker[worker].tmp};
+    m.b.work = sosmc_i_work(s, t, worker);
+    for (int i = 0; i < n; i++) accept[i] = 1;
+    int rc = kernel->step(kernel, &m);
+    if (rc) return sosmc_i_broken(s, task, kernel->name, rc, m.b.first);
+    s->now->fresh[task] =
+        kernel->uses_gradient && !kernel->metropolis && kernel->backward_at == SOSMC_AT_CURRENT && s->work;
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += accept[i];
+    s->accept_sum[task] += sum;
+    if (own_weight)
+        for (int i = 0; i < n; i++) inc[i] += logG[i];
+    int healthy = own_weight ? s->simd->all_finite((size_t)n, logG) : kernel->metropolis || looks_finite(s, to, n);
+    return healthy ? SOSMC_OK : mend(s, task, worker, t, from, to, inc, step);
+}
+
+/* ---------------------------------------------------------------------------- what the objective needs at x */
+
+static sosmc_status score_batch(sosmc *s, int task, int worker, sosmc_batch *b, double *R, double *Uref)
+{
+    if (R) {
+        int rc = s->p.objective.score.eval(s->p.objective.score.self, b, R);
+        if (rc) return sosmc_i_broken(s, task, "score", rc, b->first);
+        if (!s->simd->all_finite((size_t)b->n, R))
+            for (int i = 0; i < b->n; i++)
+                if (!isfinite(R[i])) return not_finite(s, task, "score", b->first + i, R[i], NAN);
+    }
+    if (Uref) {
+        b->prep = s->prep_ref;
+        b->work = s->worker[worker].work_ref;
+        int rc = s->p.model.energy(s->p.model.self, s->p.objective.theta_ref, b, Uref, NULL);
+        if (rc) return sosmc_i_broken(s, task, "energy at theta_ref", rc, b->first);
+        if (!s->simd->all_finite((size_t)b->n, Uref))
+            for (int i = 0; i < b->n; i++)
+                if (!isfinite(Uref[i])) return not_finite(s, task, "U at theta_ref", b->first + i, Uref[i], NAN);
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- several sweeps */
+
+/* States of the last `keep` sweeps go side by side into the tile's own group of sample tiles. */
+static void keep_tile(sosmc *s, int t, const tile *a, int kept)
+{
+    const layout *l = &s->kept;
+    int n = s->cut.count[t], group = l->block_tile[t], room = l->ld;
+    for (int i = 0; i < n; i++) {
+        int64_t position = (int64_t)kept * n + i;
+        int q = group + (int)(position / room);
+        size_t column = (size_t)(position % room);
+        double *x = vector_at(s->kept_cloud.x, l, q);
+        for (size_t j = 0; j < (size_t)l->dim; j++) x[j * (size_t)l->ld + column] = a->x[j * (size_t)s->cut.ld + (size_t)i];
+        row_at(s->kept_cloud.U, l, q)[column] = a->U[i];
+    }
+}
+
+static sosmc_status score_kept(sosmc *s, int task, int worker, int t)
+{
+    const layout *l = &s->kept;
+    for (int q = l->block_tile[t]; q < l->block_tile[t + 1]; q++) {
+        if (l->count[q] == 0) continue;
+        sosmc_batch b = sosmc_i_batch(s, l, q, vector_at(s->kept_cloud.x, l, q));
+        TRY(score_batch(s, task, worker, &b, row_at(s->kept_cloud.R, l, q), row_at(s->kept_cloud.Uref, l, q)));
+    }
+    return SOSMC_OK;
+}
+
+static int64_t pool_member(const sosmc *s, double u) { return (int64_t)((1 - u) * (double)s->cfg.scheme.pool); }
+
+/* A tile's start: members drawn from the pool, some of them replaced by fresh draws of the initial law. */
+static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
+{
+    const sosmc_scheme *scheme = &s->cfg.scheme;
+    const layout *l = &s->cut;
+    int t = l->tile_lo + task;
+    int64_t iteration = s->now->v.iteration;
+    sosmc_batch b = sosmc_i_batch(s, l, t, a->x);
+    double *u = worker_row(s, worker, ROW_A);
+    size_t ld = (size_t)l->ld;
+    if (s->now->pool) {
+        sosmc_uniforms(name(s, SOSMC_STREAM_POOL, iteration), 0, &b, u);
+        for (int i = 0; i < b.n; i++) {
+            const double *member = s->now->pool + (size_t)pool_member(s, u[i]) * (size_t)l->dim;
+            for (size_t j = 0; j < (size_t)l->dim; j++) a->x[j * ld + (size_t)i] = member[j];
+        }
+    }
+    if (scheme->refresh > 0) {
+        double *fresh = s->worker[worker].vec;
+        sosmc_uniforms(name(s, SOSMC_STREAM_REFRESH, iteration), 0, &b, u);
+        int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_REFRESH, iteration), &b, fresh);
+        if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
+        for (int i = 0; i < b.n; i++)
+            for (size_t j = 0; u[i] <= scheme->refresh && j < (size_t)l->dim; j++)
+                a->x[j * ld + (size_t)i] = fresh[j * ld + (size_t)i];
+    }
+    return SOSMC_OK;
+}
+
+static sosmc_status carry_tile(void *ctx, int task, int worker)
+{
+    sosmc *s = ctx;
+    const layout *l = &s->cut;
+    const sosmc_scheme *scheme = &s->cfg.scheme;
+    int t = l->tile_lo + task, n = l->count[t];
+    tile from = tile_at(s, &s->now->c, t), to = tile_at(s, &s->spare->c, t);
+    int weigh = s->weighted && (s->move_evaluates || !s->cfg.kernel.invariant);
+    double *inc = s->weighted ? worker_row(s, worker, ROW_INC) : NULL;
+    for (int i = 0; inc && i < n; i++) inc[i] = 0;
+    s->faults[task].status = SOSMC_OK;
+    s->tile_bad[task] = 0;
+    if (s->move_steps) s->accept_sum[task] = 0;
+
+    if (s->move_steps && (s->now->pool || scheme->refresh > 0)) TRY(start_tile(s, task, worker, &from));
+    if (s->move_evaluates) TRY(evaluate_tile(s, task, worker, &from, inc));
+    for (int sweep = 0; sweep < (s->move_steps ? scheme->sweeps : 0); sweep++) {
+        TRY(step_tile(s, task, worker, &from, &to, sweep, inc));
+        tile swap = from;
+        from = to;
+        to = swap;
+        if (scheme->keep > 1 && sweep >= scheme->sweeps - scheme->keep)
+            keep_tile(s, t, &from, sweep - (scheme->sweeps - scheme->keep));
+    }
+    if (s->move_steps && scheme->keep > 1) TRY(score_kept(s, task, worker, t));
+    if (s->move_steps && scheme->keep == 1) {
+        sosmc_batch b = sosmc_i_batch(s, l, t, from.x);
+        TRY(score_batch(s, task, worker, &b, from.R, from.Uref));
+    }
+    if (weigh) {
+        const double *restrict logw = row_at(s->now->logw, l, t);
+        double *restrict next = row_at(s->logw_next, l, t);
+        double logmean = s->now->v.logmean;
+        for (int i = 0; i < n; i++) next[i] = (logw[i] - logmean) + inc[i];
+    }
+    return SOSMC_OK;
+}
+
+/* Pool members are overwritten in particle order, so that of two copies of one member the later wins, on any rank. */
+static sosmc_status write_back(sosmc *s)
+{
+    const layout *l = &s->cut;
+    size_t dim = (size_t)l->dim;
+    if (ranks(s) > 1) TRY(sosmc_cloud(s, s->pool_gather, NULL));
+    for (int t = 0; t < l->tiles; t++) {
+        const double *x = ranks(s) > 1 ? NULL : vector_at(s->now->c.x, l, t);
+        double *u = worker_row(s, 0, ROW_A);
+        sosmc_batch b = sosmc_i_batch(s, l, t, NULL);
+        sosmc_uniforms(name(s, SOSMC_STREAM_POOL, s->now->v.iteration), 0, &b, u);
+        for (int i = 0; i < b.n; i++) {
+            double *member = s->now->pool + (size_t)pool_member(s, u[i]) * dim;
+            const double *gathered = s->pool_gather + (size_t)(b.first + i) * dim;
+            for (size_t j = 0; j < dim; j++) member[j] = x ? x[j * (size_t)l->ld + (size_t)i] : gathered[j];
+        }
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
+{
+    int tasks = s->cut.tile_hi - s->cut.tile_lo;
+    int64_t bad = 0;
+    s->move_evaluates = evaluate;
+    s->move_steps = step;
+    s->retry = 0;
+    for (;; s->retry++) {
+        double no_max = -INFINITY;
+        s->move_h = ldexp(s->now->v.h, -(int)s->retry);
+        sosmc_status status = sosmc_i_parallel(s->threads, carry_tile, s, tasks);
+        bad = 0;
+        for (int i = 0; i < tasks; i++) bad += s->tile_bad[i];
+        if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);
+        TRY(sosmc_i_agree(s, status, &no_max, &bad));
+        if (bad == 0 || s->nonfinite != SOSMC_NONFINITE_RETRY) break;
+    }
+    s->info.nonfinite += (int)bad;
+    s->info.retries += (int)s->retry;
+    s->retry = 0;
+    if (step && s->cfg.scheme.sweeps % 2 == 1) {
+        cloud c = s->now->c;
+        s->now->c = s->spare->c;
+        s->spare->c = c;
+    }
+    if (s->weighted && (evaluate || !s->cfg.kernel.invariant)) {
+        double *logw = s->now->logw;
+        s->now->logw = s->logw_next;
+        s->logw_next = logw;
+    }
+    s->now->v.cached = 1;
+    s->seen_valid = 0;
+    return step && s->now->pool ? write_back(s) : SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- iteration 0 */
+
+static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
+{
+    sosmc *s = ctx;
+    const layout *l = &s->cut;
+    int t = l->tile_lo + task, n = l->count[t];
+    tile a = tile_at(s, &s->now->c, t);
+    sosmc_batch b = sosmc_i_batch(s, l, t, a.x);
+    double *logw = row_at(s->now->logw, l, t);
+    s->faults[task].status = SOSMC_OK;
+    b.work = sosmc_i_work(s, t, worker);
+    int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, a.x);
+    if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
+    rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, a.U, a.gx);
+    if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
+    for (int i = 0; i < n; i++)
+        if (!finite_particle(s, &a, i)) return not_finite(s, task, "U of an initial particle", b.first + i, a.U[i], NAN);
+    s->now->fresh[task] = a.gx && s->work;
+    TRY(score_batch(s, task, worker, &b, a.R, a.Uref));
+    for (int i = 0; i < n; i++) logw[i] = 0;
+    if (!s->weighted || !s->p.init.logpdf || s->p.init.exact) return SOSMC_OK;
+    b = sosmc_i_batch(s, l, t, a.x);
+    rc = s->p.init.logpdf(s->p.init.self, &b, logw);
+    if (rc) return sosmc_i_broken(s, task, "init.logpdf", rc, b.first);
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(logw[i])) return not_finite(s, task, "log density of an initial particle", b.first + i, logw[i], NAN);
+        logw[i] = -a.U[i] - logw[i];
+    }
+    return SOSMC_OK;
+}
+
+static sosmc_status fill_pool(sosmc *s)
+{
+    const layout *l = &s->cut;
+    int room = l->count[0];
+    for (int64_t first = 0; first < s->cfg.scheme.pool; first += room) {
+        int64_t left = s->cfg.scheme.pool - first;
+        sosmc_batch b = sosmc_i_batch(s, l, 0, s->worker[0].vec);
+        b.first = first;
+        b.n = left < room ? (int)left : room;
+        int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, s->worker[0].vec);
+        if (rc) return sosmc_i_fail(s, SOSMC_EMODEL, "init.draw returned %d for the pool's particle %lld", rc, (long long)first);
+        for (int i = 0; i < b.n; i++)
+            for (size_t j = 0; j < (size_t)l->dim; j++)
+                s->now->pool[(size_t)(first + i) * (size_t)l->dim + j] = s->worker[0].vec[j * (size_t)l->ld + (size_t)i];
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_start(sosmc *s)
+{
+    int tasks = s->cut.tile_hi - s->cut.tile_lo;
+    double no_max = -INFINITY;
+    int64_t bad = 0;
+    sosmc_status status = sosmc_i_parallel(s->threads, start_cloud_tile, s, tasks);
+    if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);
+    if (status == SOSMC_OK && s->now->pool) status = fill_pool(s);
+    TRY(sosmc_i_agree(s, status, &no_max, &bad));
+    s->now->v.cached = 1;
+    if (s->cfg.scheme.keep > 1) return SOSMC_OK; /* nothing has been kept yet: the first carry fills the sample */
+    TRY(sosmc_i_measure(s, 1));
+    s->now->v.logz0 = s->now->v.logz;
+    return SOSMC_OK;
+}

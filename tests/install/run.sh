@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# run.sh BUILD: installs the library built in BUILD into a scratch prefix, moves the prefix, and builds programs against
+# it through find_package and through pkg-config, shared and static, in C and in C++. Every program must also run.
+set -euo pipefail
+
+build=$(cd "$1" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+example=$here/../../examples/01_gaussian.c
+cmake=${CMAKE:-cmake}
+cc=${CC:-cc}
+cxx=${CXX:-}
+case $cxx in *NOTFOUND) cxx= ;; esac
+
+scratch=$build/tests/install
+rm -rf "$scratch"
+mkdir -p "$scratch"
+cd "$scratch"
+
+step() { printf -- '-- %s\n' "$*"; }
+
+step 'install, then move the tree: nothing in it may remember where it was'
+"$cmake" --install "$build" --prefix "$scratch/first" >install.log
+mv first prefix
+prefix=$scratch/prefix
+
+library=$(find "$prefix" -name libsosmc.so)
+libdir=$(dirname "$library")
+for file in "$prefix/include/sosmc/sosmc.h" "$prefix/include/sosmc/models.h" "$libdir/libsosmc.a" \
+    "$libdir/pkgconfig/sosmc.pc" "$libdir/cmake/sosmc/sosmc-config.cmake"; do
+    test -f "$file" || { echo "not installed: $file"; exit 1; }
+done
+
+if command -v nm >/dev/null; then
+    step 'the shared library shows its public names and nothing else'
+    strays=$(nm -D --defined-only "$library" | awk '{ print $NF }' | grep -vE '^sosmc_' || true)
+    strays+=$(nm -D --defined-only "$library" | awk '{ print $NF }' | grep -E '^sosmc_i_' || true)
+    test -z "$strays" || { echo "exported by mistake: $strays"; exit 1; }
+fi
+
+step 'find_package'
+"$cmake" -S "$here" -B consumer -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+    ${cxx:+-DCMAKE_CXX_COMPILER="$cxx"} -DEXAMPLE="$example" >configure.log
+"$cmake" --build consumer >build.log || { cat build.log; exit 1; }
+(cd consumer && "${cmake%cmake}ctest" --output-on-failure --no-tests=error)
+
+if ! command -v pkg-config >/dev/null; then
+    echo 'pkg-config is not here: that half is skipped'
+    exit 0
+fi
+
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+export LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+strict='-Wall -Wextra -pedantic -Werror'
+programs=("$here/consumer.c")
+test -f "$example" && programs+=("$example")
+
+header=$(sed -n 's/^#define SOSMC_VERSION "\(.*\)"/\1/p' "$prefix/include/sosmc/sosmc.h")
+test "$(pkg-config --modversion sosmc)" = "$header"
+
+step 'pkg-config, shared'
+for program in "${programs[@]}"; do
+    "$cc" -std=c11 "$program" -o pc-shared $(pkg-config --cflags --libs sosmc)
+    ./pc-shared
+done
+
+step 'pkg-config, static'
+static=$(pkg-config --static --libs sosmc | sed 's/-lsosmc/-Wl,-Bstatic -lsosmc -Wl,-Bdynamic/')
+for program in "${programs[@]}"; do
+    "$cc" -std=c11 "$program" -o pc-static $(pkg-config --cflags sosmc) $static
+    env -u LD_LIBRARY_PATH ./pc-static
+done
+
+step 'the headers, strictly'
+for std in c99 c11; do
+    "$cc" -std=$std $strict $(pkg-config --cflags sosmc) -c "$here/consumer.c" -o strict.o
+done
+
+if test -n "$cxx"; then
+    step 'pkg-config from C++'
+    "$cxx" -std=c++11 $strict "$here/consumer.cpp" -o pc-cxx $(pkg-config --cflags --libs sosmc)
+    ./pc-cxx
+fi

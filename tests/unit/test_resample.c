@@ -1,0 +1,427 @@
+/* test_resample.c: resampling against its definition and its promises.
+ *
+ * The expected number of offspring is n w / W: checked per particle over replicates, in standard errors computed from the
+ * replicates. With 5 schemes and 40 particles a bound of 5 is crossed by chance once in ten thousand runs of this file. The
+ * same check must reject a scheme whose weights are shifted by one particle. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "resample.h"
+
+enum { SCHEMES = 5 };
+
+static sosmc_rng named(uint64_t step) { return (sosmc_rng){ .seed = 2024, .step = step, .stream = SOSMC_STREAM_RESAMPLE }; }
+
+/* The uniforms the library promises to use: draw 0 of particles 0..n-1. */
+static void uniforms(sosmc_rng rng, int n, double *u)
+{
+    sosmc_batch b = { .dim = 1, .n = n, .ld = n };
+    sosmc_uniforms(rng, 0, &b, u);
+}
+
+typedef struct {
+    int n;
+    double *w, *scratch;
+    int *ancestors, *counts;
+} bench;
+
+static bench bench_new(int n)
+{
+    bench t = { .n = n };
+    t.w = calloc((size_t)n, sizeof(double));
+    t.scratch = calloc(2 * (size_t)n + 1, sizeof(double));
+    t.ancestors = calloc((size_t)n, sizeof(int));
+    t.counts = calloc((size_t)n, sizeof(int));
+    assert_true(t.w && t.scratch && t.ancestors && t.counts);
+    return t;
+}
+
+static void bench_free(bench *t)
+{
+    free(t->w);
+    free(t->scratch);
+    free(t->ancestors);
+    free(t->counts);
+}
+
+static double total(const bench *t)
+{
+    double sum = 0.0;
+    for (int a = 0; a < t->n; a++) sum += t->w[a];
+    return sum;
+}
+
+/* Weights of several kinds, from named uniforms so that every run is the same. */
+enum { EQUAL, MILD, WILD, GAPS, DOMINANT, KINDS };
+static void fill(bench *t, int kind)
+{
+    uniforms((sosmc_rng){ .seed = 7, .step = (uint64_t)kind, .stream = SOSMC_STREAM_USER }, t->n, t->scratch);
+    for (int a = 0; a < t->n; a++) {
+        double u = t->scratch[a];
+        switch (kind) {
+        case EQUAL: t->w[a] = 0.1; break;
+        case MILD: t->w[a] = 0.5 + u; break;
+        case WILD: t->w[a] = exp(12.0 * u); break;
+        case GAPS: t->w[a] = a % 7 == 3 && a % 50 > 20 ? u : 0.0; break; /* zero at both ends and in long runs */
+        default: t->w[a] = a == t->n / 2 ? 1.0 : 1e-9 * u; break;
+        }
+    }
+    if (kind == GAPS) t->w[t->n / 2] = 1.0; /* small n too must have some weight */
+}
+
+/* Resamples, and checks what holds for every scheme; counts the offspring. */
+static void resample(bench *t, sosmc_resampling scheme, uint64_t step)
+{
+    assert_int_equal(sosmc_resample(scheme, named(step), t->n, t->w, t->scratch, t->ancestors), SOSMC_OK);
+    memset(t->counts, 0, (size_t)t->n * sizeof(int));
+    for (int i = 0; i < t->n; i++) {
+        int a = t->ancestors[i];
+        assert_in_range(a, 0, t->n - 1);
+        if (i) assert_true(t->ancestors[i - 1] <= a);
+        assert_true(t->w[a] > 0.0);
+        t->counts[a]++;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- definitions */
+
+static void systematic_by_hand(void **state)
+{
+    double w[4] = { 1.0, 4.0, 0.0, 3.0 }, scratch[9], u; /* points (i + u) * 2 against 1, 5, 5, 8 */
+    int ancestors[4];
+    for (uint64_t step = 0; step < 20; step++) {
+        uniforms(named(step), 1, &u);
+        assert_int_equal(sosmc_resample(SOSMC_SYSTEMATIC, named(step), 4, w, scratch, ancestors), SOSMC_OK);
+        assert_int_equal(ancestors[0], u < 0.5 ? 0 : 1);
+        assert_int_equal(ancestors[1], 1);
+        assert_int_equal(ancestors[2], u < 0.5 ? 1 : 3);
+        assert_int_equal(ancestors[3], 3);
+    }
+}
+
+/* First particle whose cumulative weight is strictly greater than the point. */
+static int by_definition(const bench *t, long double point)
+{
+    long double sum = 0.0L;
+    for (int a = 0; a < t->n; a++) {
+        sum += t->w[a];
+        if (sum > point) return a;
+    }
+    return -1;
+}
+
+static void points_by_definition(void **state)
+{
+    enum { N = 1500 }; /* more than a chunk */
+    bench t = bench_new(N);
+    double u[N + 1];
+    const int kinds[] = { MILD, WILD, GAPS };
+    for (int q = 0; q < 3; q++) {
+        fill(&t, kinds[q]);
+        double W = total(&t);
+        uniforms(named(3), N + 1, u);
+        long double spacing = 0.0L, all = 0.0L;
+        for (int i = 0; i <= N; i++) all -= logl(u[i]);
+
+        resample(&t, SOSMC_STRATIFIED, 3);
+        for (int i = 0; i < N; i++) assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[i]) * W / N));
+        resample(&t, SOSMC_SYSTEMATIC, 3);
+        for (int i = 0; i < N; i++) assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[0]) * W / N));
+        resample(&t, SOSMC_MULTINOMIAL, 3);
+        for (int i = 0; i < N; i++) {
+            spacing -= logl(u[i]);
+            assert_int_equal(t.ancestors[i], by_definition(&t, spacing / all * W));
+        }
+    }
+    bench_free(&t);
+}
+
+/* -------------------------------------------------------------------------------------------- promises */
+
+static void counts_are_floor_or_ceil(void **state)
+{
+    const int sizes[] = { 1, 2, 3, 17, 100, 1023, 1024, 1025, 5000 };
+    for (size_t q = 0; q < sizeof sizes / sizeof *sizes; q++) {
+        bench t = bench_new(sizes[q]);
+        for (int kind = 0; kind < KINDS; kind++) {
+            fill(&t, kind);
+            double W = total(&t), slack = 1e-9;
+            for (int scheme = 0; scheme < SCHEMES; scheme++)
+                for (uint64_t step = 0; step < 5; step++) {
+                    resample(&t, (sosmc_resampling)scheme, step);
+                    for (int a = 0; a < t.n; a++) {
+                        double x = t.n * t.w[a] / W;
+                        if (scheme == SOSMC_SYSTEMATIC || scheme == SOSMC_SSP || scheme == SOSMC_RESIDUAL)
+                            assert_true(t.counts[a] >= floor(x - slack));
+                        if (scheme == SOSMC_SYSTEMATIC || scheme == SOSMC_SSP)
+                            assert_true(t.counts[a] <= ceil(x + slack));
+                        if (scheme == SOSMC_STRATIFIED) assert_true(fabs(t.counts[a] - x) < 2.0);
+                    }
+                }
+        }
+        bench_free(&t);
+    }
+}
+
+static void equal_weights_keep_everyone(void **state)
+{
+    const sosmc_resampling schemes[] = { SOSMC_STRATIFIED, SOSMC_SYSTEMATIC, SOSMC_RESIDUAL, SOSMC_SSP };
+    const double weights[] = { 1.0, 0.1, 1.0 / 3.0, 1e300, 5e-324 };
+    bench t = bench_new(10000);
+    for (int q = 0; q < 5; q++) {
+        for (int a = 0; a < t.n; a++) t.w[a] = weights[q];
+        for (int s = 0; s < 4; s++) {
+            resample(&t, schemes[s], 11);
+            for (int i = 0; i < t.n; i++) assert_int_equal(t.ancestors[i], i);
+        }
+    }
+    bench_free(&t);
+}
+
+static void extreme_weights(void **state)
+{
+    enum { N = 6 };
+    const struct {
+        double w[N];
+        int only; /* the one particle that can have offspring, or -1 */
+    } cases[] = {
+        { { 1e-300, 1e300, 1e-300, 1e-300, 1e-300, 1e-300 }, 1 },
+        { { 0, 0, 0, 5e-324, 0, 0 }, 3 },
+        { { 0, 0, 0, 0, 0, DBL_MAX }, 5 },
+        { { DBL_MIN, 0, 0, 0, 0, 0 }, 0 },
+        { { 0, DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX, 0 }, -1 },
+        { { 5e-324, 0, 5e-324, 5e-324, -0.0, 5e-324 }, -1 },
+        { { 1e-300, 1e-300, 1e300, 1e300, 1e-300, 0 }, -1 },
+    };
+    bench t = bench_new(N);
+    for (size_t q = 0; q < sizeof cases / sizeof *cases; q++) {
+        memcpy(t.w, cases[q].w, sizeof cases[q].w);
+        for (int scheme = 0; scheme < SCHEMES; scheme++)
+            for (uint64_t step = 0; step < 50; step++) {
+                resample(&t, (sosmc_resampling)scheme, step);
+                if (cases[q].only >= 0) assert_int_equal(t.counts[cases[q].only], N);
+                for (int a = 0; a < N; a++)
+                    if (t.w[a] <= 1e-300 && q == 6) assert_int_equal(t.counts[a], 0);
+            }
+    }
+    bench_free(&t);
+
+    bench one = bench_new(1);
+    one.w[0] = 0.3;
+    for (int scheme = 0; scheme < SCHEMES; scheme++) resample(&one, (sosmc_resampling)scheme, 0);
+    bench_free(&one);
+}
+
+static void invalid_weights_are_refused(void **state)
+{
+    double scratch[2 * 3000 + 1], w[3000];
+    int ancestors[3000];
+    const double bad[] = { NAN, -1.0, -1e-300, INFINITY, -INFINITY };
+    const int where[] = { 0, 1023, 1024, 2999 };
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        sosmc_resampling s = (sosmc_resampling)scheme;
+        for (int q = 0; q < 5; q++)
+            for (int k = 0; k < 4; k++) {
+                for (int a = 0; a < 3000; a++) w[a] = 1.0;
+                w[where[k]] = bad[q];
+                assert_int_equal(sosmc_resample(s, named(0), 3000, w, scratch, ancestors), SOSMC_EINVAL);
+            }
+        memset(w, 0, sizeof w);
+        assert_int_equal(sosmc_resample(s, named(0), 3000, w, scratch, ancestors), SOSMC_EINVAL);
+        w[0] = 1.0;
+        assert_int_equal(sosmc_resample(s, named(0), 0, w, scratch, ancestors), SOSMC_EINVAL);
+        assert_int_equal(sosmc_resample(s, named(0), -1, w, scratch, ancestors), SOSMC_EINVAL);
+        w[0] = NAN;
+        assert_int_equal(sosmc_resample(s, named(0), 1, w, scratch, ancestors), SOSMC_EINVAL);
+    }
+    w[0] = 1.0;
+    assert_int_equal(sosmc_resample((sosmc_resampling)SCHEMES, named(0), 1, w, scratch, ancestors), SOSMC_EINVAL);
+    assert_int_equal(sosmc_resample((sosmc_resampling)-1, named(0), 1, w, scratch, ancestors), SOSMC_EINVAL);
+}
+
+/* -------------------------------------------------------------------------------------------- ranges and vector codes */
+
+/* Stages over single chunks from last to first, merges over ranges of uneven size. */
+static void in_pieces(bench *t, sosmc_resampling scheme, uint64_t step, int piece)
+{
+    const sosmc_simd *simd = sosmc_simd_best();
+    int n = t->n, last = (n - 1) / SOSMC_I_CHUNK;
+    sosmc_i_offspring o = { .simd = simd, .scheme = scheme, .rng = named(step), .n = n, .offspring = n, .w = t->w,
+                            .scale = sosmc_i_scale(simd->max(n, t->w)), .c = t->scratch, .p = t->scratch + n,
+                            .ancestors = t->ancestors };
+    for (int k = last; k >= 0; k--) {
+        int first = k * SOSMC_I_CHUNK, count = n - first < SOSMC_I_CHUNK ? n - first : SOSMC_I_CHUNK;
+        assert_int_equal(sosmc_i_cumulate(&o, first, count), SOSMC_OK);
+        sosmc_i_spacings(&o, first, count);
+    }
+    assert_int_equal(sosmc_i_join(&o), SOSMC_OK);
+    for (int k = last; k >= 0; k--) {
+        int first = k * SOSMC_I_CHUNK, count = n - first < SOSMC_I_CHUNK ? n - first : SOSMC_I_CHUNK;
+        sosmc_i_points(&o, first, count);
+    }
+    for (int first = (n - 1) / piece * piece; first >= 0; first -= piece)
+        sosmc_i_merge(&o, first, n - first < piece ? n - first : piece);
+}
+
+static void pieces_equal_the_whole(void **state)
+{
+    const int sizes[] = { 1, 2, 5, 1023, 1024, 1025, 2048, 4097, 10000 }, pieces[] = { 1, 3, 100, 1024, 20000 };
+    for (size_t q = 0; q < sizeof sizes / sizeof *sizes; q++) {
+        bench whole = bench_new(sizes[q]), cut = bench_new(sizes[q]);
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int scheme = SOSMC_MULTINOMIAL; scheme <= SOSMC_SYSTEMATIC; scheme++) {
+                fill(&whole, kind);
+                fill(&cut, kind);
+                resample(&whole, (sosmc_resampling)scheme, 5);
+                for (int k = 0; k < 5; k++) {
+                    memset(cut.ancestors, -1, (size_t)cut.n * sizeof(int));
+                    in_pieces(&cut, (sosmc_resampling)scheme, 5, pieces[k]);
+                    assert_memory_equal(cut.ancestors, whole.ancestors, (size_t)cut.n * sizeof(int));
+                    assert_memory_equal(cut.scratch, whole.scratch, 2 * (size_t)cut.n * sizeof(double));
+                }
+            }
+        bench_free(&whole);
+        bench_free(&cut);
+    }
+}
+
+static void vector_codes_agree(void **state)
+{
+    const char *names[] = { "avx512", "avx2", "plain" };
+    bench t = bench_new(3001);
+    int *first = calloc((size_t)t.n, sizeof(int));
+    assert_non_null(first);
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        fill(&t, WILD);
+        resample(&t, (sosmc_resampling)scheme, 1);
+        memcpy(first, t.ancestors, (size_t)t.n * sizeof(int));
+        for (int q = 0; q < 3; q++) {
+            const sosmc_simd *simd = sosmc_simd_named(names[q]);
+            if (!simd) continue;
+            assert_int_equal(sosmc_i_resample(simd, (sosmc_resampling)scheme, named(1), t.n, t.w, t.scratch, t.ancestors),
+                             SOSMC_OK);
+            assert_memory_equal(t.ancestors, first, (size_t)t.n * sizeof(int));
+        }
+    }
+    free(first);
+    bench_free(&t);
+}
+
+/* -------------------------------------------------------------------------------------------- the law */
+
+enum { LAW_N = 40, REPLICATES = 4000 };
+
+/* Counts of all replicates; the weights seen by the scheme are those of t moved by `shift` particles. */
+static void replicate(bench *t, sosmc_resampling scheme, int shift, double (*counts)[LAW_N])
+{
+    bench seen = bench_new(LAW_N);
+    for (int a = 0; a < LAW_N; a++) seen.w[a] = t->w[(a + shift) % LAW_N];
+    for (int r = 0; r < REPLICATES; r++) {
+        resample(&seen, scheme, (uint64_t)r);
+        for (int a = 0; a < LAW_N; a++) counts[r][a] = seen.counts[a];
+    }
+    bench_free(&seen);
+}
+
+static double mean_of(double (*counts)[LAW_N], int a)
+{
+    double sum = 0.0;
+    for (int r = 0; r < REPLICATES; r++) sum += counts[r][a];
+    return sum / REPLICATES;
+}
+
+/* The deviation of the mean of z from `expected`, in standard errors. A sample without spread must be exact. */
+static double deviation(const double *z, double expected)
+{
+    double mean = 0.0, square = 0.0;
+    for (int r = 0; r < REPLICATES; r++) mean += z[r] / REPLICATES;
+    for (int r = 0; r < REPLICATES; r++) square += (z[r] - mean) * (z[r] - mean);
+    double error = sqrt(square / (REPLICATES - 1.0) / REPLICATES);
+    if (error < 1e-12) return fabs(mean - expected) < 1e-9 ? 0.0 : INFINITY;
+    return fabs(mean - expected) / error;
+}
+
+static double worst_mean(const bench *t, double (*counts)[LAW_N])
+{
+    double W = total(t), worst = 0.0, z[REPLICATES];
+    for (int a = 0; a < LAW_N; a++) {
+        for (int r = 0; r < REPLICATES; r++) z[r] = counts[r][a];
+        worst = fmax(worst, deviation(z, LAW_N * t->w[a] / W));
+    }
+    return worst;
+}
+
+/* Expected numbers of offspring from about 0.07 to 4, some of them integers, some zero. */
+static void law_weights(bench *t)
+{
+    uniforms((sosmc_rng){ .seed = 5, .stream = SOSMC_STREAM_USER }, LAW_N, t->scratch);
+    for (int a = 0; a < LAW_N; a++) t->w[a] = a % 10 == 4 ? 0.0 : exp(4.0 * t->scratch[a]);
+    t->w[7] = t->w[20] = 0.0;
+    double W = total(t);
+    t->w[7] = W / (LAW_N - 3.0); /* n w / W is 1 here ... */
+    t->w[20] = 2.0 * W / (LAW_N - 3.0); /* ... and 2 here */
+}
+
+static void expected_counts(void **state)
+{
+    bench t = bench_new(LAW_N);
+    double(*counts)[LAW_N] = calloc(REPLICATES, sizeof *counts);
+    assert_non_null(counts);
+    law_weights(&t);
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        replicate(&t, (sosmc_resampling)scheme, 0, counts);
+        assert_true(worst_mean(&t, counts) < 5.0);
+        replicate(&t, (sosmc_resampling)scheme, 1, counts); /* the check sees a mistake of one particle */
+        assert_true(worst_mean(&t, counts) > 20.0);
+    }
+    free(counts);
+    bench_free(&t);
+}
+
+/* Var N_a = n w (1 - w) and Cov(N_a, N_b) = -n w_a w_b: independent draws, not merely unbiased ones. */
+static void multinomial_variance(void **state)
+{
+    bench t = bench_new(LAW_N);
+    double(*counts)[LAW_N] = calloc(REPLICATES, sizeof *counts), z[REPLICATES];
+    assert_non_null(counts);
+    law_weights(&t);
+    double W = total(&t), against_systematic = 0.0;
+    replicate(&t, SOSMC_MULTINOMIAL, 0, counts);
+    for (int a = 0; a < LAW_N; a++) {
+        double w = t.w[a] / W, v = t.w[(a + 1) % LAW_N] / W, square = LAW_N * w * (1.0 - w);
+        for (int r = 0; r < REPLICATES; r++) z[r] = (counts[r][a] - LAW_N * w) * (counts[r][a] - LAW_N * w);
+        assert_true(deviation(z, square) < 5.0);
+        for (int r = 0; r < REPLICATES; r++)
+            z[r] = (counts[r][a] - LAW_N * w) * (counts[r][(a + 1) % LAW_N] - LAW_N * v);
+        assert_true(deviation(z, -LAW_N * w * v) < 5.0);
+    }
+    replicate(&t, SOSMC_SYSTEMATIC, 0, counts); /* has less: the check must see it */
+    for (int a = 0; a < LAW_N; a++) {
+        double w = t.w[a] / W;
+        for (int r = 0; r < REPLICATES; r++) z[r] = (counts[r][a] - mean_of(counts, a)) * (counts[r][a] - LAW_N * w);
+        against_systematic = fmax(against_systematic, deviation(z, LAW_N * w * (1.0 - w)));
+    }
+    assert_true(against_systematic > 20.0);
+    free(counts);
+    bench_free(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(systematic_by_hand),       cmocka_unit_test(points_by_definition),
+        cmocka_unit_test(counts_are_floor_or_ceil), cmocka_unit_test(equal_weights_keep_everyone),
+        cmocka_unit_test(extreme_weights),          cmocka_unit_test(invalid_weights_are_refused),
+        cmocka_unit_test(pieces_equal_the_whole),   cmocka_unit_test(vector_codes_agree),
+        cmocka_unit_test(expected_counts),          cmocka_unit_test(multinomial_variance),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

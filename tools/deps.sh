@@ -1,0 +1,92 @@
+#!/bin/sh
+# deps.sh GROUP...: installs what the groups need and this machine lacks; a quick no-op when nothing is missing.
+#
+#   build     compiler, libc headers, cmake, make
+#   test      build, cmocka, and what the install test uses: pkg-config, a C++ compiler
+#   lint      clang-format, clang-tidy, cppcheck
+#   coverage  gcovr
+#
+# Installs through apt-get as root or with password-less sudo. Otherwise prints the command to run, and fails.
+set -eu
+
+missing=
+need() # PACKAGE TEST...: the package is missing when the test fails
+{
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+have_header() # HEADER: the preprocessor finds it; cmocka.h wants its friends first
+{
+    printf '#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$1" |
+        "${CC:-cc}" -E -x c - >/dev/null 2>&1
+}
+
+either() # COMMAND COMMAND: one of them exists
+{
+    command -v "$1" || command -v "$2"
+}
+
+group_build()
+{
+    need gcc command -v "${CC:-cc}"
+    need libc6-dev have_header stdio.h
+    need cmake command -v cmake
+    need make either make ninja
+}
+
+for group in "$@"; do
+    case $group in
+    build)
+        group_build
+        ;;
+    test)
+        group_build
+        need libcmocka-dev have_header cmocka.h
+        need pkg-config command -v pkg-config
+        need g++ command -v "${CXX:-c++}"
+        ;;
+    lint)
+        need clang-format either clang-format-14 clang-format
+        need clang-tidy either clang-tidy-14 clang-tidy
+        need cppcheck command -v cppcheck
+        ;;
+    coverage)
+        need gcovr command -v gcovr
+        ;;
+    *)
+        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, coverage" >&2
+        exit 2
+        ;;
+    esac
+done
+
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+missing=${missing% }
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "Please install these (Debian's names) with your system's package manager, then try again: $missing" >&2
+    exit 1
+fi
+
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root='sudo -n'
+else
+    echo "Some packages are missing. Please run:" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends $missing" >&2
+    exit 1
+fi
+
+echo "Installing: $missing"
+{
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+} </dev/null || {
+    echo "That failed. By hand:" >&2
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends $missing" >&2
+    exit 1
+}
