@@ -51,7 +51,9 @@ install: build
 	cmake --install build --prefix $(PREFIX)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig 2>/dev/null || true; fi
 
-sanitize: export ASAN_OPTIONS ?= allocator_may_return_null=1:detect_stack_use_after_return=1
+# The sanitizer reports crashes itself, before cmocka takes them for failed tests. detect_stack_use_after_return stays off:
+# gcc's fake stacks are not aligned for AVX-512 (GCC bug 110027), and aligned stores to them crash.
+sanitize: export ASAN_OPTIONS ?= allocator_may_return_null=1:handle_segv=2:handle_sigbus=2:handle_sigill=2:handle_sigfpe=2
 sanitize: export UBSAN_OPTIONS ?= print_stacktrace=1
 sanitize: deps-test
 	$(call configure,build-sanitize,-DSOSMC_SANITIZE=address$(comma)undefined -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
@@ -100,7 +102,7 @@ lint-cppcheck: deps-test deps-lint
 	    --error-exitcode=1 --enable=warning,style,performance,portability --library=posix --std=c11 \
 	    --suppress=missingIncludeSystem --suppress=unmatchedSuppression --suppress=variableScope \
 	    --suppress=constParameter --suppress=unusedStructMember --suppress=duplicateCondition \
-	    --suppress=invalidPointerCast
+	    --suppress=invalidPointerCast --suppress=shadowFunction
 
 format: deps-lint
 	$(clang_format) -i $(sources)

@@ -17,13 +17,14 @@ void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *pr
                                         double *g);
 void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x);
 
-/* What one call needs, with the pointers moved to the first of (up to) eight particles. */
+/* What the inner loops need, with the pointers at the first of eight particles. */
 struct octet {
     const double *x, *means, *logv;
-    double *U, *gx, *work; /* U may be NULL; work is NULL when nobody wants p */
-    int dim, components, lanes;
+    double *gx, *work; /* gx is NULL when no gradient is wanted, work when nobody wants p */
+    double *S, *top;   /* out: sum of e_j; the largest exponent, subtracted from all when eps is 0 */
+    int dim, components;
     size_t ld;
-    double exponent, inverse_variance, eps; /* exponent = -1 / (2 variance) */
+    double exponent; /* -1 / (2 variance) */
 };
 
 /* log v_j - |x - mu_j|^2 / (2 variance), and x - mu_j in t unless that is NULL. */
@@ -39,12 +40,12 @@ VEC vd log_term(const struct octet *o, int dim, int width, const vd *xs, int j, 
     return vd_fma(d2, vd_set(o->exponent), vd_set(o->logv[j]));
 }
 
-/* Eight particles. Of the parameters after o, all are constants where this is expanded, except `dim` when `few` is 0.
+/* S of eight particles, e_j into the rows of work, sum_j e_j (x - mu_j) into gx. Of the parameters after o, all are
+ * constants where this is expanded, except `dim` when `few` is 0.
  *     few      dim is 1, 2 or 3: coordinates and gradient live in registers
- *     width    lanes to read and write in rows: 8, padding included (a masked store is slow to load again), or 1 if ld is 1
- *     grad     the gradient is wanted;   shifted   eps is 0: subtract the largest exponent
- * Rows of work first receive e_j and then, once S is known, p_j. */
-VEC void octet_body(const struct octet *o, int dim, int few, int width, int grad, int shifted)
+ *     width    lanes to read and write in rows: 8, padding included, or 1 if ld is 1
+ *     grad     the gradient is wanted;   shifted   eps is 0: the largest term becomes 1, so nothing vanishes far away */
+VEC void terms(const struct octet *o, int dim, int few, int width, int grad, int shifted)
 {
     enum { FEW = 3 };
     vd x[FEW], t[FEW], G[FEW], S = vd_set(0.0), top = vd_set(0.0);
@@ -57,12 +58,13 @@ VEC void octet_body(const struct octet *o, int dim, int few, int width, int grad
     if (shifted) {
         top = log_term(o, dim, width, xs, 0, NULL);
         for (int j = 1; j < o->components; j++) top = vd_max(log_term(o, dim, width, xs, j, NULL), top);
+        vd_store(o->top, top);
     }
     for (int j = 0; j < o->components; j++) {
         vd a = log_term(o, dim, width, xs, j, few ? t : NULL);
         vd e = vd_exp(shifted ? vd_sub(a, top) : a);
         S = vd_add(S, e);
-        if (grad || o->work) vd_store_n(o->work + (size_t)j * o->ld, width, e);
+        if (o->work) vd_store_n(o->work + (size_t)j * o->ld, width, e);
         for (int d = 0; grad && d < dim; d++) {
             if (few) {
                 G[d] = vd_fma(e, t[d], G[d]);
@@ -74,53 +76,78 @@ VEC void octet_body(const struct octet *o, int dim, int few, int width, int grad
             }
         }
     }
-    if (!shifted) S = vd_add(S, vd_set(o->eps));
-    if (o->U) vd_store_n(o->U, o->lanes, vd_sub(vd_set(0.0), shifted ? vd_add(top, vd_log(S)) : vd_log(S)));
-    if (!grad && !o->work) return;
-
-    vd inverse = vd_div(vd_set(1.0), S);
-    for (int j = 0; j < o->components; j++) {
-        double *row = o->work + (size_t)j * o->ld;
-        vd_store_n(row, width, vd_mul(vd_load_n(row, width), inverse));
-    }
-    vd factor = vd_mul(inverse, vd_set(o->inverse_variance));
-    for (int d = 0; grad && d < dim; d++) {
-        double *row = o->gx + (size_t)d * o->ld;
-        vd_store_n(row, width, vd_mul(few ? G[d] : vd_load_n(row, width), factor));
-    }
+    vd_store(o->S, S);
+    for (int d = 0; grad && few && d < dim; d++) vd_store(o->gx + (size_t)d * o->ld, G[d]);
 }
 
-VEC void sweep(struct octet o, int n, int grad, int shifted)
+/* All octets of a block; the loop is inside each case so that the constants of exp stay in registers. */
+VEC void block_terms(struct octet o, int n, int dim, int few, int width, int grad, int shifted)
 {
-    if (o.ld == 1) {
-        o.lanes = 1;
-        octet_body(&o, o.dim, 0, 1, grad, shifted);
-        return;
-    }
     for (int i = 0; i < n; i += LANES) {
-        o.lanes = n - i < LANES ? n - i : LANES;
-        switch (o.dim) {
-        case 1: octet_body(&o, 1, 1, LANES, grad, shifted); break;
-        case 2: octet_body(&o, 2, 1, LANES, grad, shifted); break;
-        case 3: octet_body(&o, 3, 1, LANES, grad, shifted); break;
-        default: octet_body(&o, o.dim, 0, LANES, grad, shifted); break;
-        }
+        terms(&o, dim, few, width, grad, shifted);
         o.x += LANES;
-        if (o.U) o.U += LANES;
-        if (o.gx) o.gx += LANES;
+        o.S += LANES;
+        o.top += LANES;
+        if (grad) o.gx += LANES;
         if (o.work) o.work += LANES;
     }
 }
 
+VEC void block_of_kind(const struct octet *o, int n, int grad, int shifted)
+{
+    if (o->ld == 1) block_terms(*o, n, o->dim, 0, 1, grad, shifted);
+#if !defined(SOSMC_LEVEL_PLAIN) /* where vectors do not live in registers anyway, the general case is as good */
+    else if (o->dim == 1) block_terms(*o, n, 1, 1, LANES, grad, shifted);
+    else if (o->dim == 2) block_terms(*o, n, 2, 1, LANES, grad, shifted);
+    else if (o->dim == 3) block_terms(*o, n, 3, 1, LANES, grad, shifted);
+#endif
+    else block_terms(*o, n, o->dim, 0, LANES, grad, shifted);
+}
+
+static void block_sums(const struct octet *o, int n) { block_of_kind(o, n, 0, 0); }
+static void block_sums_shifted(const struct octet *o, int n) { block_of_kind(o, n, 0, 1); }
+static void block_grad(const struct octet *o, int n) { block_of_kind(o, n, 1, 0); }
+static void block_grad_shifted(const struct octet *o, int n) { block_of_kind(o, n, 1, 1); }
+
+/* rows of ld, eight wide, times `factor` */
+VEC void scale_rows(int rows, size_t ld, int width, double *p, vd factor)
+{
+    for (int r = 0; r < rows; r++, p += ld) vd_store_n(p, width, vd_mul(vd_load_n(p, width), factor));
+}
+
+/* Logarithm and reciprocal of S + eps, a block of particles after the exponentials of the block: waiting for S at the end
+ * of each octet's chain of additions, they would hold up the exponentials of the next. U, gx and work may be NULL. */
 static void evaluate(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx, double *work)
 {
-    struct octet o = { .x = b->x, .means = m->means, .logv = prep, .U = U, .gx = gx, .work = work, .dim = m->dim,
-                       .components = m->components, .ld = (size_t)b->ld, .exponent = -0.5 / m->variance,
-                       .inverse_variance = 1.0 / m->variance, .eps = m->eps };
-    if (gx && m->eps > 0.0) sweep(o, b->n, 1, 0);
-    else if (gx) sweep(o, b->n, 1, 1);
-    else if (m->eps > 0.0) sweep(o, b->n, 0, 0);
-    else sweep(o, b->n, 0, 1);
+    enum { BLOCK = 128 };
+    double S[BLOCK], top[BLOCK];
+    const int shifted = !(m->eps > 0.0), width = b->ld == 1 ? 1 : LANES;
+    const size_t ld = (size_t)b->ld;
+    const vd one = vd_set(1.0), eps = vd_set(m->eps), inverse_variance = vd_set(1.0 / m->variance);
+    void (*const block)(const struct octet *, int) =
+        gx ? shifted ? block_grad_shifted : block_grad : shifted ? block_sums_shifted : block_sums;
+    struct octet o = { .means = m->means, .logv = prep, .S = S, .top = top, .dim = m->dim, .components = m->components,
+                       .ld = ld, .exponent = -0.5 / m->variance };
+    for (int start = 0; start < b->n; start += BLOCK) {
+        int count = b->n - start < BLOCK ? b->n - start : BLOCK;
+        o.x = b->x + start;
+        o.gx = gx ? gx + start : NULL;
+        o.work = work ? work + start : NULL;
+        block(&o, count);
+        for (int i = 0; i < count; i += LANES) {
+            vd s = vd_load(S + i);
+            if (!shifted) s = vd_add(s, eps);
+            if (U) {
+                vd logS = vd_log(s);
+                if (shifted) logS = vd_add(vd_load(top + i), logS);
+                vd_store_n(U + start + i, count - i < LANES ? count - i : LANES, vd_sub(vd_set(0.0), logS));
+            }
+            if (!work) continue;
+            vd inverse = vd_div(one, s);
+            scale_rows(m->components, ld, width, work + start + i, inverse);
+            if (gx) scale_rows(m->dim, ld, width, gx + start + i, vd_mul(inverse, inverse_variance));
+        }
+    }
 }
 
 void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx)

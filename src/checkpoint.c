@@ -1,13 +1,13 @@
 /* checkpoint.c: the whole state as bytes, and its hash.
  *
- *     magic, version, byte order | shape of the problem | scalars | theta, slots, average, pool | tile 0, tile 1, ... | checksum
+ *     magic, version, byte order | shape of the problem | last info | scalars, theta, slots, average, pool | tiles | checksum
  *
  * Everything is written as 64-bit words. The layout does not know threads or ranks. Reading goes into the spare state and
  * takes effect only when the checksum agrees, so a damaged stream changes nothing. What models park in `work` is not
  * stored: tiles that were fresh are evaluated again, which gives the same bits because the inputs are the same. */
 #include "internal.h"
 
-enum { NAME = 16, SHAPES = 16, FORMAT_VERSION = 1 };
+enum { NAME = 48, SHAPES = 19, NAMES_FROM = 17, FORMAT_VERSION = 1 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
 
@@ -16,27 +16,14 @@ typedef struct {
     uint64_t version, byte_order;
     int64_t shape[SHAPES];
     char kernel[NAME], optimiser[NAME];
+    uint64_t check; /* hash of the above: a damaged header must not be taken for another problem's */
 } header;
 
 static const char *const SHAPE_NAMES[SHAPES] = {
-    "seed",  "model.dim_x",     "model.dim_theta", "scheme.particles", "scheme.pool",      "scheme.sweeps", "scheme.keep", "scheme.weighted",
-    "scheme.order", "scheme.drift_at", "optimiser.slots", "average",          "kernel gradients", "kernel.aux",    "a score",     "a reference energy"};
-
-static header describe(const sosmc *s)
-{
-    const sosmc_scheme *c = &s->cfg.scheme;
-    header h = {.version = FORMAT_VERSION,
-                .byte_order = BYTE_ORDER_MARK,
-                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, c->pool, c->sweeps, c->keep,
-                          s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots, s->cfg.average > 0, s->uses_gradient,
-                          s->cfg.kernel.aux, s->p.objective.score.eval != NULL, s->uses_reference}};
-    memcpy(h.magic, MAGIC, sizeof MAGIC);
-    strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
-    strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
-    return h;
-}
-
-/* ---------------------------------------------------------------------------- hash */
+    "seed",           "model.dim_x",      "model.dim_theta",  "scheme.particles", "tile",
+    "scheme.pool",    "scheme.sweeps",    "scheme.keep",      "scheme.weighted",  "scheme.order",
+    "scheme.drift_at", "optimiser.slots", "average",          "kernel gradients", "kernel.aux",
+    "a score",        "a reference energy", "kernel's name (hashed)", "optimiser's name (hashed)"};
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 {
@@ -49,6 +36,32 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
     }
     return hash;
 }
+
+/* Names may be longer than what the header shows of them. */
+static int64_t name_hash(const char *name)
+{
+    uint64_t hash = SEED_OF_HASH;
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x9e3779b97f4a7c15u;
+    return (int64_t)(hash >> 1);
+}
+
+static header describe(const sosmc *s)
+{
+    const sosmc_scheme *c = &s->cfg.scheme;
+    header h = {.version = FORMAT_VERSION,
+                .byte_order = BYTE_ORDER_MARK,
+                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, s->cut.count[0], c->pool,
+                          c->sweeps, c->keep, s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots, s->cfg.average > 0,
+                          s->uses_gradient, s->cfg.kernel.aux, s->p.objective.score.eval != NULL, s->uses_reference,
+                          name_hash(s->cfg.kernel.name), name_hash(s->cfg.optimiser.name)}};
+    memcpy(h.magic, MAGIC, sizeof MAGIC);
+    strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
+    strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
+    h.check = mix(SEED_OF_HASH, &h, offsetof(header, check));
+    return h;
+}
+
+/* ---------------------------------------------------------------------------- hash */
 
 /* The arrays of a state that every rank holds in full, in the order of the stream. */
 typedef struct {
@@ -94,6 +107,27 @@ uint64_t sosmc_hash(const sosmc *s)
     for (int i = 0; i < SPANS; i++)
         if (spans[i].bytes) hash = mix(hash, spans[i].data, spans[i].bytes);
     return mix(hash, s->tile_hash, (size_t)l->tiles * sizeof(uint64_t));
+}
+
+/* ---------------------------------------------------------------------------- the last iteration's info */
+
+enum { INFO = 16 };
+
+/* All but the wall-clock time, which no two runs share. */
+static void pack_info(const sosmc_info *f, double out[INFO])
+{
+    const double all[INFO] = {(double)f->iteration, (double)f->updates, (double)f->gradient_updates, f->ess, f->mean_score,
+                              f->mean_energy, f->loss, f->kl, f->logz, f->grad_norm, f->accept, f->h, f->rate,
+                              (double)f->resampled, (double)f->nonfinite, (double)f->retries};
+    memcpy(out, all, sizeof all);
+}
+
+static sosmc_info unpack_info(const double in[INFO])
+{
+    return (sosmc_info){.iteration = (int64_t)in[0], .updates = (int64_t)in[1], .gradient_updates = (int64_t)in[2],
+                        .ess = in[3], .mean_score = in[4], .mean_energy = in[5], .loss = in[6], .kl = in[7], .logz = in[8],
+                        .grad_norm = in[9], .accept = in[10], .h = in[11], .rate = in[12], .resampled = (int)in[13],
+                        .nonfinite = (int)in[14], .retries = (int)in[15]};
 }
 
 /* ---------------------------------------------------------------------------- save */
@@ -147,19 +181,25 @@ static int finite_or_zero_weight(const sosmc *s, const double *record, int n)
     return 1;
 }
 
-static sosmc_status check_health(sosmc *s)
+/* *heaviest receives this rank's largest log-weight. */
+static sosmc_status check_health(sosmc *s, double *heaviest)
 {
     const layout *l = &s->cut;
     const vital *v = &s->now->v;
-    size_t dim = (size_t)s->p.model.dim_theta;
-    if (!s->simd->all_finite(dim, s->now->theta) || !s->simd->all_finite(dim, s->now->theta_prev) ||
-        !s->simd->all_finite(dim * (size_t)s->cfg.optimiser.slots, s->now->slots))
-        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: theta or the optimiser's memory is not finite; not saved",
-                            (long long)v->iteration);
-    if (!isfinite(v->h) || !isfinite(v->rate) || !isfinite(v->logz) || !isfinite(v->logmean))
+    const double scalars[] = {v->h, v->rate, v->logz, v->logz0, v->logmean};
+    span spans[SPANS];
+    spans_of(s, s->now, spans);
+    for (int i = 1; i < SPANS; i++) /* the first holds the scalars, whole numbers among them */
+        if (spans[i].bytes && !s->simd->all_finite(spans[i].bytes / sizeof(double), spans[i].data))
+            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: theta, the optimiser's memory, the average or the pool is "
+                                                   "not finite; not saved",
+                                (long long)v->iteration);
+    if (!s->simd->all_finite(sizeof scalars / sizeof *scalars, scalars))
         return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the step, the rate or log Z is not finite; not saved",
                             (long long)v->iteration);
     for (int t = l->tile_lo; t < l->tile_hi; t++) {
+        double tile_max = s->simd->max(l->count[t], row_at(s->now->logw, l, t));
+        if (tile_max > *heaviest) *heaviest = tile_max;
         sosmc_i_pack(s, s->now, t, s->record);
         if (!finite_or_zero_weight(s, s->record, l->count[t]))
             return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: a particle between %lld and %lld is not finite; not saved",
@@ -170,15 +210,23 @@ static sosmc_status check_health(sosmc *s)
 
 sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
 {
-    double no_max = 0;
+    double heaviest = -INFINITY;
     int64_t none = 0;
+    if (s->failed) return s->failed;
     int writes = ranks(s) == 1 || s->cfg.comm.rank == 0;
     if (writes && !put) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_save needs a function that takes the bytes");
-    TRY(sosmc_i_agree(s, check_health(s), &no_max, &none));
+    sosmc_status health = check_health(s, &heaviest);
+    TRY(sosmc_i_agree(s, health, &heaviest, &none));
+    if (heaviest == -INFINITY)
+        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: no particle has any weight; not saved",
+                            (long long)s->now->v.iteration);
     stream f = {.put = writes ? put : NULL, .ctx = ctx, .hash = SEED_OF_HASH};
     header h = describe(s);
     span spans[SPANS];
+    double info[INFO];
     write_bytes(&f, &h, sizeof h);
+    pack_info(&s->info, info);
+    write_bytes(&f, info, sizeof info);
     spans_of(s, s->now, spans);
     for (int i = 0; i < SPANS; i++) write_bytes(&f, spans[i].data, spans[i].bytes);
     for (int t = 0; t < s->cut.tiles; t++) {
@@ -189,7 +237,7 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     write_bytes(&f, &checksum, sizeof checksum);
     sosmc_status status = SOSMC_OK;
     if (f.failed) status = sosmc_i_fail(s, SOSMC_EIO, "iteration %lld: the checkpoint could not be written", (long long)s->now->v.iteration);
-    return sosmc_i_agree(s, status, &no_max, &none);
+    return sosmc_i_agree(s, status, &heaviest, &none);
 }
 
 /* ---------------------------------------------------------------------------- load */
@@ -204,6 +252,17 @@ static int read_bytes(stream *f, void *bytes, size_t n)
 
 static sosmc_status truncated(sosmc *s) { return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint ends too early"); }
 
+static sosmc_status compare_names(sosmc *s, const header *theirs, const header *ours)
+{
+    if (strncmp(theirs->kernel, ours->kernel, NAME) != 0)
+        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME, theirs->kernel,
+                            ours->kernel);
+    if (strncmp(theirs->optimiser, ours->optimiser, NAME) != 0)
+        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with optimiser %.*s, this run has %s", NAME,
+                            theirs->optimiser, ours->optimiser);
+    return SOSMC_OK;
+}
+
 static sosmc_status compare(sosmc *s, const header *theirs)
 {
     header ours = describe(s);
@@ -213,26 +272,25 @@ static sosmc_status compare(sosmc *s, const header *theirs)
     if (theirs->version > FORMAT_VERSION)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint has format version %llu; this library reads up to %d",
                             (unsigned long long)theirs->version, FORMAT_VERSION);
-    for (int i = 0; i < SHAPES; i++)
+    if (theirs->check != mix(SEED_OF_HASH, theirs, offsetof(header, check)))
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: the checksum of its header does not match");
+    for (int i = 0; i < SHAPES; i++) {
+        if (i == NAMES_FROM) TRY(compare_names(s, theirs, &ours));
         if (theirs->shape[i] != ours.shape[i])
             return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint belongs to another problem: its %s is %lld, this run's is %lld",
                                 SHAPE_NAMES[i], (long long)theirs->shape[i], (long long)ours.shape[i]);
-    if (memcmp(theirs->kernel, ours.kernel, NAME) != 0)
-        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME, theirs->kernel,
-                            ours.kernel);
-    if (memcmp(theirs->optimiser, ours.optimiser, NAME) != 0)
-        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with optimiser %.*s, this run has %s", NAME,
-                            theirs->optimiser, ours.optimiser);
+    }
     return SOSMC_OK;
 }
 
-static sosmc_status read_state(sosmc *s, stream *f)
+static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
 {
     const layout *l = &s->cut;
     header h;
     span spans[SPANS];
     if (read_bytes(f, &h, sizeof h)) return truncated(s);
     TRY(compare(s, &h));
+    if (read_bytes(f, info, INFO * sizeof *info)) return truncated(s);
     spans_of(s, s->spare, spans);
     for (int i = 0; i < SPANS; i++)
         if (read_bytes(f, spans[i].data, spans[i].bytes)) return truncated(s);
@@ -267,13 +325,14 @@ static sosmc_status refresh_work(void *ctx, int task, int worker)
     return rc ? sosmc_i_broken(s, task, "energy", rc, b.first) : SOSMC_OK;
 }
 
-static sosmc_status adopt(sosmc *s)
+static sosmc_status adopt(sosmc *s, const double info[INFO])
 {
     state old = *s->now;
     *s->now = *s->spare;
     *s->spare = old;
-    s->seen_valid = 0;
-    s->info = (sosmc_info){.iteration = s->now->v.iteration, .accept = NAN};
+    s->seen_valid = s->pending = 0;
+    s->dropped = s->weighted; /* perhaps; the next resampling knows */
+    s->info = unpack_info(info);
     if (s->p.model.prepare) {
         int rc = s->p.model.prepare(s->p.model.self, s->now->theta, s->prep);
         if (rc == 0) rc = s->p.model.prepare(s->p.model.self, s->now->theta_prev, s->prep_prev);
@@ -290,6 +349,9 @@ sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
     int64_t none = 0;
     if (!get) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_load needs a function that delivers the bytes");
     stream f = {.get = get, .ctx = ctx, .hash = SEED_OF_HASH};
-    TRY(sosmc_i_agree(s, read_state(s, &f), &no_max, &none));
-    return sosmc_i_agree(s, adopt(s), &no_max, &none);
+    double info[INFO] = {0};
+    TRY(sosmc_i_agree(s, read_state(s, &f, info), &no_max, &none));
+    sosmc_status status = sosmc_i_agree(s, adopt(s, info), &no_max, &none);
+    s->failed = status;
+    return status;
 }

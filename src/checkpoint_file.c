@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -101,34 +102,47 @@ static sosmc_status cannot(const sosmc *s, const char *verb, const char *path, i
 #endif
 }
 
-static sosmc_status write_file(sosmc *s, const char *path, const char *temporary, const char *previous)
+static sosmc_status open_temporary(sosmc *s, file *f, const char *path, const char *temporary)
 {
-    file f = {.fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-    if (f.fd < 0) return cannot(s, "create", temporary, errno);
-    sosmc_status status = sosmc_save(s, put_bytes, &f);
-    if (status == SOSMC_OK && (flush(&f) || fsync(f.fd))) {
-        if (!f.error) f.error = errno;
-        status = SOSMC_EIO;
-    }
-    if (close(f.fd) && status == SOSMC_OK) {
-        f.error = errno;
-        status = SOSMC_EIO;
-    }
-    if (f.error) status = cannot(s, "write", temporary, f.error);
-    if (status == SOSMC_OK && rename(path, previous) && errno != ENOENT) status = cannot(s, "rename", path, errno);
-    if (status == SOSMC_OK && rename(temporary, path)) status = cannot(s, "rename", temporary, errno);
-    if (status != SOSMC_OK) (void)unlink(temporary);
-    else sync_directory(path);
-    return status;
+    struct stat there;
+    if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) return cannot(s, "write", path, EISDIR);
+    f->fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return f->fd < 0 ? cannot(s, "create", temporary, errno) : SOSMC_OK;
+}
+
+/* To the disk, and then into place. */
+static sosmc_status put_in_place(sosmc *s, file *f, const char *path, const char *temporary, const char *previous)
+{
+    if (flush(f)) return cannot(s, "write", temporary, f->error);
+    if (fsync(f->fd)) return cannot(s, "write", temporary, errno);
+    if (rename(path, previous) && errno != ENOENT) return cannot(s, "rename", path, errno);
+    if (rename(temporary, path)) return cannot(s, "rename", temporary, errno);
+    sync_directory(path);
+    return SOSMC_OK;
 }
 
 sosmc_status sosmc_save_file(sosmc *s, const char *path)
 {
     char temporary[PATH_ROOM], previous[PATH_ROOM];
+    double unused = 0;
+    int64_t none = 0;
+    file f = {.fd = -1};
+    int writes = ranks(s) == 1 || s->cfg.comm.rank == 0;
     if (!path || !*path || name(temporary, path, ".tmp") || name(previous, path, ".previous"))
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint's path is empty or too long");
-    if (ranks(s) > 1 && s->cfg.comm.rank != 0) return sosmc_save(s, NULL, NULL);
-    return write_file(s, path, temporary, previous);
+    /* Rank 0 alone has a file; the others must hear of its failures before and after they have sent their tiles. */
+    sosmc_status status = writes ? open_temporary(s, &f, path, temporary) : SOSMC_OK;
+    status = sosmc_i_agree(s, status, &unused, &none);
+    if (status == SOSMC_OK) {
+        status = sosmc_save(s, writes ? put_bytes : NULL, &f);
+        if (f.error) status = cannot(s, "write", temporary, f.error);
+        if (status == SOSMC_OK && writes) status = put_in_place(s, &f, path, temporary, previous);
+        status = sosmc_i_agree(s, status, &unused, &none);
+    }
+    if (f.fd < 0) return status;
+    (void)close(f.fd);
+    if (status != SOSMC_OK) (void)unlink(temporary);
+    return status;
 }
 
 static sosmc_status read_file(sosmc *s, const char *path)

@@ -26,7 +26,7 @@ sosmc_status sosmc_i_broken(sosmc *s, int task, const char *what, int returned, 
     return SOSMC_EMODEL;
 }
 
-static const char *theta_in_words(const sosmc *s, char *text, size_t room)
+const char *sosmc_i_theta_words(const sosmc *s, char *text, size_t room)
 {
     enum { SHOWN = 4 };
     size_t used = 0;
@@ -44,14 +44,14 @@ sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks)
     for (int i = 0; i < tasks; i++) {
         const fault *f = &s->faults[i];
         if (f->status == SOSMC_OK) continue;
-        (void)theta_in_words(s, theta, sizeof theta);
+        (void)sosmc_i_theta_words(s, theta, sizeof theta);
         if (f->status == SOSMC_EMODEL)
             return sosmc_i_fail(s, f->status, "iteration %lld: %s returned %d for the batch that starts at particle %lld; "
                                               "theta = (%s)",
                                 iteration, f->what, f->returned, (long long)f->particle, theta);
         if (isnan(f->before))
-            return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g (particle %lld); theta = (%s)", iteration, f->what,
-                                f->value, (long long)f->particle, theta);
+            return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g (%sparticle %lld); theta = (%s)", iteration, f->what,
+                                f->value, f->initial ? "initial " : "", (long long)f->particle, theta);
         return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g for particle %lld (it was %g before the move, kernel step "
                                           "%g); theta = (%s)",
                             iteration, f->what, f->value, (long long)f->particle, f->before, s->now->v.h, theta);
@@ -128,7 +128,8 @@ static void adapt(sosmc *s, int before_move)
 {
     for (int i = 0; i < 2; i++) {
         const sosmc_adapt *a = &s->cfg.adapt[i];
-        if (a->factor == 0 || a->factor == 1 || (a->before_move != 0) != before_move) continue;
+        int early = a->before_move && a->signal == SOSMC_SIGNAL_ESS; /* the acceptance is known after the move only */
+        if (a->factor == 0 || a->factor == 1 || early != before_move) continue;
         double signal = a->signal == SOSMC_SIGNAL_ESS ? s->info.ess / (double)s->cut.particles : s->info.accept;
         if (isnan(signal)) continue; /* no move yet */
         double change = signal < a->threshold ? 1 / a->factor : a->factor;
@@ -159,9 +160,9 @@ static int must_evaluate(const sosmc *s)
     return s->cfg.kernel.invariant || (!s->weighted && c->drift_at == SOSMC_AT_CURRENT);
 }
 
-static sosmc_status weigh(sosmc *s, int new_weights)
+static sosmc_status weigh(sosmc *s)
 {
-    TRY(sosmc_i_measure(s, new_weights));
+    TRY(sosmc_i_measure(s));
     double W = s->sums[SUM_W];
     s->info.updates = s->now->v.updates;
     s->info.ess = sosmc_i_ess(s);
@@ -182,10 +183,10 @@ static sosmc_status step_as_printed(sosmc *s)
     int moves_first = !s->weighted && s->cfg.scheme.drift_at == SOSMC_AT_CURRENT;
     if (s->now->v.iteration > 0 || moves_first) {
         TRY(sosmc_i_carry(s, must_evaluate(s), 1)); /* x ~ K(x, .), log W += log G */
-        TRY(weigh(s, s->weighted));                 /* w = W / sum W, ESS */
+        TRY(weigh(s));                 /* w = W / sum W, ESS */
         note_acceptance(s);
     } else {
-        TRY(weigh(s, 0));
+        TRY(weigh(s));
     }
     TRY(sosmc_i_estimate(s)); /* g = sum_i c_i dU(x_i) + ... */
     TRY(optimise(s));         /* theta <- OPT(theta, g) */
@@ -201,19 +202,19 @@ static sosmc_status step_as_coded(sosmc *s)
     TRY(optimise(s));
     if (!s->weighted || !s->cfg.kernel.invariant) {
         TRY(sosmc_i_carry(s, must_evaluate(s), 1));
-        TRY(weigh(s, s->weighted));
+        TRY(weigh(s));
         note_acceptance(s);
         adapt(s, 1);
         adapt(s, 0);
         return resample(s);
     }
     TRY(sosmc_i_carry(s, 1, 0));
-    TRY(weigh(s, 1));
+    TRY(weigh(s));
     adapt(s, 1);
     TRY(resample(s));
     s->info.h = s->now->v.h;
     TRY(sosmc_i_carry(s, 0, 1));
-    TRY(sosmc_i_measure(s, 0));
+    TRY(sosmc_i_measure(s));
     note_acceptance(s);
     adapt(s, 0);
     return SOSMC_OK;
@@ -228,9 +229,11 @@ static double seconds_now(void)
 
 sosmc_status sosmc_step(sosmc *s)
 {
+    if (s->failed) return s->failed; /* the message still says why; a checkpoint can be loaded */
     double begin = seconds_now();
     s->info = (sosmc_info){.iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN};
-    TRY(s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_as_printed(s) : step_as_coded(s));
+    s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_as_printed(s) : step_as_coded(s);
+    if (s->failed) return s->failed;
     s->now->v.iteration++;
     s->info.seconds = seconds_now() - begin;
     return SOSMC_OK;
@@ -291,7 +294,7 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
     if (!s->owned) return sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
-    return begin(s);
+    return s->failed = begin(s);
 }
 
 void sosmc_free(sosmc *s)

@@ -8,6 +8,26 @@
 
 /* ---------------------------------------------------------------------------- particles */
 
+/* A particle without weight may stand where dU/dtheta is not finite, and zero times that is no number. The batch is taken
+ * from a copy in which such particles stand where the first live one does; 0 when the tile has no live one. */
+static int bury_the_dead(sosmc *s, int worker, int t, sosmc_batch *b)
+{
+    const double *logw = row_at(s->now->logw, &s->cut, t);
+    double *copy = s->worker[worker].vec;
+    size_t ld = (size_t)b->ld;
+    int live = 0, dead = 0;
+    while (live < b->n && logw[live] == -INFINITY) live++;
+    for (int i = live; i < b->n; i++) dead += logw[i] == -INFINITY;
+    if (live == b->n) return 0;
+    if (live == 0 && dead == 0) return 1;
+    memcpy(copy, b->x, (size_t)b->dim * ld * sizeof(double));
+    for (size_t i = 0; i < (size_t)b->n; i++)
+        for (size_t j = 0; logw[i] == -INFINITY && j < (size_t)b->dim; j++) copy[j * ld + i] = copy[j * ld + (size_t)live];
+    b->x = copy;
+    b->fresh = 0;
+    return 1;
+}
+
 static sosmc_status contract_block(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
@@ -28,6 +48,7 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = l == &s->cut ? sosmc_i_work(s, t, worker) : s->worker[worker].work;
+        if (s->dropped && !bury_the_dead(s, worker, t, &b)) continue;
         int rc = o->H ? o->H(s->p.model.self, s->now->theta, &b, c, g)
                       : s->p.model.grad_theta(s->p.model.self, s->now->theta, &b, c, g);
         if (rc) return sosmc_i_broken(s, task, o->H ? "H" : "grad_theta", rc, b.first);
@@ -134,7 +155,7 @@ sosmc_status sosmc_i_estimate(sosmc *s)
 {
     size_t dim = (size_t)s->p.model.dim_theta;
     const layout *l = s->seen.l;
-    if (!s->seen_valid) TRY(sosmc_i_measure(s, 0));
+    if (!s->seen_valid) TRY(sosmc_i_measure(s));
     int tasks = l->block_hi - l->block_lo;
     sosmc_status status = sosmc_i_parallel(s->threads, contract_block, s, tasks);
     if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);

@@ -76,7 +76,8 @@ typedef struct {
     const char *what;  /* "energy", "grad_theta", ...: the callback; or "U", "score": the value */
     int returned;      /* what the callback returned */
     int64_t particle;  /* the first particle of the batch, or the offender */
-    double value, before;
+    double value, before; /* before: U before the move; NaN where there was no move */
+    int initial;          /* it happened to an initial particle */
 } fault;
 
 /* One worker's own memory. */
@@ -86,7 +87,7 @@ typedef struct {
     double *row;              /* rows of ld: ROW_COUNT of them */
     void *work, *work_ref;    /* the model's scratch where nothing is parked, and for theta_ref */
 } scratch;
-enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_U, ROW_A, ROW_B, ROW_COUNT };
+enum { ROW_LOGG, ROW_ACCEPT, ROW_U, ROW_A, ROW_B, ROW_COUNT };
 
 /* Sums over the sample, in the order of table.h, then these. */
 enum { SUM_ACCEPT = SUM_COUNT, SUM_ALL };
@@ -108,7 +109,9 @@ struct sosmc {
     cloud kept_cloud;
     sample seen;
     int seen_valid;              /* w and sums belong to the present cloud */
-    double *logw_next;
+    double *increment;           /* log G of the last carry, rows of ld per tile */
+    int pending;                 /* it has not yet been added to logw */
+    int dropped;                 /* there may be particles that lost their weight to a value that was not finite */
     void *prep, *prep_prev, *prep_ref;
     char *work;                  /* parked scratch of the whole cloud, or NULL */
     size_t work_stride;          /* bytes per tile */
@@ -137,6 +140,7 @@ struct sosmc {
     int move_evaluates, move_steps; /* what the current carry does */
     double move_h;
     char message[MESSAGE];
+    sosmc_status failed;         /* a step that failed left the state in the middle of an iteration */
 
     void **owned;                /* every allocation, for sosmc_free */
     int owned_count, owned_room;
@@ -145,6 +149,7 @@ struct sosmc {
 /* engine.c */
 sosmc_status sosmc_i_fail(const sosmc *s, sosmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+const char *sosmc_i_theta_words(const sosmc *s, char *text, size_t room); /* the first few numbers */
 sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks); /* turns the first fault into a message */
 
 /* A callback of a task returned non-zero: notes it and returns SOSMC_EMODEL. */
@@ -186,7 +191,7 @@ sosmc_status sosmc_i_start(sosmc *s);                            /* iteration 0:
 sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step);    /* to theta, and through the kernel */
 
 /* weights.c */
-sosmc_status sosmc_i_measure(sosmc *s, int new_weights); /* w, sums, and after a reweighing the running log Z */
+sosmc_status sosmc_i_measure(sosmc *s); /* adds pending increments, and to log Z; then w and the sums */
 /* The effective sample size of the measured weights. */
 double sosmc_i_ess(const sosmc *s);
 sosmc_status sosmc_i_resample_cloud(sosmc *s);

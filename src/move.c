@@ -73,7 +73,9 @@ static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile 
     b.first += i;
     b.work = k->work;
     tile one = {.x = k->vec, .gx = a->gx ? k->vec + s->cut.vector : NULL, .U = worker_row(s, worker, ROW_A)};
-    int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_REFRESH, step), &b, one.x);
+    sosmc_rng rng = name(s, SOSMC_STREAM_REFRESH, step);
+    rng.retry = 1; /* not what the scheme's own restarts draw */
+    int rc = s->p.init.draw(s->p.init.self, rng, &b, one.x);
     if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
     rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, one.U, one.gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
@@ -83,6 +85,22 @@ static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile 
             a->aux[j * (size_t)s->cut.ld + (size_t)i] = 0;
     if (!finite_particle(s, a, i)) return not_finite(s, task, "U of a restarted particle", b.first, one.U[0], NAN);
     return SOSMC_OK;
+}
+
+/* Which of a particle's numbers is wrong, for the message. */
+static double culprit(const sosmc *s, const tile *a, int i, const double *inc, const char **what)
+{
+    size_t ld = (size_t)s->cut.ld;
+    *what = "U";
+    if (!isfinite(a->U[i])) return a->U[i];
+    for (size_t j = 0; j < (size_t)s->cut.dim; j++) {
+        *what = "a coordinate";
+        if (!isfinite(a->x[j * ld + (size_t)i])) return a->x[j * ld + (size_t)i];
+        *what = "a component of dU/dx";
+        if (a->gx && !isfinite(a->gx[j * ld + (size_t)i])) return a->gx[j * ld + (size_t)i];
+    }
+    *what = "log G";
+    return inc ? inc[i] : NAN;
 }
 
 /* Applies the policy to the particles of `to` that are not finite; `from` is where they came from. */
@@ -102,7 +120,11 @@ static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from
         case SOSMC_NONFINITE_RETRY:
             if (s->retry < MAX_RETRIES) break;
             /* fall through */
-        default: return not_finite(s, task, "U", s->cut.first[t] + i, to->U[i], from->U[i]);
+        default: {
+            const char *what;
+            double value = culprit(s, to, i, inc, &what);
+            return not_finite(s, task, what, s->cut.first[t] + i, value, from->U[i]);
+        }
         }
     }
     return SOSMC_OK;
@@ -131,7 +153,11 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
                 TRY(restart_particle(s, task, worker, a, t, i, s->now->v.iteration * s->cfg.scheme.sweeps));
                 continue;
             }
-            if (s->nonfinite != SOSMC_NONFINITE_DROP) return not_finite(s, task, "U", b.first + i, U[i], a->U[i]);
+            if (s->nonfinite != SOSMC_NONFINITE_DROP) {
+                const char *what;
+                double value = culprit(s, &at_theta, i, NULL, &what);
+                return not_finite(s, task, what, b.first + i, value, a->U[i]);
+            }
             inc[i] = -INFINITY; /* without weight it never counts; keep what is cached finite */
             for (size_t j = 0; a->gx && j < (size_t)b.dim; j++) a->gx[j * (size_t)b.ld + (size_t)i] = 0;
             continue;
@@ -150,8 +176,8 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
     int t = s->cut.tile_lo + task, n = s->cut.count[t];
     int64_t step = s->now->v.iteration * s->cfg.scheme.sweeps + sweep;
     int moved_theta = !s->now->v.cached && !s->move_evaluates && sweep == 0;
-    int own_weight = inc && !kernel->invariant;
-    double *logG = worker_row(s, worker, ROW_LOGG), *accept = worker_row(s, worker, ROW_ACCEPT);
+    int own_weight = inc && !kernel->invariant, first = sweep == 0 && !s->move_evaluates;
+    double *logG = first ? inc : worker_row(s, worker, ROW_LOGG), *accept = worker_row(s, worker, ROW_ACCEPT);
     sosmc_move m = {.model = &s->p.model,
                     .theta_prev = moved_theta ? s->now->theta_prev : s->now->theta,
                     .theta = s->now->theta,
@@ -171,15 +197,16 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
                     .accept = accept,
                     .tmp = s->worker[worker].tmp};
     m.b.work = sosmc_i_work(s, t, worker);
-    for (int i = 0; i < n; i++) accept[i] = 1;
+    int energy_code = 0;
+    m.energy_code = &energy_code;
     int rc = kernel->step(kernel, &m);
-    if (rc) return sosmc_i_broken(s, task, kernel->name, rc, m.b.first);
+    if (rc) return sosmc_i_broken(s, task, energy_code ? "energy" : kernel->name, rc, m.b.first);
     s->now->fresh[task] =
         kernel->uses_gradient && !kernel->metropolis && kernel->backward_at == SOSMC_AT_CURRENT && s->work;
     double sum = 0;
-    for (int i = 0; i < n; i++) sum += accept[i];
-    s->accept_sum[task] += sum;
-    if (own_weight)
+    for (int i = 0; kernel->metropolis && i < n; i++) sum += accept[i];
+    s->accept_sum[task] += kernel->metropolis ? sum : n;
+    if (own_weight && !first)
         for (int i = 0; i < n; i++) inc[i] += logG[i];
     int healthy = own_weight ? s->simd->all_finite((size_t)n, logG) : kernel->metropolis || looks_finite(s, to, n);
     return healthy ? SOSMC_OK : mend(s, task, worker, t, from, to, inc, step);
@@ -257,7 +284,7 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
     }
     if (scheme->refresh > 0) {
         double *fresh = s->worker[worker].vec;
-        sosmc_uniforms(name(s, SOSMC_STREAM_REFRESH, iteration), 0, &b, u);
+        sosmc_uniforms(name(s, SOSMC_STREAM_POOL, iteration), 1, &b, u); /* REFRESH belongs to the draw itself */
         int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_REFRESH, iteration), &b, fresh);
         if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
         for (int i = 0; i < b.n; i++)
@@ -274,15 +301,15 @@ static sosmc_status carry_tile(void *ctx, int task, int worker)
     const sosmc_scheme *scheme = &s->cfg.scheme;
     int t = l->tile_lo + task, n = l->count[t];
     tile from = tile_at(s, &s->now->c, t), to = tile_at(s, &s->spare->c, t);
-    int weigh = s->weighted && (s->move_evaluates || !s->cfg.kernel.invariant);
-    double *inc = s->weighted ? worker_row(s, worker, ROW_INC) : NULL;
-    for (int i = 0; inc && i < n; i++) inc[i] = 0;
+    double *inc = s->weighted ? row_at(s->increment, l, t) : NULL;
+    if (inc && !s->move_evaluates && s->cfg.kernel.invariant) memset(inc, 0, (size_t)n * sizeof(double));
     s->faults[task].status = SOSMC_OK;
     s->tile_bad[task] = 0;
     if (s->move_steps) s->accept_sum[task] = 0;
 
     if (s->move_steps && (s->now->pool || scheme->refresh > 0)) TRY(start_tile(s, task, worker, &from));
-    if (s->move_evaluates) TRY(evaluate_tile(s, task, worker, &from, inc));
+    if (s->move_evaluates && (s->retry == 0 || !inc)) /* a repeated move starts from the same weighing */
+        TRY(evaluate_tile(s, task, worker, &from, inc));
     for (int sweep = 0; sweep < (s->move_steps ? scheme->sweeps : 0); sweep++) {
         TRY(step_tile(s, task, worker, &from, &to, sweep, inc));
         tile swap = from;
@@ -295,12 +322,6 @@ static sosmc_status carry_tile(void *ctx, int task, int worker)
     if (s->move_steps && scheme->keep == 1) {
         sosmc_batch b = sosmc_i_batch(s, l, t, from.x);
         TRY(score_batch(s, task, worker, &b, from.R, from.Uref));
-    }
-    if (weigh) {
-        const double *restrict logw = row_at(s->now->logw, l, t);
-        double *restrict next = row_at(s->logw_next, l, t);
-        double logmean = s->now->v.logmean;
-        for (int i = 0; i < n; i++) next[i] = (logw[i] - logmean) + inc[i];
     }
     return SOSMC_OK;
 }
@@ -350,11 +371,9 @@ sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
         s->now->c = s->spare->c;
         s->spare->c = c;
     }
-    if (s->weighted && (evaluate || !s->cfg.kernel.invariant)) {
-        double *logw = s->now->logw;
-        s->now->logw = s->logw_next;
-        s->logw_next = logw;
-    }
+    /* a step that leaves pi invariant changes no weight, unless it lost particles */
+    s->pending = s->weighted && (evaluate || !s->cfg.kernel.invariant || bad > 0);
+    if (s->weighted && bad > 0) s->dropped = 1;
     s->now->v.cached = 1;
     s->seen_valid = 0;
     return step && s->now->pool ? write_back(s) : SOSMC_OK;
@@ -369,7 +388,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     int t = l->tile_lo + task, n = l->count[t];
     tile a = tile_at(s, &s->now->c, t);
     sosmc_batch b = sosmc_i_batch(s, l, t, a.x);
-    double *logw = row_at(s->now->logw, l, t);
+    double *logw = row_at(s->increment, l, t); /* W_0 is the first increment */
     s->faults[task].status = SOSMC_OK;
     b.work = sosmc_i_work(s, t, worker);
     int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, a.x);
@@ -377,7 +396,13 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, a.U, a.gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
     for (int i = 0; i < n; i++)
-        if (!finite_particle(s, &a, i)) return not_finite(s, task, "U of an initial particle", b.first + i, a.U[i], NAN);
+        if (!finite_particle(s, &a, i)) {
+            const char *what;
+            double value = culprit(s, &a, i, NULL, &what);
+            (void)not_finite(s, task, what, b.first + i, value, NAN);
+            s->faults[task].initial = 1;
+            return SOSMC_ENUMERIC;
+        }
     s->now->fresh[task] = a.gx && s->work;
     TRY(score_batch(s, task, worker, &b, a.R, a.Uref));
     for (int i = 0; i < n; i++) logw[i] = 0;
@@ -421,7 +446,8 @@ sosmc_status sosmc_i_start(sosmc *s)
     TRY(sosmc_i_agree(s, status, &no_max, &bad));
     s->now->v.cached = 1;
     if (s->cfg.scheme.keep > 1) return SOSMC_OK; /* nothing has been kept yet: the first carry fills the sample */
-    TRY(sosmc_i_measure(s, 1));
+    s->pending = s->weighted;
+    TRY(sosmc_i_measure(s));
     s->now->v.logz0 = s->now->v.logz;
     return SOSMC_OK;
 }

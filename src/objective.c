@@ -8,8 +8,8 @@
  *     reward_forward    R        -beta   beta  0      reference law    -E R + beta KL(pi_ref || pi_theta)
  *     reward_reverse    R         0      0     beta                    -E R + beta KL(pi_theta || pi_ref)
  *
- * Invariant: an objective differs from another by these values alone; no code asks which constructor made it, except for
- * `loss`, which names the estimate that is reported. */
+ * Invariant: an objective differs from another by these values alone; no code asks which constructor made it, except
+ * for `loss`, which names the estimate that is reported. */
 #include <sosmc/sosmc.h>
 
 sosmc_objective sosmc_mmle(void)

@@ -9,8 +9,8 @@
  *                s = beta2 s + (1 - beta2) g^2    mhat = m / (1 - beta1^(k+1)), shat = s / (1 - beta2^(k+1))
  *     AdamW      theta -= lr weight_decay theta, then Adam
  *
- * Invariant: a step depends on k, g, theta and the slots alone, so a checkpoint of these continues the run bit by bit. No
- * libm but sqrt: powers are repeated products, exp, log and cosine the library's own. */
+ * Invariant: a step depends on k, g, theta and the slots alone, so a checkpoint of these continues the run bit by bit.
+ * No libm but sqrt: powers are repeated products, exp, log and cosine the library's own. */
 #include "simd/table.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ static void sgd_step(const sosmc_optimiser *o, int64_t k, int dim, const double 
     for (int j = 0; j < dim; j++) theta[j] -= lr * g[j];
 }
 
-static void momentum_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g, double *restrict theta,
-                          double *restrict slots)
+static void momentum_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g,
+                          double *restrict theta, double *restrict slots)
 {
     double lr = o->lr, mu = o->momentum, *restrict v = slots;
     for (int j = 0; j < dim; j++) {
@@ -32,8 +32,8 @@ static void momentum_step(const sosmc_optimiser *o, int64_t k, int dim, const do
     }
 }
 
-static void nesterov_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g, double *restrict theta,
-                          double *restrict slots)
+static void nesterov_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g,
+                          double *restrict theta, double *restrict slots)
 {
     double lr = o->lr, mu = o->momentum, *restrict v = slots;
     for (int j = 0; j < dim; j++) {
@@ -102,7 +102,8 @@ sosmc_optimiser sosmc_nesterov(double lr, double momentum)
 
 sosmc_optimiser sosmc_rmsprop(double lr, double decay)
 {
-    return (sosmc_optimiser){ .name = "rmsprop", .lr = lr, .beta2 = decay, .eps = 1e-8, .slots = 1, .step = rmsprop_step };
+    return (sosmc_optimiser){ .name = "rmsprop", .lr = lr, .beta2 = decay, .eps = 1e-8, .slots = 1,
+                              .step = rmsprop_step };
 }
 
 sosmc_optimiser sosmc_adagrad(double lr)

@@ -1,18 +1,18 @@
 /* resample.c: ancestors of n offspring, so that E[number of offspring of particle a] = n w_a / W, W = sum w.
  *
- * Three schemes put ascending points on [0, W) and take, for each, the first particle whose cumulative weight is strictly
- * greater:
+ * Three schemes put ascending points on [0, W) and take, for each, the first particle whose cumulative weight is
+ * strictly greater:
  *
  *     systematic   p_i = (i + u) W/n        one uniform
  *     stratified   p_i = (i + u_i) W/n
  *     multinomial  p_i = W S_i / S_n        S_i = E_0 + ... + E_i, E = -log u: sorted uniforms without sorting
  *
- * Two copy every particle floor(n w_a/W) times and share out the fractions r_a: residual by multinomial points on the r_a,
- * SSP by the sequential pivotal method, which rounds each r_a to 0 or 1 and keeps their sum.
+ * Two copy every particle floor(n w_a/W) times and share out the fractions r_a: residual by multinomial points on the
+ * r_a, SSP by the sequential pivotal method, which rounds each r_a to 0 or 1 and keeps their sum.
  *
- * Invariants: ancestors ascend. A particle of weight zero has no offspring: cumulative weights stay equal across it, and no
- * point reaches W. Sums have a fixed shape, serial within chunks of SOSMC_I_CHUNK and then serial over chunks, whoever
- * computes them. */
+ * Invariants: ancestors ascend. A particle of weight zero has no offspring: cumulative weights stay equal across it,
+ * and no point reaches W. Sums have a fixed shape, serial within chunks of SOSMC_I_CHUNK and then serial over chunks,
+ * whoever computes them. */
 #include "resample.h"
 
 #include <float.h>
@@ -33,16 +33,16 @@ static double sum_ends(int n, const double *s)
     return sum;
 }
 
-/* Makes the last entry of every chunk final: factor * (sum up to here). The others follow in `shift`, in any order, because
- * each needs only the end of the chunk before, which no longer changes. */
+/* Makes the last entry of every chunk final: factor * (sum up to here). The others follow in `shift`, in any order,
+ * because each needs only the end of the chunk before, which no longer changes. */
 static void shift_ends(int n, double factor, double cap, double *s)
 {
     double before = 0.0;
     for (int first = 0, end; first < n; first = end) {
         end = chunk_end(n, first);
-        before += s[end - 1] * factor;
-        if (before > cap) before = cap;
-        s[end - 1] = before;
+        double sum = before + s[end - 1] * factor;
+        /* cap for NaN too: spacings that are all zero have an infinite factor */
+        s[end - 1] = before = sum < cap ? sum : cap;
     }
 }
 
@@ -179,8 +179,8 @@ static inline cursor advance(cursor k, const double *restrict c, const double *r
     return (cursor){ k.i + found, k.a + 1 - found };
 }
 
-/* The merge that starts at offspring `first` and ancestor `begin`, after `steps` steps. There the ancestor before is used up
- * for the present offspring, c[a-1] <= p[i]; the smallest i of that kind is the one. */
+/* The merge that starts at offspring `first` and ancestor `begin`, after `steps` steps. There the ancestor before is
+ * used up for the present offspring, c[a-1] <= p[i]; the smallest i of that kind is the one. */
 static cursor merge_at(const double *c, const double *p, int first, int count, int begin, int end, int64_t steps)
 {
     int64_t lo = steps > end - begin ? steps - (end - begin) : 0, hi = steps < count ? steps : count;
@@ -192,8 +192,8 @@ static cursor merge_at(const double *c, const double *p, int first, int count, i
     return (cursor){ (size_t)(first + lo), (size_t)(begin + steps - lo) };
 }
 
-/* The merge of a range is a path of count + (end - begin) steps, each waiting for the one before. Four stretches of equal
- * length walked at once hide that latency: 2.5 ns per offspring instead of 8. */
+/* The merge of a range is a path of count + (end - begin) steps, each waiting for the one before. Four stretches of
+ * equal length walked at once hide that latency: 2.5 ns per offspring instead of 8. */
 void sosmc_i_merge(sosmc_i_offspring *o, int first, int count)
 {
     if (count <= 0) return;
@@ -296,11 +296,11 @@ static void residual(sosmc_i_offspring *o)
 static inline double least(double x, double y) { return x < y ? x : y; }
 static inline int choose(int yes, int x, int y) { return y ^ ((x ^ y) & -yes); }
 
-/* The pivot k carries the probability q of one more offspring and meets each particle a, of fraction r, in turn. One of the
- * two is decided, the other goes on with what is left, and both keep their expectation:
+/* The pivot k carries the probability q of one more offspring and meets each particle a, of fraction r, in turn. One of
+ * the two is decided, the other goes on with what is left, and both keep their expectation:
  *
- *     q + r < 1    one gets nothing, the other goes on with q + r;      k goes on with probability q / (q + r)
- *     otherwise    one gets one, the other goes on with q + r - 1;      a goes on with probability (1 - r) / (2 - q - r)
+ *     q + r < 1    one gets nothing, the other goes on with q + r;  k goes on with probability q / (q + r)
+ *     otherwise    one gets one, the other goes on with q + r - 1;  a goes on with probability (1 - r) / (2 - q - r)
  *
  * The last pivot's q is 0 or 1 up to rounding, which the integer count of offspring settles. */
 static void ssp(sosmc_i_offspring *o)
@@ -343,7 +343,8 @@ sosmc_status sosmc_i_resample(const sosmc_simd *simd, sosmc_resampling scheme, s
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_resample(sosmc_resampling scheme, sosmc_rng rng, int n, const double *w, double *scratch, int *ancestors)
+sosmc_status sosmc_resample(sosmc_resampling scheme, sosmc_rng rng, int n, const double *w, double *scratch,
+                            int *ancestors)
 {
     return sosmc_i_resample(sosmc_i_simd(NULL), scheme, rng, n, w, scratch, ancestors);
 }

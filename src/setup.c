@@ -45,6 +45,7 @@ static sosmc_status check_problem(const sosmc *s)
            "objective.score.eval is missing; a reward objective needs a reward");
     REFUSE(o->b != 0 && !o->data.draw, "objective.b is %g, but objective.data.draw is missing", o->b);
     REFUSE(o->b != 0 && o->batch < 1, "objective.batch is %d; it must be at least 1", o->batch);
+    REFUSE(o->penalty && o->b == 0, "objective.penalty is set, but objective.b is 0: there is no data batch for it to see");
     REFUSE(o->b != 0 && !m->grad_theta, "model.grad_theta is missing; the data term needs it");
     return SOSMC_OK;
 }
@@ -204,7 +205,6 @@ static void resolve(sosmc *s)
     s->relative_logz = s->weighted && s->p.init.exact;
     s->absolute_logz = s->weighted && s->p.init.logpdf && !s->p.init.exact;
     s->why_no_loss = find_why_no_loss(s);
-    if (s->cfg.threads < 1) s->cfg.threads = 1;
 }
 
 /* ---------------------------------------------------------------------------- memory */
@@ -420,7 +420,7 @@ static sosmc_status take_memory(sosmc *s)
     s->seen = (sample){.l = c->keep > 1 ? &s->kept : &s->cut,
                        .c = c->keep > 1 ? &s->kept_cloud : &s->now->c};
     TAKE(s->seen.w, ((size_t)(s->seen.l->tile_hi - s->seen.l->tile_lo) + 1) * (size_t)s->seen.l->ld);
-    TAKE(s->logw_next, tiles * (size_t)s->cut.ld);
+    TAKE(s->increment, tiles * (size_t)s->cut.ld);
     TAKE_BYTES(s->prep, s->p.model.prep);
     TAKE_BYTES(s->prep_prev, s->p.model.prep);
     TAKE_BYTES(s->prep_ref, s->p.model.prep);
@@ -460,6 +460,7 @@ sosmc_status sosmc_i_setup(sosmc *s)
     TRY(check_optimiser(s));
     TRY(check_adapt(s));
     TRY(check_rest(s));
+    if (s->cfg.threads < 1) s->cfg.threads = 1;
     TRY(choose_simd(s));
     TRY(take_memory(s));
     return start_threads(s);

@@ -3,8 +3,8 @@
  *     standard normal   x ~ N(0, I),   log q(x) = -|x|^2/2 - (dim/2) log 2 pi, summed over j ascending
  *     rows              particle i is row (first + i) mod rows, or row floor(u_i rows) of its own uniform
  *
- * Invariant: what a particle gets depends on its number in the whole cloud and the name of the draw, not on the batch it
- * happens to be in. */
+ * Invariant: what a particle gets depends on its number in the whole cloud and the name of the draw, not on the batch
+ * it happens to be in. */
 #include <sosmc/sosmc.h>
 
 static int normal_draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)

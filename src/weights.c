@@ -9,8 +9,12 @@
 static sosmc_status max_of_tile(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
-    int t = s->cut.tile_lo + task;
-    s->tile_max[task] = s->simd->max(s->cut.count[t], row_at(s->now->logw, &s->cut, t));
+    int t = s->cut.tile_lo + task, n = s->cut.count[t];
+    double *restrict logw = row_at(s->now->logw, &s->cut, t);
+    const double *restrict inc = row_at(s->increment, &s->cut, t);
+    double logmean = s->now->v.logmean;
+    for (int i = 0; s->pending && i < n; i++) logw[i] = (logw[i] - logmean) + inc[i];
+    s->tile_max[task] = s->simd->max(n, logw);
     return SOSMC_OK;
 }
 
@@ -53,13 +57,15 @@ double sosmc_i_ess(const sosmc *s)
 
 static sosmc_status dead(sosmc *s)
 {
+    char theta[160];
     return sosmc_i_fail(s, SOSMC_ENUMERIC,
                         "iteration %lld: all %lld particles have weight zero (kernel step %g, %d moves not finite in this "
-                        "iteration); a smaller step or learning rate keeps the cloud alive",
-                        (long long)s->now->v.iteration, (long long)s->cut.particles, s->now->v.h, s->info.nonfinite);
+                        "iteration, theta = (%s)); a smaller step or learning rate keeps the cloud alive",
+                        (long long)s->now->v.iteration, (long long)s->cut.particles, s->now->v.h, s->info.nonfinite,
+                        sosmc_i_theta_words(s, theta, sizeof theta));
 }
 
-sosmc_status sosmc_i_measure(sosmc *s, int new_weights)
+sosmc_status sosmc_i_measure(sosmc *s)
 {
     weighing job = {.s = s, .shift = 0};
     if (s->weighted) {
@@ -80,7 +86,8 @@ sosmc_status sosmc_i_measure(sosmc *s, int new_weights)
     s->seen_valid = 1;
     if (!s->weighted) return SOSMC_OK;
     s->now->v.logmean = job.shift + sosmc_i_log1(s->simd, s->sums[SUM_W] / (double)s->cut.particles);
-    if (new_weights) s->now->v.logz += s->now->v.logmean;
+    if (s->pending) s->now->v.logz += s->now->v.logmean;
+    s->pending = 0;
     return SOSMC_OK;
 }
 
@@ -113,22 +120,71 @@ static sosmc_status collect_weights(sosmc *s)
     return SOSMC_OK;
 }
 
+static int chunk_length(int n, int chunk)
+{
+    int left = n - chunk * SOSMC_I_CHUNK;
+    return left < SOSMC_I_CHUNK ? left : SOSMC_I_CHUNK;
+}
+
+static sosmc_status cumulate_chunk(void *ctx, int task, int worker)
+{
+    sosmc_i_offspring *o = ctx;
+    sosmc_i_spacings(o, task * SOSMC_I_CHUNK, chunk_length(o->n, task));
+    return sosmc_i_cumulate(o, task * SOSMC_I_CHUNK, chunk_length(o->n, task));
+}
+
+static sosmc_status point_chunk(void *ctx, int task, int worker)
+{
+    sosmc_i_offspring *o = ctx;
+    sosmc_i_points(o, task * SOSMC_I_CHUNK, chunk_length(o->n, task));
+    return SOSMC_OK;
+}
+
+static sosmc_status merge_chunk(void *ctx, int task, int worker)
+{
+    sosmc_i_offspring *o = ctx;
+    sosmc_i_merge(o, task * SOSMC_I_CHUNK, chunk_length(o->n, task));
+    return SOSMC_OK;
+}
+
+/* Residual and SSP resampling round fractions in sequence; the others go through the threads chunk by chunk. */
+static sosmc_status find_ancestors(sosmc *s)
+{
+    int n = (int)s->cut.particles, chunks = (n + SOSMC_I_CHUNK - 1) / SOSMC_I_CHUNK;
+    sosmc_resampling scheme = (sosmc_resampling)s->cfg.scheme.resampling;
+    sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)s->now->v.iteration, .stream = SOSMC_STREAM_RESAMPLE};
+    if (scheme == SOSMC_RESIDUAL || scheme == SOSMC_SSP)
+        return sosmc_i_resample(s->simd, scheme, rng, n, s->all_w, s->resample_scratch, s->ancestors);
+    sosmc_i_offspring o = {.simd = s->simd,
+                           .scheme = scheme,
+                           .rng = rng,
+                           .n = n,
+                           .offspring = n,
+                           .w = s->all_w,
+                           .scale = 1, /* the largest weight is 1: measure shifts by the maximum */
+                           .c = s->resample_scratch,
+                           .p = s->resample_scratch + n,
+                           .ancestors = s->ancestors};
+    TRY(sosmc_i_parallel(s->threads, cumulate_chunk, &o, chunks));
+    TRY(sosmc_i_join(&o));
+    TRY(sosmc_i_parallel(s->threads, point_chunk, &o, chunks));
+    return sosmc_i_parallel(s->threads, merge_chunk, &o, chunks);
+}
+
 sosmc_status sosmc_i_resample_cloud(sosmc *s)
 {
     const layout *l = &s->cut;
+    size_t tiles = (size_t)(l->tile_hi - l->tile_lo);
     TRY(collect_weights(s));
-    sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)s->now->v.iteration, .stream = SOSMC_STREAM_RESAMPLE};
-    sosmc_status status = sosmc_resample((sosmc_resampling)s->cfg.scheme.resampling, rng, (int)l->particles, s->all_w,
-                                         s->resample_scratch, s->ancestors);
-    if (status != SOSMC_OK)
+    if (find_ancestors(s) != SOSMC_OK)
         return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the weights cannot be resampled", (long long)s->now->v.iteration);
     TRY(sosmc_i_gather_cloud(s));
     cloud c = s->now->c;
     s->now->c = s->spare->c;
     s->spare->c = c;
-    memset(s->now->logw, 0, (size_t)(l->tile_hi - l->tile_lo) * (size_t)l->ld * sizeof(double));
-    memset(s->now->fresh, 0, (size_t)(l->tile_hi - l->tile_lo));
+    memset(s->now->logw, 0, tiles * (size_t)l->ld * sizeof(double));
+    memset(s->now->fresh, 0, tiles);
     s->now->v.logmean = 0;
-    s->seen_valid = 0;
+    s->seen_valid = s->dropped = 0;
     return SOSMC_OK;
 }

@@ -30,6 +30,100 @@ SOSMC_API sosmc_source sosmc_mixture_source(const sosmc_mixture_law *law);
 /* log Z of exp(-U_theta) for eps = 0: (dim/2) log(2 pi variance), whatever theta. */
 SOSMC_API double sosmc_mixture_logz(const sosmc_mixture *mixture);
 
+/* ------------------------------------------------------------------------------------------------ rewards */
+
+/* R(x) = gate(x_1) exp(-|x - center|^2 / tau) / alpha, with gate = 1{x_1 >= 0} for lambda = 0 (hard) and the logistic
+ * function of x_1 / lambda otherwise (smooth). */
+typedef struct {
+    int dim;
+    const double *center; /* dim numbers */
+    double tau, lambda, alpha;
+} sosmc_gate;
+SOSMC_API sosmc_score sosmc_gate_reward(const sosmc_gate *gate);
+
+/* R(x) = max_j exp(-|x - center_j|^2 / tau) / alpha. */
+typedef struct {
+    int dim, count;
+    const double *centers; /* count rows of dim */
+    double tau, alpha;
+} sosmc_peaks;
+SOSMC_API sosmc_score sosmc_peaks_reward(const sosmc_peaks *peaks);
+
+/* R(x) = 1{normal . x > offset}. */
+typedef struct {
+    int dim;
+    const double *normal; /* dim numbers */
+    double offset;
+} sosmc_half_plane;
+SOSMC_API sosmc_score sosmc_half_plane_reward(const sosmc_half_plane *half_plane);
+
+/* ------------------------------------------------------------------------------------------------ models from data */
+
+/* For sosmc_mmle. exp(-U_theta(x)) is p_theta(x, y) with all its constants, so log Z is the log-likelihood log p_theta(y);
+ * it is absolute when the initial law has a density, as those below do. theta is one number. */
+
+/* x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1), d = 1..dim. */
+typedef struct {
+    int dim;
+    const double *y; /* dim numbers */
+} sosmc_hierarchical;
+SOSMC_API sosmc_model sosmc_hierarchical_model(const sosmc_hierarchical *data);
+SOSMC_API double sosmc_hierarchical_best(const sosmc_hierarchical *data); /* theta* = mean of y */
+SOSMC_API double sosmc_hierarchical_loglik(const sosmc_hierarchical *data, double theta);
+
+/* Its posterior at a given theta, x_d ~ N((y_d + theta)/2, 1/2), with density: the initial law without any error. */
+typedef struct {
+    const sosmc_hierarchical *data;
+    double theta;
+} sosmc_hierarchical_law;
+SOSMC_API sosmc_source sosmc_hierarchical_source(const sosmc_hierarchical_law *law);
+
+/* x ~ N(theta 1, variance I), y_r ~ Bernoulli(1 / (1 + exp(-f_r . x))), r = 1..rows. */
+typedef struct {
+    int rows, dim;
+    const double *features; /* rows of dim */
+    const double *labels;   /* rows of them, 0 or 1 */
+    double variance;
+} sosmc_logistic;
+SOSMC_API sosmc_model sosmc_logistic_model(const sosmc_logistic *data);
+
+/* N(mean, P^-1) with P = factor factor^T, with density; a particle comes from the wide law N(centre 1, variance I) instead
+ * with probability `share`. The wide part bounds the weights of a narrow proposal whose tails are too thin. */
+typedef struct {
+    int dim;
+    const double *mean;   /* dim numbers */
+    const double *factor; /* dim rows of dim, lower triangular with a positive diagonal; the rest is not read */
+    double share, centre, variance;
+} sosmc_gaussian;
+SOSMC_API sosmc_source sosmc_gaussian_source(const sosmc_gaussian *law);
+
+/* Laplace's approximation of the posterior at a given theta: its mode (dim numbers) and the factor of P = d2U/dx2 there.
+ * With share = 0.1, centre = theta and the model's variance it makes an initial law of bounded weights. SOSMC_ENOMEM, or
+ * SOSMC_ENUMERIC when the data are not finite. */
+SOSMC_API sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double theta, double *mode, double *factor);
+
+/* ------------------------------------------------------------------------------------------------ what a fit is worth */
+
+/* Observed information at theta, minus the second derivative of log Z, by Louis' identity under a weighted cloud:
+ *     I = E[d2U/dtheta2] - Cov(dU/dtheta)                                                        (dim_theta rows of it)
+ * for any model with few parameters. x (n rows of dim_x) and logw are those of sosmc_cloud; logw NULL: equal weights. The
+ * second derivatives are central differences of grad_theta, exact for a U quadratic in theta. At a maximum likelihood
+ * estimate the inverse of I is its asymptotic covariance. SOSMC_EMODEL when a callback fails, SOSMC_ENUMERIC when the
+ * weights or gradients are not finite, SOSMC_ENOMEM. */
+SOSMC_API sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t n, const double *x,
+                                   const double *logw, double *information);
+
+/* log Z of exp(-U_theta) with its Monte Carlo error, from `draws` independent draws of a law with density:
+ *     Z = mean of W_i = exp(-U(x_i)) / q(x_i),   error of log Z = standard error of that mean / Z.
+ * The error is worth believing when ess, (sum W)^2 / sum W^2, is in the hundreds. Nothing of the run enters but theta, so
+ * this checks the running log Z of a fit, whose own error one run does not show. Statuses as sosmc_louis; a law without
+ * density is SOSMC_EINVAL. */
+typedef struct {
+    double logz, error, ess;
+} sosmc_evidence;
+SOSMC_API sosmc_status sosmc_importance(const sosmc_model *model, const double *theta, sosmc_source law, int64_t draws,
+                                        uint64_t seed, sosmc_evidence *out);
+
 #ifdef __cplusplus
 }
 #endif

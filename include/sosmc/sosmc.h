@@ -209,8 +209,9 @@ typedef struct {
     const double *x, *U, *gx, *aux;        /* in: the state, with U and gx under theta_prev */
     double *x_new, *U_new, *gx_new, *aux_new; /* out: the new state, with U and gx under theta */
     double *logG;                          /* out: log incremental weight, n of them; NULL when nobody asks */
-    double *accept;                        /* out: acceptance probability; 1 before the call */
+    double *accept;                        /* out: acceptance probability, when kernel->metropolis */
     double *tmp;                           /* kernel->scratch vectors, each dim rows of ld, then 4 rows of ld */
+    int *energy_code;                      /* sosmc_evaluate notes here what a failing energy returned; may be NULL */
 } sosmc_move;
 /* U and gx of the tile's shape at any x, under theta or under theta_prev. gx may be NULL. Returns the callback's value. */
 SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx);
@@ -373,7 +374,7 @@ typedef int (*sosmc_observer)(void *ctx, const sosmc *s, const sosmc_info *info)
 /* All allocation, validation and the draw of the initial cloud happen here. *out is set even on failure (except out of
  * memory, where it may be NULL), so that sosmc_message can say what is wrong; free it in either case. */
 SOSMC_API sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings);
-SOSMC_API sosmc_status sosmc_step(sosmc *s); /* one iteration */
+SOSMC_API sosmc_status sosmc_step(sosmc *s); /* one iteration; one that failed is not gone on from: load a checkpoint */
 SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
 SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */
 

@@ -7,5 +7,7 @@ int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, 
     b.x = x;
     b.fresh = 0;
     if (at == SOSMC_AT_PREVIOUS) b.prep = m->prep_prev;
-    return m->model->energy(m->model->self, at == SOSMC_AT_PREVIOUS ? m->theta_prev : m->theta, &b, U, gx);
+    int rc = m->model->energy(m->model->self, at == SOSMC_AT_PREVIOUS ? m->theta_prev : m->theta, &b, U, gx);
+    if (rc && m->energy_code) *m->energy_code = rc;
+    return rc;
 }

@@ -16,10 +16,9 @@ VEC int lanes_at(int i, int n) { return n - i < LANES ? n - i : LANES; }
 
 /* Eight Philox blocks, each 32-bit word in the lower half of a 64-bit lane: one multiplication gives both halves of the
  * product, and the upper halves need no clearing because the next multiplication ignores them. */
-VEC void philox8(uint64_t seed, vi c0, vi c1, vi c2, vi c3, vi *first, vi *second)
+VEC_LONG void philox8(uint64_t seed, vi c0, vi c1, vi c2, vi c3, vi *first, vi *second)
 {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-#pragma GCC unroll 10
     for (int round = 0; round < 10; round++) {
         vi p0 = vi_mul32(vi_set(PHILOX_M0), c0), p1 = vi_mul32(vi_set(PHILOX_M1), c2);
         c0 = vi_xor3(vi_hi32(p1), c1, vi_set(k0));
@@ -40,10 +39,10 @@ VEC vd unit(vi number)
 }
 
 /* Box-Muller. The first number is never zero and never subnormal, so the logarithm needs no special cases. */
-VEC void normal_pair(vi first, vi second, vd *even, vd *odd)
+VEC_LONG void normal_pair(vd u1, vd u2, vd *even, vd *odd)
 {
-    vd radius = vd_sqrt(vd_mul(vd_set(-2.0), vd_log_core(unit(first), vd_set(0.0)))), s, c;
-    vd_sincos2pi(unit(second), &s, &c);
+    vd radius = vd_sqrt(vd_mul(vd_set(-2.0), vd_log_core(u1, vd_set(0.0)))), s, c;
+    vd_sincos2pi(u2, &s, &c);
     *even = vd_mul(radius, c);
     *odd = vd_mul(radius, s);
 }
@@ -64,7 +63,7 @@ static void normals_along(sosmc_rng rng, int64_t first, int dim, double *z)
     vd even, odd;
     for (int j = 0; j < dim; j += 2 * LANES) {
         philox8(rng.seed, vi_count((uint64_t)j / 2), c1, c2, c3, &a, &b);
-        normal_pair(a, b, &even, &odd);
+        normal_pair(unit(a), unit(b), &even, &odd);
         if (dim - j >= 2 * LANES) {
             vd_store_pairs(z + j, even, odd);
         } else {
@@ -75,8 +74,12 @@ static void normals_along(sosmc_rng rng, int64_t first, int dim, double *z)
     }
 }
 
+/* Philox for a block of particles, then Box-Muller for the block: one after the other within each vector, the two long
+ * chains of dependent operations would leave the processor waiting. */
 static void normals(sosmc_rng rng, int64_t first, int dim, int n, int ld, double *z)
 {
+    enum { BLOCK = 128 };
+    double u1[BLOCK], u2[BLOCK];
     if (ld == 1) {
         normals_along(rng, first, dim, z);
         return;
@@ -84,13 +87,20 @@ static void normals(sosmc_rng rng, int64_t first, int dim, int n, int ld, double
     vi c2 = vi_set(rng.step), c3 = vi_set(philox_c3(rng)), a, b;
     vd even, odd;
     for (int j = 0; j < dim; j += 2) {
-        double *row = z + (size_t)j * (size_t)ld;
         vi c0 = vi_set((uint64_t)j / 2);
-        for (int i = 0; i < n; i += LANES) {
-            philox8(rng.seed, c0, vi_count((uint64_t)(first + i)), c2, c3, &a, &b);
-            normal_pair(a, b, &even, &odd);
-            vd_store(row + i, even);
-            if (j + 1 < dim) vd_store(row + ld + i, odd);
+        for (int start = 0; start < n; start += BLOCK) {
+            double *row = z + (size_t)j * (size_t)ld + start;
+            int count = n - start < BLOCK ? n - start : BLOCK;
+            for (int i = 0; i < count; i += LANES) {
+                philox8(rng.seed, c0, vi_count((uint64_t)(first + start + i)), c2, c3, &a, &b);
+                vd_store(u1 + i, unit(a));
+                vd_store(u2 + i, unit(b));
+            }
+            for (int i = 0; i < count; i += LANES) {
+                normal_pair(vd_load(u1 + i), vd_load(u2 + i), &even, &odd);
+                vd_store(row + i, even);
+                if (j + 1 < dim) vd_store(row + ld + i, odd);
+            }
         }
     }
 }

@@ -12,7 +12,7 @@
 #define PHILOX_W0 0x9E3779B9u
 #define PHILOX_W1 0xBB67AE85u
 
-static inline void philox4x32(uint32_t k0, uint32_t k1, uint32_t c[4])
+static inline void philox_block(uint32_t k0, uint32_t k1, uint32_t c[4])
 {
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)PHILOX_M0 * c[0], p1 = (uint64_t)PHILOX_M1 * c[2];
@@ -35,7 +35,7 @@ static inline uint32_t philox_c3(sosmc_rng rng)
 static inline void philox_numbers(sosmc_rng rng, uint64_t particle, uint32_t block, uint64_t number[2])
 {
     uint32_t c[4] = { block, (uint32_t)particle, (uint32_t)rng.step, philox_c3(rng) };
-    philox4x32((uint32_t)rng.seed, (uint32_t)(rng.seed >> 32), c);
+    philox_block((uint32_t)rng.seed, (uint32_t)(rng.seed >> 32), c);
     number[0] = c[0] | (uint64_t)c[1] << 32;
     number[1] = c[2] | (uint64_t)c[3] << 32;
 }

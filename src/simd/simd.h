@@ -21,6 +21,13 @@
 
 #define LANES 8
 #define VEC static inline __attribute__((always_inline, unused))
+/* Functions of many operations: inlined where a vector is a register, called where it is eight numbers in memory (there
+ * inlining gains nothing and takes the compiler minutes). */
+#if defined(SOSMC_LEVEL_PLAIN)
+#define VEC_LONG static __attribute__((noinline, unused))
+#else
+#define VEC_LONG VEC
+#endif
 
 #if defined(SOSMC_LEVEL_AVX512)
 
@@ -187,8 +194,9 @@ VEC vd vd_add(vd a, vd b) { EACH(vd, a.v[l] + b.v[l]); }
 VEC vd vd_sub(vd a, vd b) { EACH(vd, a.v[l] - b.v[l]); }
 VEC vd vd_mul(vd a, vd b) { EACH(vd, a.v[l] * b.v[l]); }
 VEC vd vd_div(vd a, vd b) { EACH(vd, a.v[l] / b.v[l]); }
-VEC vd vd_fma(vd a, vd b, vd c) { EACH(vd, fma(a.v[l], b.v[l], c.v[l])); }
-VEC vd vd_fnma(vd a, vd b, vd c) { EACH(vd, fma(-a.v[l], b.v[l], c.v[l])); }
+VEC_LONG vd vd_fma(vd a, vd b, vd c) { EACH(vd, fma(a.v[l], b.v[l], c.v[l])); }
+VEC vd vd_neg(vd a) { EACH(vd, -a.v[l]); }
+VEC vd vd_fnma(vd a, vd b, vd c) { return vd_fma(vd_neg(a), b, c); }
 VEC vd vd_sqrt(vd a) { EACH(vd, sqrt(a.v[l])); }
 VEC vd vd_max(vd a, vd b) { EACH(vd, a.v[l] > b.v[l] ? a.v[l] : b.v[l]); }
 VEC vd vd_min(vd a, vd b) { EACH(vd, a.v[l] < b.v[l] ? a.v[l] : b.v[l]); }

@@ -1,8 +1,8 @@
 /* test_resample.c: resampling against its definition and its promises.
  *
- * The expected number of offspring is n w / W: checked per particle over replicates, in standard errors computed from the
- * replicates. With 5 schemes and 40 particles a bound of 5 is crossed by chance once in ten thousand runs of this file. The
- * same check must reject a scheme whose weights are shifted by one particle. */
+ * The expected number of offspring is n w / W: checked per particle over replicates, in standard errors computed from
+ * the replicates. With 5 schemes and 40 particles a bound of 5 is crossed by chance once in ten thousand runs of this
+ * file. The same check must reject a scheme whose weights are shifted by one particle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,10 @@
 
 enum { SCHEMES = 5 };
 
-static sosmc_rng named(uint64_t step) { return (sosmc_rng){ .seed = 2024, .step = step, .stream = SOSMC_STREAM_RESAMPLE }; }
+static sosmc_rng named(uint64_t step)
+{
+    return (sosmc_rng){ .seed = 2024, .step = step, .stream = SOSMC_STREAM_RESAMPLE };
+}
 
 /* The uniforms the library promises to use: draw 0 of particles 0..n-1. */
 static void uniforms(sosmc_rng rng, int n, double *u)
@@ -77,10 +80,9 @@ static void fill(bench *t, int kind)
     if (kind == GAPS) t->w[t->n / 2] = 1.0; /* small n too must have some weight */
 }
 
-/* Resamples, and checks what holds for every scheme; counts the offspring. */
-static void resample(bench *t, sosmc_resampling scheme, uint64_t step)
+/* What holds for every scheme; counts the offspring. */
+static void expect_valid(bench *t)
 {
-    assert_int_equal(sosmc_resample(scheme, named(step), t->n, t->w, t->scratch, t->ancestors), SOSMC_OK);
     memset(t->counts, 0, (size_t)t->n * sizeof(int));
     for (int i = 0; i < t->n; i++) {
         int a = t->ancestors[i];
@@ -89,6 +91,12 @@ static void resample(bench *t, sosmc_resampling scheme, uint64_t step)
         assert_true(t->w[a] > 0.0);
         t->counts[a]++;
     }
+}
+
+static void resample(bench *t, sosmc_resampling scheme, uint64_t step)
+{
+    assert_int_equal(sosmc_resample(scheme, named(step), t->n, t->w, t->scratch, t->ancestors), SOSMC_OK);
+    expect_valid(t);
 }
 
 /* -------------------------------------------------------------------------------------------- definitions */
@@ -132,9 +140,11 @@ static void points_by_definition(void **state)
         for (int i = 0; i <= N; i++) all -= logl(u[i]);
 
         resample(&t, SOSMC_STRATIFIED, 3);
-        for (int i = 0; i < N; i++) assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[i]) * W / N));
+        for (int i = 0; i < N; i++)
+            assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[i]) * W / N));
         resample(&t, SOSMC_SYSTEMATIC, 3);
-        for (int i = 0; i < N; i++) assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[0]) * W / N));
+        for (int i = 0; i < N; i++)
+            assert_int_equal(t.ancestors[i], by_definition(&t, (i + (long double)u[0]) * W / N));
         resample(&t, SOSMC_MULTINOMIAL, 3);
         for (int i = 0; i < N; i++) {
             spacing -= logl(u[i]);
@@ -171,19 +181,78 @@ static void counts_are_floor_or_ceil(void **state)
     }
 }
 
+/* The sum of n times w is not n w in floating point; nobody may lose or win by that. */
 static void equal_weights_keep_everyone(void **state)
 {
     const sosmc_resampling schemes[] = { SOSMC_STRATIFIED, SOSMC_SYSTEMATIC, SOSMC_RESIDUAL, SOSMC_SSP };
-    const double weights[] = { 1.0, 0.1, 1.0 / 3.0, 1e300, 5e-324 };
-    bench t = bench_new(10000);
-    for (int q = 0; q < 5; q++) {
-        for (int a = 0; a < t.n; a++) t.w[a] = weights[q];
-        for (int s = 0; s < 4; s++) {
-            resample(&t, schemes[s], 11);
-            for (int i = 0; i < t.n; i++) assert_int_equal(t.ancestors[i], i);
+    const double weights[] = { 1.0, 0.1, 1.0 / 3.0, 0.7, 1e300, 5e-324 };
+    for (int n = 1; n <= 10000; n = n < 300 ? n + 1 : 10 * n) {
+        bench t = bench_new(n);
+        for (int q = 0; q < 6; q++) {
+            for (int a = 0; a < t.n; a++) t.w[a] = weights[q];
+            for (int s = 0; s < 4; s++) {
+                resample(&t, schemes[s], 11);
+                for (int i = 0; i < t.n; i++) assert_int_equal(t.ancestors[i], i);
+            }
         }
+        bench_free(&t);
     }
-    bench_free(&t);
+}
+
+/* Uniforms that a generator on (0, 1] may give, but hardly ever will. */
+static void ones(sosmc_rng rng, uint32_t draw, int64_t first, int n, double *u)
+{
+    for (int i = 0; i < n; i++) u[i] = 1.0;
+}
+static void tiny(sosmc_rng rng, uint32_t draw, int64_t first, int n, double *u)
+{
+    for (int i = 0; i < n; i++) u[i] = 0x1p-52;
+}
+static void both(sosmc_rng rng, uint32_t draw, int64_t first, int n, double *u)
+{
+    for (int i = 0; i < n; i++) u[i] = (first + i) % 3 ? 1.0 : 0x1p-52;
+}
+static void halves(sosmc_rng rng, uint32_t draw, int64_t first, int n, double *u)
+{
+    for (int i = 0; i < n; i++) u[i] = 0.5;
+}
+
+static void uniforms_at_the_ends(void **state)
+{
+    void (*const extremes[])(sosmc_rng, uint32_t, int64_t, int, double *) = { ones, tiny, both };
+    const int sizes[] = { 1, 2, 49, 1024, 3000 };
+    for (int q = 0; q < 5; q++) {
+        bench t = bench_new(sizes[q]);
+        for (int e = 0; e < 3; e++) {
+            struct sosmc_simd simd = *sosmc_simd_best();
+            simd.uniforms = extremes[e];
+            for (int kind = 0; kind < KINDS; kind++) {
+                fill(&t, kind);
+                if (t.n > 2) t.w[t.n - 1] = 0.0;
+                for (int scheme = 0; scheme < SCHEMES; scheme++) {
+                    memset(t.ancestors, -1, (size_t)t.n * sizeof(int));
+                    assert_int_equal(sosmc_i_resample(&simd, (sosmc_resampling)scheme, named(0), t.n, t.w, t.scratch,
+                                                      t.ancestors), SOSMC_OK);
+                    expect_valid(&t);
+                }
+            }
+        }
+        bench_free(&t);
+    }
+}
+
+/* A point that equals a cumulative weight belongs to the next particle. */
+static void strictly_greater(void **state)
+{
+    struct sosmc_simd simd = *sosmc_simd_best();
+    simd.uniforms = halves;
+    double w[4] = { 0.5, 1.0, 2.0, 0.5 }, scratch[9]; /* points 0.5, 1.5, 2.5, 3.5 against 0.5, 1.5, 3.5, 4 */
+    const int expected[4] = { 1, 2, 2, 3 };
+    int ancestors[4];
+    assert_int_equal(sosmc_i_resample(&simd, SOSMC_SYSTEMATIC, named(0), 4, w, scratch, ancestors), SOSMC_OK);
+    assert_memory_equal(ancestors, expected, sizeof expected);
+    assert_int_equal(sosmc_i_resample(&simd, SOSMC_STRATIFIED, named(0), 4, w, scratch, ancestors), SOSMC_OK);
+    assert_memory_equal(ancestors, expected, sizeof expected);
 }
 
 static void extreme_weights(void **state)
@@ -247,7 +316,7 @@ static void invalid_weights_are_refused(void **state)
     assert_int_equal(sosmc_resample((sosmc_resampling)-1, named(0), 1, w, scratch, ancestors), SOSMC_EINVAL);
 }
 
-/* -------------------------------------------------------------------------------------------- ranges and vector codes */
+/* -------------------------------------------------------------------------------------------- ranges, vector codes */
 
 /* Stages over single chunks from last to first, merges over ranges of uneven size. */
 static void in_pieces(bench *t, sosmc_resampling scheme, uint64_t step, int piece)
@@ -306,8 +375,8 @@ static void vector_codes_agree(void **state)
         for (int q = 0; q < 3; q++) {
             const sosmc_simd *simd = sosmc_simd_named(names[q]);
             if (!simd) continue;
-            assert_int_equal(sosmc_i_resample(simd, (sosmc_resampling)scheme, named(1), t.n, t.w, t.scratch, t.ancestors),
-                             SOSMC_OK);
+            assert_int_equal(sosmc_i_resample(simd, (sosmc_resampling)scheme, named(1), t.n, t.w, t.scratch,
+                                              t.ancestors), SOSMC_OK);
             assert_memory_equal(t.ancestors, first, (size_t)t.n * sizeof(int));
         }
     }
@@ -417,11 +486,18 @@ static void multinomial_variance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(systematic_by_hand),       cmocka_unit_test(points_by_definition),
-        cmocka_unit_test(counts_are_floor_or_ceil), cmocka_unit_test(equal_weights_keep_everyone),
-        cmocka_unit_test(extreme_weights),          cmocka_unit_test(invalid_weights_are_refused),
-        cmocka_unit_test(pieces_equal_the_whole),   cmocka_unit_test(vector_codes_agree),
-        cmocka_unit_test(expected_counts),          cmocka_unit_test(multinomial_variance),
+        cmocka_unit_test(systematic_by_hand),
+        cmocka_unit_test(points_by_definition),
+        cmocka_unit_test(counts_are_floor_or_ceil),
+        cmocka_unit_test(equal_weights_keep_everyone),
+        cmocka_unit_test(uniforms_at_the_ends),
+        cmocka_unit_test(strictly_greater),
+        cmocka_unit_test(extreme_weights),
+        cmocka_unit_test(invalid_weights_are_refused),
+        cmocka_unit_test(pieces_equal_the_whole),
+        cmocka_unit_test(vector_codes_agree),
+        cmocka_unit_test(expected_counts),
+        cmocka_unit_test(multinomial_variance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
