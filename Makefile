@@ -2,7 +2,7 @@
 # (tools/deps.sh). Builds go to build/ and build-*/; nothing else in the tree is touched.
 #
 #   make            build the library, examples, benchmarks and tests      make sanitize   tests under ASan and UBSan
-#   make demo       build and run the main example                         make tsan       parallel tests under TSan
+#   make demo       first example, quick reproduction                      make tsan       parallel tests under TSan
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
 #   make bench      build and run the engine's benchmark                   make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
@@ -33,8 +33,10 @@ build: deps-build
 
 demo: deps-build
 	$(call configure,build)
-	$(call compile,build) --target example_01_gaussian
+	$(call compile,build) --target example_01_gaussian --target sosmc_program
 	./build/examples/01_gaussian
+	./build/sosmc reproduce langevin --quick --out build/demo
+	@echo "Open build/demo/langevin.html in a browser."
 
 test: deps-test
 	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
@@ -52,7 +54,7 @@ install: build
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig 2>/dev/null || true; fi
 
 # The sanitizer reports crashes itself, before cmocka takes them for failed tests. detect_stack_use_after_return stays off:
-# gcc's fake stacks are not aligned for AVX-512 (GCC bug 110027), and aligned stores to them crash.
+# the fake stacks of gcc 12 are not aligned to 64 bytes, and the aligned stores of AVX-512 code crash on them.
 sanitize: export ASAN_OPTIONS ?= allocator_may_return_null=1:handle_segv=2:handle_sigbus=2:handle_sigill=2:handle_sigfpe=2
 sanitize: export UBSAN_OPTIONS ?= print_stacktrace=1
 sanitize: deps-test
@@ -80,7 +82,7 @@ coverage: deps-test deps-coverage
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src models examples bench tests -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src models cli examples bench tests -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
 compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
 

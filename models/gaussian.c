@@ -1,7 +1,7 @@
 /* gaussian.c: a Gaussian law given by the factor of its precision, with an optional wide part, as a source with density.
  *
- *     q(x) = (1 - share) N(x; mean, (C C^T)^-1) + share N(x; centre 1, variance I)
- *     draw: C^T u = z by back substitution, x = mean + u;   density: |C^T (x - mean)|^2, log det = sum log C_jj
+ *     q(x) = (1 - share) N(x; mean, widen^2 (C C^T)^-1) + share N(x; centre 1, variance I)
+ *     draw: C^T u = z by back substitution, x = mean + widen u;   density: |C^T (x - mean)|^2, log det = sum log C_jj
  *
  * Invariant: what a particle draws depends on its number alone; uniforms decide which part it comes from. */
 #include <math.h>
@@ -11,11 +11,13 @@
 enum { CHUNK = 64 };
 static const double half_log_2pi = 0.91893853320467274178;
 
+static double width_of(const sosmc_gaussian *law) { return law->widen > 0 ? law->widen : 1; }
+
 static int draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)
 {
     const sosmc_gaussian *law = self;
     const size_t dim = (size_t)law->dim, ld = (size_t)b->ld;
-    double u[CHUNK], deviation = sqrt(law->variance);
+    double u[CHUNK], deviation = sqrt(law->variance), width = width_of(law);
     sosmc_normals(rng, b, x);
     for (int from = 0; from < b->n; from += CHUNK) {
         sosmc_batch part = *b;
@@ -35,7 +37,7 @@ static int draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x
         for (size_t j = 0; j < dim; j++) {
             double *restrict row = x + j * ld + from;
             for (int i = 0; i < part.n; i++)
-                row[i] = u[i] <= law->share ? law->centre + deviation * row[i] : law->mean[j] + row[i];
+                row[i] = u[i] <= law->share ? law->centre + deviation * row[i] : law->mean[j] + width * row[i];
         }
     }
     return 0;
@@ -84,6 +86,8 @@ static int logpdf(const void *self, const sosmc_batch *b, double *lq)
     const sosmc_gaussian *law = self;
     const size_t dim = (size_t)law->dim;
     double wide[CHUNK], constant = -law->dim * half_log_2pi, narrow_log = constant, wide_log = constant;
+    double width = width_of(law), half = 0.5 / (width * width);
+    narrow_log -= law->dim * sosmc_i_log1(b->simd, width);
     for (size_t j = 0; j < dim; j++) narrow_log += sosmc_i_log1(b->simd, law->factor[j * dim + j]);
     if (law->share > 0) {
         narrow_log += sosmc_i_log1(b->simd, 1 - law->share);
@@ -93,7 +97,7 @@ static int logpdf(const void *self, const sosmc_batch *b, double *lq)
         int n = b->n - from < CHUNK ? b->n - from : CHUNK;
         double *out = lq + from;
         narrow_squares(law, b->x + from, (size_t)b->ld, n, out);
-        for (int i = 0; i < n; i++) out[i] = narrow_log - 0.5 * out[i];
+        for (int i = 0; i < n; i++) out[i] = narrow_log - half * out[i];
         if (!(law->share > 0)) continue;
         wide_squares(law, b->x + from, (size_t)b->ld, n, wide);
         for (int i = 0; i < n; i++) wide[i] = wide_log - 0.5 * wide[i];

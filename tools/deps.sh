@@ -1,7 +1,7 @@
 #!/bin/sh
 # deps.sh GROUP...: installs what the groups need and this machine lacks; a quick no-op when nothing is missing.
 #
-#   build     compiler, libc headers, cmake, make
+#   build     compiler, libc headers, cmake, make; for the program: libyaml, Jansson, zlib, gnuplot
 #   test      build, cmocka, and what the install test uses: pkg-config, a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
 #   coverage  gcovr
@@ -34,6 +34,10 @@ group_build()
     need libc6-dev have_header stdio.h
     need cmake command -v cmake
     need make either make ninja
+    need libyaml-dev have_header yaml.h
+    need libjansson-dev have_header jansson.h
+    need zlib1g-dev have_header zlib.h
+    need gnuplot-nox command -v gnuplot
 }
 
 for group in "$@"; do

@@ -87,19 +87,20 @@ typedef struct {
 } sosmc_logistic;
 SOSMC_API sosmc_model sosmc_logistic_model(const sosmc_logistic *data);
 
-/* N(mean, P^-1) with P = factor factor^T, with density; a particle comes from the wide law N(centre 1, variance I) instead
- * with probability `share`. The wide part bounds the weights of a narrow proposal whose tails are too thin. */
+/* N(mean, widen^2 P^-1) with P = factor factor^T, with density; a particle comes from the wide law N(centre 1, variance I)
+ * instead with probability `share`. The wide part bounds the weights of a proposal whose tails are too thin. */
 typedef struct {
     int dim;
     const double *mean;   /* dim numbers */
     const double *factor; /* dim rows of dim, lower triangular with a positive diagonal; the rest is not read */
+    double widen;         /* 0: as it is */
     double share, centre, variance;
 } sosmc_gaussian;
 SOSMC_API sosmc_source sosmc_gaussian_source(const sosmc_gaussian *law);
 
 /* Laplace's approximation of the posterior at a given theta: its mode (dim numbers) and the factor of P = d2U/dx2 there.
- * With share = 0.1, centre = theta and the model's variance it makes an initial law of bounded weights. SOSMC_ENOMEM, or
- * SOSMC_ENUMERIC when the data are not finite. */
+ * With widen = 1.2, share = 0.02 and the prior as the wide part (centre = theta, the model's variance) it makes an initial law
+ * whose weights are bounded. SOSMC_ENOMEM, or SOSMC_ENUMERIC when the data are not finite. */
 SOSMC_API sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double theta, double *mode, double *factor);
 
 /* ------------------------------------------------------------------------------------------------ what a fit is worth */

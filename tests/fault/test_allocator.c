@@ -11,10 +11,12 @@
 
 #include <cmocka.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <sosmc/sosmc.h>
@@ -452,6 +454,55 @@ static void create_is_the_last_to_allocate(void **state)
     remove_files(path);
 }
 
+/* ---------------------------------------------------------------------------- an engine that was never finished */
+
+/* Whoever overlooks the status of create is told again, and does not crash. Run in a child, which may. */
+static int insist(world *w, ledger *l, memory *m)
+{
+    sosmc *s = NULL;
+    int refused = 1;
+    w->cfg.alloc = ledger_alloc;
+    w->cfg.alloc_ctx = l;
+    if (sosmc_create(&s, &w->p, &w->cfg) == SOSMC_OK) return 2;
+    m->at = 0;
+    if (s) {
+        refused &= sosmc_step(s) != SOSMC_OK;
+        refused &= sosmc_run(s, 3, NULL, NULL) != SOSMC_OK;
+        refused &= sosmc_save(s, to_memory, m) != SOSMC_OK;
+        refused &= sosmc_load(s, from_memory, m) != SOSMC_OK;
+        refused &= strlen(sosmc_message(s)) > 5;
+    }
+    sosmc_free(s);
+    return refused && l->live == 0 && l->misused == 0 ? 0 : 1;
+}
+
+static void an_unfinished_engine_only_complains(void **state)
+{
+    static memory m;
+    world w = world_of(PLAIN);
+    sosmc *s = NULL;
+    m.used = 0;
+    assert_int_equal(sosmc_create(&s, &w.p, &w.cfg), SOSMC_OK);
+    assert_int_equal(sosmc_save(s, to_memory, &m), SOSMC_OK); /* a stream that would fit */
+    sosmc_free(s);
+    for (int n = 0; n <= 40; n += 4) {
+        int status = 0;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            const int fatal[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}; /* cmocka would go on from its handlers */
+            for (size_t q = 0; q < sizeof fatal / sizeof *fatal; q++) (void)signal(fatal[q], SIG_DFL);
+            ledger l = {.fail_at = n, .for_good = 1};
+            if (n == 0) w.cfg.kernel.h = -1.0; /* refused before any memory is taken */
+            _exit(insist(&w, &l, &m));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail_msg("create failed at allocation %d, and then: %s %d", n, WIFEXITED(status) ? "exit" : "signal",
+                     WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    }
+}
+
 /* Failing allocates nothing either: the words of a message are the engine's own. */
 static int broken_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
@@ -505,6 +556,7 @@ int main(void)
         cmocka_unit_test(create_is_the_last_to_allocate),
         cmocka_unit_test(failures_do_not_allocate),
         cmocka_unit_test(the_counter_counts),
+        cmocka_unit_test(an_unfinished_engine_only_complains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -994,7 +994,7 @@ static void a_damaged_file_falls_back(void **state)
         write_all(d.p.path, m->bytes, cut);
         assert_falls_back(&d, "truncated at", (long)cut);
     }
-    for (size_t at = 200; at < whole; at += 501) { /* behind the header */
+    for (size_t at = 320; at < whole; at += 501) { /* behind the header */
         m->bytes[at] ^= 0x10;
         write_all(d.p.path, m->bytes, whole);
         assert_falls_back(&d, "flipped byte", (long)at);
@@ -1013,7 +1013,7 @@ static void a_damaged_header_falls_back(void **state)
 {
     desk d = desk_new(ULA_PAPER);
     memory *m = &d.r->at[4];
-    for (size_t at = 0; at < 200; at++) {
+    for (size_t at = 0; at < 320; at++) {
         m->bytes[at] ^= 0x10;
         write_all(d.p.path, m->bytes, m->used);
         assert_falls_back(&d, "flipped byte", (long)at);
@@ -1480,7 +1480,7 @@ typedef struct {
     const world *w;
     const record *r;
     const memory *m;
-    const char *path; /* instead of the memory: save to this path, or load from it */
+    const char *path, *path1; /* instead of the memory: save to this path, or load from it; rank 1's own, or NULL */
     int saves;
     sosmc_status status[MOST_RANKS], after[MOST_RANKS];
     uint64_t hash[MOST_RANKS];
@@ -1499,9 +1499,10 @@ static void rank_is_refused(void *ctx, const sosmc_comm *comm)
         memory m = {.used = 0};
         if (j->m) m = *j->m;
         m.calls = 0;
-        j->status[comm->rank] = j->path && j->saves ? sosmc_save_file(s, j->path)
-                                : j->path           ? sosmc_load_file(s, j->path)
-                                                    : sosmc_load(s, from_memory, &m);
+        const char *path = j->path1 && comm->rank == 1 ? j->path1 : j->path;
+        j->status[comm->rank] = path && j->saves ? sosmc_save_file(s, path)
+                                : path           ? sosmc_load_file(s, path)
+                                                 : sosmc_load(s, from_memory, &m);
         j->after[comm->rank] = sosmc_step(s);
         j->hash[comm->rank] = sosmc_hash(s);
     }
@@ -1561,6 +1562,21 @@ static void ranks_learn_that_saving_failed(void **state)
     free_record(r);
 }
 
+/* Every rank reads the file itself; where one cannot, none may go ahead. */
+static void ranks_learn_that_loading_failed(void **state)
+{
+    world w = world_of(ULA_PAPER);
+    record *r = run_whole(&w);
+    place p = place_new();
+    write_all(p.path, r->at[5].bytes, r->at[5].used);
+    for (int size = 2; size <= 3; size++) {
+        refusal j = {.w = &w, .r = r, .path = p.path, .path1 = "/no/such/directory/checkpoint"};
+        all_are_refused(&j, size, SOSMC_EIO, "no file on rank 1");
+    }
+    place_free(&p);
+    free_record(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1597,6 +1613,7 @@ int main(void)
         cmocka_unit_test(ranks_share_a_file),
         cmocka_unit_test(ranks_refuse_together),
         cmocka_unit_test(ranks_learn_that_saving_failed),
+        cmocka_unit_test(ranks_learn_that_loading_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,8 +233,13 @@ static void gaussian_density(void **state)
     const double shares[] = {0, 0.1, 1 - 0x1p-20};
     fill(x, 3 * LD, 3);
     for (int k = 0; k < 3; k++) {
-        const sosmc_gaussian law = {
-            .dim = 3, .mean = mean3, .factor = factor3, .share = shares[k], .centre = 0.3, .variance = 4};
+        const sosmc_gaussian law = {.dim = 3,
+                                    .mean = mean3,
+                                    .factor = factor3,
+                                    .widen = k ? 1.25 : 0,
+                                    .share = shares[k],
+                                    .centre = 0.3,
+                                    .variance = 4};
         sosmc_source source = sosmc_gaussian_source(&law);
         sosmc_batch b = {.x = x, .dim = 3, .n = N, .ld = LD};
         assert_int_equal(source.logpdf(source.self, &b, lq), 0);
@@ -247,6 +252,7 @@ static void gaussian_density(void **state)
                 narrow += logl(factor3[j * 3 + j]) - 0.5L * logl(2 * 3.14159265358979323846264L);
                 wide += log_normal(x[j * LD + i], law.centre, law.variance);
             }
+            if (k) squares /= 1.25L * 1.25L, narrow -= 3 * logl(1.25L);
             narrow -= 0.5L * squares;
             long double expect = logl((1 - shares[k]) * expl(narrow) + shares[k] * expl(wide));
             assert_close(lq[i], expect, 2e-14L * (1 + fabsl(expect)));
@@ -260,7 +266,8 @@ static void gaussian_draws(void **state)
     enum { DRAWS = 20000, WIDTH = 200 };
     static _Alignas(64) double x[3 * WIDTH], z[3 * WIDTH];
     double u[WIDTH], alone[3];
-    const sosmc_gaussian law = {.dim = 3, .mean = mean3, .factor = factor3, .share = 0.2, .centre = 0.3, .variance = 4};
+    const sosmc_gaussian law = {
+        .dim = 3, .mean = mean3, .factor = factor3, .widen = 1.25, .share = 0.2, .centre = 0.3, .variance = 4};
     const sosmc_rng rng = {.seed = 5, .stream = SOSMC_STREAM_USER};
     sosmc_source source = sosmc_gaussian_source(&law);
     int wide = 0;
@@ -275,7 +282,7 @@ static void gaussian_draws(void **state)
                 double back = (x[j * WIDTH + i] - law.centre) / 2;
                 if (u[i] > law.share) back = 0;
                 for (int l = j; l < 3 && u[i] > law.share; l++)
-                    back += factor3[l * 3 + j] * (x[l * WIDTH + i] - mean3[l]);
+                    back += factor3[l * 3 + j] * (x[l * WIDTH + i] - mean3[l]) / law.widen;
                 assert_close(back, z[j * WIDTH + i], 1e-13L);
             }
         }

@@ -329,6 +329,7 @@ static void one_rank(void *ctx, const sosmc_comm *comm)
     r->run(r->plan, &cfg, &r->traces[comm->rank]);
 }
 
+/* Rank -1: alone, where the words of a failure must agree too; among ranks they say who failed. */
 static void compare(const plan *a, const trace *expected, const trace *got, const char *how, int rank)
 {
     if (got->status != expected->status)
@@ -344,6 +345,8 @@ static void compare(const plan *a, const trace *expected, const trace *got, cons
             fail_msg("%s, %s, rank %d: another info after iteration %d", a->name, how, rank, k);
     }
     if (got->cloud != expected->cloud) fail_msg("%s, %s, rank %d: another cloud", a->name, how, rank);
+    if (rank < 0 && strcmp(got->message, expected->message) != 0)
+        fail_msg("%s, %s: '%s' instead of '%s'", a->name, how, got->message, expected->message);
 }
 
 static void try_ranks(const plan *a, const trace *expected, int ranks, int threads)
@@ -364,7 +367,7 @@ static void try_threads(const plan *a, const trace *expected, int threads)
     cfg.threads = threads;
     (void)snprintf(how, sizeof how, "%d threads", threads);
     run_traced(a, &cfg, &got);
-    compare(a, expected, &got, how, 0);
+    compare(a, expected, &got, how, -1);
 }
 
 static void try_level(const plan *a, const trace *expected, const char *level)
@@ -374,7 +377,7 @@ static void try_level(const plan *a, const trace *expected, const char *level)
     cfg.simd = sosmc_simd_named(level);
     if (!cfg.simd) return; /* not on this machine */
     run_traced(a, &cfg, &got);
-    compare(a, expected, &got, level, 0);
+    compare(a, expected, &got, level, -1);
 }
 
 /* Runs the plan in other ways and returns its trace. Every eighth plan is run in all ways, and any plan that asks for it;
@@ -573,8 +576,61 @@ static void test_kernel_with_memory(void **state)
     }
 }
 
-/* The hash must see the memory and the log-weights: two states that differ in either have different futures. */
-static void test_hash_sees(void **state)
+/* An optimiser that leaves theta alone and notes a number: what a state remembers and does not yet show. */
+static void noting_step(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
+{
+    slots[dim - 1] = o->momentum;
+}
+
+static uint64_t last_hash(const plan *a)
+{
+    trace t;
+    run_traced(a, &a->cfg, &t);
+    assert_int_equal(t.status, SOSMC_OK);
+    return t.at[a->iterations - 1].hash;
+}
+
+static void test_hash_sees_memory(void **state)
+{
+    plan a = toy_plan(&PLAIN_TOY, 40, "toy"), b;
+    a.iterations = 1;
+    a.cfg.optimiser = (sosmc_optimiser){.name = "noting", .momentum = 0.25, .slots = 2, .step = noting_step};
+    b = a;
+    assert_true(last_hash(&a) == last_hash(&b));
+    b.cfg.optimiser.momentum = 0.5;
+    assert_true(last_hash(&a) != last_hash(&b)); /* the optimiser's memory */
+    b = a;
+    b.cfg.kernel.h *= 2;
+    assert_true(last_hash(&a) != last_hash(&b)); /* the step, before it is first used */
+    a = toy_plan(&PLAIN_TOY, 40, "toy");
+    a.cfg.average = 0.25;
+    b = a;
+    b.cfg.average = 0.3;
+    assert_true(last_hash(&a) != last_hash(&b)); /* the average */
+}
+
+/* Two pools that agree in the members that stand for the cloud, and differ in another. */
+static void test_hash_sees_the_pool(void **state)
+{
+    enum { POOL = 61 };
+    static double members[POOL * DIM];
+    const sosmc_rows rows = {.data = members, .rows = POOL, .mode = SOSMC_ROWS_IN_ORDER};
+    plan a = toy_plan(&PLAIN_TOY, 37, "toy");
+    uint64_t hash[2];
+    a.p.init = sosmc_rows_source(&rows);
+    a.cfg.scheme = sosmc_scheme_pcd(37, POOL, 1);
+    for (int i = 0; i < 2; i++) {
+        sosmc *s = NULL;
+        members[50 * DIM] = i;
+        assert_int_equal(sosmc_create(&s, &a.p, &a.cfg), SOSMC_OK);
+        hash[i] = sosmc_hash(s);
+        sosmc_free(s);
+    }
+    assert_true(hash[0] != hash[1]);
+}
+
+/* The hash must see the log-weights: two states that differ in them have different futures. */
+static void test_hash_sees_weights(void **state)
 {
     plan a = toy_plan(&PLAIN_TOY, 40, "walker"), b = a;
     trace ta, tb;
@@ -609,6 +665,18 @@ static void test_nonfinite(void **state)
     plan a = toy_plan(&CRACKED_TOY, 200, "cracked toy under mala"); /* a rejection, not a fault */
     a.cfg.kernel = sosmc_mala(0.2);
     assert_int_equal(try_plan(&a).nonfinite, 0);
+}
+
+/* A callback that fails stops the run at the same place with the same words, whoever called it. */
+static void test_failing_callback(void **state)
+{
+    for (int64_t particle = 0; particle < 100; particle += 33) {
+        toy m = {.dim_theta = DIM, .broken = particle, .broken_at = 1e-12};
+        plan a = toy_plan(&m, 100, "failing toy");
+        a.thorough = 1;
+        a.expected = SOSMC_EMODEL;
+        assert_non_null(strstr(try_plan(&a).message, "energy"));
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ what must not matter */
@@ -800,8 +868,11 @@ int main(void)
         cmocka_unit_test(test_many_particles),
         cmocka_unit_test(test_long_theta),
         cmocka_unit_test(test_kernel_with_memory),
-        cmocka_unit_test(test_hash_sees),
+        cmocka_unit_test(test_hash_sees_memory),
+        cmocka_unit_test(test_hash_sees_the_pool),
+        cmocka_unit_test(test_hash_sees_weights),
         cmocka_unit_test(test_nonfinite),
+        cmocka_unit_test(test_failing_callback),
         cmocka_unit_test(test_work_limit),
         cmocka_unit_test(test_two_engines),
         cmocka_unit_test(test_looking),

@@ -66,8 +66,10 @@ enum { SEEN_ROOM = 64 };
 typedef struct {
     atomic_llong energies, references, contracted, fresh; /* particles */
     atomic_llong stale; /* particles promised to be fresh whose work holds something else */
-    atomic_llong odd;   /* batches that are not laid out as promised */
+    atomic_llong odd;   /* batches that are not laid out, or not prepared, as promised */
+    atomic_llong names; /* sum of the numbers of the particles that grad_theta saw */
     atomic_llong wrong; /* cached values that do not belong to the particle */
+    atomic_llong lost;  /* numbers in aux that do not belong to it */
     int first_move;     /* no move has been made yet: nothing is in aux */
     double h;           /* the step of the last move */
     int listing, evaluated, seen;
@@ -110,10 +112,17 @@ static int stamped(const double *theta, const sosmc_batch *b, int i)
     return 1;
 }
 
-static int odd_shape(const sosmc_batch *b)
+/* prep is a copy of the theta it was made for. */
+static int toy_prepare(const void *self, const double *theta, void *prep)
 {
-    return b->dim != DIM || b->n < 1 || b->n > b->ld || b->ld % 8 || (uintptr_t)b->x % 64 || (uintptr_t)b->work % 64 ||
-           !b->simd;
+    memcpy(prep, theta, THETA * sizeof(double));
+    return 0;
+}
+
+static int odd_shape(const double *theta, const sosmc_batch *b)
+{
+    return !same(b->prep, theta, THETA) || b->dim != DIM || b->n < 1 || b->n > b->ld || b->ld % 8 ||
+           (uintptr_t)b->x % 64 || (uintptr_t)b->work % 64 || !b->simd;
 }
 
 static int toy_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
@@ -131,7 +140,7 @@ static int toy_energy(const void *self, const double *theta, const sosmc_batch *
     stamp(theta, b, gx != NULL);
     if (t) {
         atomic_fetch_add(same(theta, AWAY, THETA) ? &t->references : &t->energies, b->n);
-        atomic_fetch_add(&t->odd, odd_shape(b));
+        atomic_fetch_add(&t->odd, odd_shape(theta, b));
     }
     return 0;
 }
@@ -144,6 +153,7 @@ static int toy_grad_theta(const void *self, const double *theta, const sosmc_bat
         double x[DIM];
         column(b, i, x);
         hand_gtheta(theta, x, c[i], g);
+        if (t) atomic_fetch_add(&t->names, b->first + i);
         if (t && b->fresh) atomic_fetch_add(&t->stale, !stamped(theta, b, i));
         if (t && t->listing && t->seen < SEEN_ROOM) {
             t->seen_c[t->seen] = c[i];
@@ -153,7 +163,7 @@ static int toy_grad_theta(const void *self, const double *theta, const sosmc_bat
     if (t) {
         atomic_fetch_add(&t->contracted, b->n);
         atomic_fetch_add(&t->fresh, b->fresh ? b->n : 0);
-        atomic_fetch_add(&t->odd, odd_shape(b));
+        atomic_fetch_add(&t->odd, odd_shape(theta, b));
     }
     return 0;
 }
@@ -177,8 +187,10 @@ static sosmc_problem toy_problem(const toy *m)
     return (sosmc_problem){.model = {.dim_x = DIM,
                                      .dim_theta = THETA,
                                      .work = STAMP * sizeof(double),
+                                     .prep = THETA * sizeof(double),
                                      .tile = TILE,
                                      .self = m,
+                                     .prepare = toy_prepare,
                                      .energy = toy_energy,
                                      .grad_theta = toy_grad_theta},
                            .objective = sosmc_mmle(),
@@ -281,6 +293,12 @@ static sosmc_scheme authors(sosmc_scheme scheme)
     return scheme;
 }
 
+static sosmc_scheme drifting(sosmc_scheme scheme)
+{
+    scheme.drift_at = SOSMC_AT_CURRENT;
+    return scheme;
+}
+
 static sosmc_scheme swept(sosmc_scheme scheme, int sweeps)
 {
     scheme.sweeps = sweeps;
@@ -295,10 +313,12 @@ static void test_cost(void **state)
     const cost costs[] = {
         {"weighted ula", sosmc_ula(0.1), weighted, MMLE, 0, 1},
         {"weighted ula, authors", sosmc_ula(0.1), authors(weighted), MMLE, 1, 1},
+        {"weighted ula, drift at current", sosmc_ula(0.1), drifting(weighted), MMLE, 0, 1}, /* of no concern to it */
         {"weighted ula, three sweeps", sosmc_ula(0.1), swept(weighted, 3), MMLE, 0, 3},
         {"weighted ula, forward at current", ula_at(CURRENT, CURRENT), weighted, MMLE, 0, 2},
         {"weighted ula, backward at previous", ula_at(PREVIOUS, PREVIOUS), weighted, MMLE, 0, 2},
         {"weighted ula, swapped", ula_at(CURRENT, PREVIOUS), weighted, MMLE, 0, 3},
+        {"weighted ula, swapped, two sweeps", ula_at(CURRENT, PREVIOUS), swept(weighted, 2), MMLE, 0, 4},
         {"weighted mala", sosmc_mala(0.2), weighted, MMLE, 0, 2},
         {"weighted mala, authors", sosmc_mala(0.2), authors(weighted), MMLE, 2, 2},
         {"weighted rwm", sosmc_rwm(0.2), weighted, MMLE, 0, 2},
@@ -310,6 +330,7 @@ static void test_cost(void **state)
          2}, /* no weight, no backward kernel */
         {"unweighted mala", sosmc_mala(0.2), unweighted, MMLE, 0, 2},
         {"moved first ula", sosmc_ula(0.1), sosmc_scheme_moved_first(N), MMLE, 1, 2},
+        {"moved first ula, swapped", ula_at(CURRENT, PREVIOUS), sosmc_scheme_moved_first(N), MMLE, 1, 2},
         {"pcd", sosmc_ula(0.1), sosmc_scheme_pcd(N, 2 * N, 2), MMLE, 3, 3},
     };
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
@@ -450,6 +471,7 @@ static void test_fused_equals_unfused(void **state)
  * aux, which it keeps at 2 x + 1, must have come along. */
 typedef struct {
     sosmc_kernel inner;
+    int sweeps;
     tally *t;
 } checker;
 
@@ -457,16 +479,19 @@ static int checker_step(const sosmc_kernel *k, sosmc_move *m)
 {
     const checker *c = k->self;
     size_t len = (size_t)m->b.dim * (size_t)m->b.ld;
-    double U[64], gx[64 * DIM], wrong = 0;
+    double U[64], gx[64 * DIM];
+    long long wrong = 0, lost = 0;
+    int newborn = c->t->first_move && m->rng.step % (uint64_t)c->sweeps == 0;
     int rc = sosmc_evaluate(m, SOSMC_AT_PREVIOUS, m->x, U, gx);
     for (int i = 0; i < m->b.n; i++) {
         wrong += U[i] != m->U[i];
         for (size_t e = (size_t)i; e < len; e += (size_t)m->b.ld) {
             wrong += m->gx && gx[e] != m->gx[e];
-            wrong += m->aux[e] != (c->t->first_move ? 0 : 2 * m->x[e] + 1);
+            lost += m->aux[e] != (newborn ? 0 : 2 * m->x[e] + 1);
         }
     }
-    atomic_fetch_add(&c->t->wrong, (long long)wrong);
+    atomic_fetch_add(&c->t->wrong, wrong);
+    atomic_fetch_add(&c->t->lost, lost);
     if (m->b.first == 0) c->t->h = m->h;
     if (rc == 0) rc = c->inner.step(&c->inner, m);
     for (size_t e = 0; e < len; e++) m->aux_new[e] = 2 * m->x_new[e] + 1;
@@ -482,28 +507,135 @@ static sosmc_kernel checking(const checker *c)
     return k;
 }
 
+static void check_caches(int kernel, sosmc_scheme scheme)
+{
+    tally t = {.first_move = 1};
+    toy m = {.t = &t};
+    checker c = {.inner = kernel_of(kernel), .sweeps = scheme.sweeps, .t = &t};
+    sosmc_problem p = toy_problem(&m);
+    sosmc_settings cfg = calm(checking(&c), 0);
+    cfg.scheme = scheme;
+    cfg.threads = 2;
+    sosmc *s = engine(&p, &cfg);
+    for (int k = 0; k < 5; k++) {
+        (void)step(s);
+        if (t.h > 0) t.first_move = 0;
+    }
+    assert_true(t.h > 0);
+    assert_int_equal(atomic_load(&t.wrong), 0);
+    assert_int_equal(atomic_load(&t.lost), 0);
+    assert_int_equal(atomic_load(&t.stale), 0);
+    assert_int_equal(atomic_load(&t.odd), 0);
+    sosmc_free(s);
+}
+
 static void test_caches_travel(void **state)
 {
     for (int kernel = 0; kernel < KERNELS; kernel++)
         for (int variant = 0; variant < 8; variant++) {
-            tally t = {.first_move = 1};
-            toy m = {.t = &t};
-            checker c = {.inner = kernel_of(kernel), .t = &t};
-            sosmc_problem p = toy_problem(&m);
-            sosmc_settings cfg = calm(checking(&c), variant & 1);
-            if (variant & 2) cfg.scheme = sosmc_scheme_unweighted(N), cfg.scheme.order = variant & 1;
-            if (variant & 4) cfg.scheme.drift_at = SOSMC_AT_CURRENT;
-            cfg.scheme.ess_min = variant & 2 ? 0 : 2;
-            cfg.scheme.resampling = variant % 5;
-            cfg.threads = 2;
-            sosmc *s = engine(&p, &cfg);
-            for (int k = 0; k < 5; k++) {
-                (void)step(s);
-                if (t.h > 0) t.first_move = 0;
-            }
-            assert_true(t.h > 0);
+            sosmc_scheme scheme = variant & 2 ? sosmc_scheme_unweighted(N) : sosmc_scheme_sosmc(N);
+            scheme.order = variant & 1;
+            scheme.sweeps = variant & 4 ? 3 : 1;
+            scheme.ess_min = variant & 2 ? 0 : 2;
+            scheme.resampling = variant % 5;
+            check_caches(kernel, scheme);
+            scheme.drift_at = SOSMC_AT_CURRENT;
+            check_caches(kernel, scheme);
+        }
+}
+
+/* Every particle restarts in every iteration: returns what the kernel found wrong with U and gx, and with aux. */
+static tally restart_all(int kernel, int order)
+{
+    tally t = {.first_move = 1}; /* and stays so: aux starts at zero every time */
+    toy m = {.t = &t};
+    checker c = {.inner = kernel_of(kernel), .sweeps = 2, .t = &t};
+    sosmc_problem p = toy_problem(&m);
+    sosmc_settings cfg = calm(checking(&c), order);
+    cfg.scheme = sosmc_scheme_moved_first(N);
+    cfg.scheme.order = order;
+    cfg.scheme.sweeps = 2;
+    cfg.scheme.refresh = 1;
+    sosmc *s = engine(&p, &cfg);
+    for (int k = 0; k < 3; k++) (void)step(s);
+    sosmc_free(s);
+    return t;
+}
+
+/* A restarted particle is a new one: nothing cached about the old one is used, from the very first iteration on. */
+static void test_restarts_are_evaluated(void **state)
+{
+    for (int kernel = 0; kernel < KERNELS; kernel++)
+        for (int order = SOSMC_ORDER_PAPER; order <= SOSMC_ORDER_AUTHORS; order++) {
+            tally t = restart_all(kernel, order);
             assert_int_equal(atomic_load(&t.wrong), 0);
-            assert_int_equal(atomic_load(&t.stale), 0);
+        }
+}
+
+/* ... and the kernel's memory of the old one is gone, as it is when a particle restarts for want of finite values. */
+static void test_restarts_have_no_memory(void **state)
+{
+    for (int kernel = 0; kernel < KERNELS; kernel++) {
+        tally t = restart_all(kernel, SOSMC_ORDER_PAPER);
+        assert_int_equal(atomic_load(&t.lost), 0);
+    }
+}
+
+/* A model of any dimension that notes how it is cut. */
+typedef struct {
+    atomic_int n, ld, odd; /* the largest batch, its ld, batches whose rows are not aligned */
+} shape;
+
+static int shape_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    shape *s = *(shape *const *)self;
+    for (int i = 0; i < b->n; i++) U[i] = 0;
+    for (size_t j = 0; j < (size_t)b->dim; j++)
+        for (size_t i = 0; i < (size_t)b->n; i++) {
+            double x = b->x[j * (size_t)b->ld + i];
+            U[i] += 0.5 * x * x;
+            if (gx) gx[j * (size_t)b->ld + i] = x;
+        }
+    atomic_fetch_add(&s->odd, b->ld > 1 && (b->ld % 8 || (uintptr_t)b->x % 64));
+    if (b->n > atomic_load(&s->n)) atomic_store(&s->n, b->n);
+    atomic_store(&s->ld, b->ld);
+    return 0;
+}
+
+static int shape_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    for (int i = 0; i < b->n; i++) g[0] += c[i] * b->x[i];
+    return 0;
+}
+
+/* Tiles suit the dimension or the model's wish; a one-particle tile of a large model is a contiguous vector. */
+static void test_tiles(void **state)
+{
+    static const struct {
+        int particles, dim, wish, n, ld;
+    } cuts[] = {{100, 2, 0, 64, 64},  {100, 2, 24, 24, 24}, {100, 2, 5, 5, 8},  {100, 2, 1, 1, 8},
+                {100, 8, 1, 1, 1},    {7, 2, 0, 7, 8},      {1, 2, 0, 1, 8},    {1, 20, 0, 1, 1},
+                {50, 256, 0, 16, 16}, {50, 255, 0, 50, 56}, {3, 4096, 0, 1, 1}, {9, 4096, 4, 4, 8}};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
+        for (int kernel = 0; kernel < KERNELS; kernel++) {
+            shape seen = {0}, *self = &seen;
+            sosmc_problem p = {.model = {.dim_x = cuts[i].dim,
+                                         .dim_theta = 1,
+                                         .tile = cuts[i].wish,
+                                         .self = &self,
+                                         .energy = shape_energy,
+                                         .grad_theta = shape_grad_theta},
+                               .objective = sosmc_mmle(),
+                               .init = sosmc_standard_normal()};
+            sosmc_settings cfg = calm(kernel_of(kernel), SOSMC_ORDER_PAPER);
+            cfg.scheme = sosmc_scheme_sosmc(cuts[i].particles);
+            cfg.scheme.ess_min = 2;
+            sosmc *s = engine(&p, &cfg);
+            (void)step(s);
+            (void)step(s);
+            assert_int_equal(atomic_load(&seen.n), cuts[i].n);
+            assert_int_equal(atomic_load(&seen.ld), cuts[i].ld);
+            assert_int_equal(atomic_load(&seen.odd), 0);
             sosmc_free(s);
         }
 }
@@ -1059,6 +1191,15 @@ static void test_weighted_moves_like_unweighted(void **state)
         }
 }
 
+/* Particle i's own normals of a step, from their name. */
+static void own_normals(const sosmc_settings *cfg, int stream, int64_t at, int i, double *z)
+{
+    double row[8 * DIM];
+    sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
+    sosmc_normals((sosmc_rng){.seed = cfg->seed, .step = (uint64_t)at, .stream = (uint32_t)stream}, &one, row);
+    for (int j = 0; j < DIM; j++) z[j] = row[8 * j];
+}
+
 /* The move itself, from named normals: what ULA does to a particle, at which theta, and that noise 0 is gradient descent. */
 static void test_ula_move(void **state)
 {
@@ -1081,18 +1222,73 @@ static void test_ula_move(void **state)
             const double *cur = order == SOSMC_ORDER_PAPER ? before.theta : after.theta;
             if (order == SOSMC_ORDER_AUTHORS) memcpy(prev, before.theta, sizeof prev);
             for (int i = 0; i < N; i++) {
-                double z[8 * DIM], g[DIM];
-                sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
-                sosmc_normals((sosmc_rng){.seed = cfg.seed, .step = (uint64_t)k, .stream = SOSMC_STREAM_MOVE}, &one, z);
+                double z[DIM], g[DIM];
+                own_normals(&cfg, SOSMC_STREAM_MOVE, k, i, z);
                 hand_gx(at_current ? cur : prev, before.x[i], g);
                 for (int j = 0; j < DIM; j++) {
-                    double y = before.x[i][j] - 0.1 * g[j] + sqrt(0.2) * cfg.kernel.noise * z[8 * j];
+                    double y = before.x[i][j] - 0.1 * g[j] + sqrt(0.2) * cfg.kernel.noise * z[j];
                     assert_close(after.x[i][j], moved ? y : before.x[i][j], 1e-13);
                 }
             }
             memcpy(prev, before.theta, sizeof prev);
             before = after;
         }
+        sosmc_free(s);
+    }
+}
+
+/* Where the kernel proposes to go from x, given normals z, and the log of the Metropolis ratio. */
+static double hand_proposal(const sosmc_kernel *k, int which, const double *theta, const double *x, const double *z,
+                            double *y)
+{
+    double g[DIM], p[DIM], energy = hand_U(theta, x);
+    memcpy(y, x, DIM * sizeof *y);
+    hand_gx(theta, x, g);
+    if (which <= RWM) {
+        for (int j = 0; j < DIM; j++) y[j] += sqrt(2 * k->h) * z[j] - (which == MALA ? k->h * g[j] : 0);
+        double ratio = energy - hand_U(theta, y);
+        return which == RWM ? ratio : ratio + log_kernel(k, theta, y, x) - log_kernel(k, theta, x, y);
+    }
+    for (int j = 0; j < DIM; j++) p[j] = sqrt(k->mass) * z[j], energy += 0.5 * p[j] * p[j] / k->mass;
+    for (int l = 0; l < k->leapfrog; l++) {
+        for (int j = 0; j < DIM; j++) p[j] -= 0.5 * k->h * g[j], y[j] += k->h / k->mass * p[j];
+        hand_gx(theta, y, g);
+        for (int j = 0; j < DIM; j++) p[j] -= 0.5 * k->h * g[j];
+    }
+    for (int j = 0; j < DIM; j++) energy -= 0.5 * p[j] * p[j] / k->mass;
+    return energy - hand_U(theta, y);
+}
+
+static void test_metropolis_by_hand(void **state)
+{
+    toy m = {.shift = 0};
+    for (int kernel = MALA; kernel < KERNELS; kernel++) {
+        sosmc_problem p = toy_problem(&m);
+        sosmc_settings cfg = calm(kernel_of(kernel), SOSMC_ORDER_AUTHORS);
+        sosmc *s = engine(&p, &cfg);
+        moment before = now(s);
+        int accepted = 0, rejected = 0;
+        for (int k = 0; k < 4; k++) {
+            const sosmc_info *info = step(s);
+            moment after = now(s);
+            double mean = 0;
+            for (int i = 0; i < N; i++) {
+                double z[DIM], y[DIM], u;
+                sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
+                own_normals(&cfg, SOSMC_STREAM_MOVE, k, i, z);
+                sosmc_uniforms((sosmc_rng){.seed = cfg.seed, .step = (uint64_t)k, .stream = SOSMC_STREAM_ACCEPT}, 0,
+                               &one, &u);
+                double ratio = hand_proposal(&cfg.kernel, kernel, after.theta, before.x[i], z, y);
+                int accept = log(u) < ratio;
+                mean += fmin(1, exp(ratio)) / N;
+                for (int j = 0; j < DIM; j++)
+                    assert_close(after.x[i][j], accept ? y[j] : before.x[i][j], accept ? 1e-12 : 0);
+                accept ? accepted++ : rejected++;
+            }
+            assert_close(info->accept, mean, 1e-12);
+            before = after;
+        }
+        assert_true(accepted > 20 && rejected > 5);
         sosmc_free(s);
     }
 }
@@ -1134,10 +1330,9 @@ static void test_iteration_zero(void **state)
             assert_int_equal(sosmc_iteration(s), 0);
             moment before = now(s);
             for (int i = 0; i < N; i++) { /* drawn under its own name */
-                double z[8 * DIM];
-                sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
-                sosmc_normals((sosmc_rng){.seed = cfg.seed, .stream = SOSMC_STREAM_INIT}, &one, z);
-                for (int j = 0; j < DIM; j++) assert_true(before.x[i][j] == z[8 * j]);
+                double z[DIM];
+                own_normals(&cfg, SOSMC_STREAM_INIT, 0, i, z);
+                assert_true(same(before.x[i], z, DIM));
             }
             assert_memory_equal(before.theta, START, sizeof START);
             const sosmc_info *info = step(s);
@@ -1385,7 +1580,7 @@ static void test_before_move(void **state)
             for (int kernel = ULA; kernel <= MALA; kernel++) {
                 tally t = {.first_move = 1};
                 toy m = {.t = &t};
-                checker c = {.inner = kernel_of(kernel), .t = &t};
+                checker c = {.inner = kernel_of(kernel), .sweeps = 1, .t = &t};
                 sosmc_problem p = toy_problem(&m);
                 sosmc_settings cfg = calm(checking(&c), order);
                 cfg.adapt[0] = rule(0.85, 2, 1e-3, 1e3);
@@ -1485,6 +1680,7 @@ static void test_many_chains(void **state)
             assert_true(info->accept > 0 && info->accept < 1);
         }
         assert_int_equal(atomic_load(&t.references), N + 2 * N * keep);
+        assert_int_equal(atomic_load(&t.names), (N * keep) * (N * keep - 1)); /* each state has its own, twice */
         assert_int_equal(atomic_load(&t.odd), 0);
         sosmc_free(s);
     }
@@ -1569,11 +1765,9 @@ static void test_refresh(void **state)
             (void)step(s);
             moment after = now(s);
             for (int i = 0; i < N; i++) {
-                double z[8 * DIM];
-                sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
-                sosmc_normals((sosmc_rng){.seed = cfg.seed, .step = (uint64_t)k, .stream = SOSMC_STREAM_REFRESH}, &one,
-                              z);
-                int restarted = after.x[i][0] == z[0] && after.x[i][1] == z[8];
+                double z[DIM];
+                own_normals(&cfg, SOSMC_STREAM_REFRESH, k, i, z);
+                int restarted = same(after.x[i], z, DIM);
                 const double *old = pooled ? pool[member_of(&cfg, k, i)] : before.x[i];
                 if (!restarted) assert_memory_equal(after.x[i], old, sizeof after.x[i]);
                 fresh += restarted;
@@ -1677,7 +1871,7 @@ static const char *spoil_problem(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("model.tile is -3", p->model.tile = -3)
     SPOIL("model.energy", p->model.energy = NULL)
     SPOIL("model.grad_theta", p->model.grad_theta = NULL)
-    SPOIL("model.prep is 8 bytes", p->model.prep = 8)
+    SPOIL("model.prep is 8 bytes", p->model.prep = 8; p->model.prepare = NULL)
     SPOIL("model.work", p->model.work = SIZE_MAX / 4)
     SPOIL("init.draw", p->init.draw = NULL)
     SPOIL("theta0[1] is nan", p->theta0 = not_finite)
@@ -1916,6 +2110,9 @@ int main(void)
         cmocka_unit_test(test_work_limit),
         cmocka_unit_test(test_fused_equals_unfused),
         cmocka_unit_test(test_caches_travel),
+        cmocka_unit_test(test_restarts_are_evaluated),
+        cmocka_unit_test(test_restarts_have_no_memory),
+        cmocka_unit_test(test_tiles),
         cmocka_unit_test(test_constant_in_U),
         cmocka_unit_test(test_reversible_at_rest),
         cmocka_unit_test(test_weights_by_hand),
@@ -1930,6 +2127,7 @@ int main(void)
         cmocka_unit_test(test_hmc_of_one_step_is_mala),
         cmocka_unit_test(test_weighted_moves_like_unweighted),
         cmocka_unit_test(test_ula_move),
+        cmocka_unit_test(test_metropolis_by_hand),
         cmocka_unit_test(test_acceptance),
         cmocka_unit_test(test_iteration_zero),
         cmocka_unit_test(test_observer),

@@ -1,0 +1,251 @@
+/* check.c: tests a model before anyone waits for it.
+ *
+ *   gradients   the Taylor remainder |f(x + e v) - f(x) - e g.v| falls as e^2 until rounding stops it; a wrong gradient shows
+ *               as a rate of 1
+ *   weights     along a closed path of theta, E[Z_K] = E[Z_0] with fixed steps, whatever Z is: the weights are unbiased
+ *   numbers     a short run of the file itself stays finite */
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "problem.h"
+#include "run.h"
+
+enum { PARTICLES = 8, SENTENCE = 1024, REPLICATES = 400, PATH = 8 };
+
+/* ---------------------------------------------------------------------------- Taylor remainders */
+
+typedef struct {
+    const sosmc_model *model;
+    double *theta, *x, *U, *g, *v;
+    void *work, *prep;
+    sosmc_batch b;
+} probe;
+
+static int probe_open(probe *p, const job *j)
+{
+    const sosmc_model *m = &j->problem.model;
+    size_t dim = (size_t)m->dim_x, most = dim > (size_t)m->dim_theta ? dim : (size_t)m->dim_theta;
+    size_t work = (m->work * PARTICLES + 127) / 64 * 64, prep = (m->prep + 127) / 64 * 64;
+    size_t vector = dim * PARTICLES * sizeof(double) + 64;
+    *p = (probe){.model = m};
+    p->theta = malloc((size_t)m->dim_theta * sizeof(double));
+    p->x = aligned_alloc(64, (vector + 63) / 64 * 64);
+    p->U = aligned_alloc(64, 64 * PARTICLES);
+    p->g = aligned_alloc(64, (most * PARTICLES * sizeof(double) + 127) / 64 * 64);
+    p->v = aligned_alloc(64, (most * PARTICLES * sizeof(double) + 127) / 64 * 64);
+    p->work = aligned_alloc(64, work);
+    p->prep = aligned_alloc(64, prep);
+    if (!p->theta || !p->x || !p->U || !p->g || !p->v || !p->work || !p->prep) return -1;
+    p->b = (sosmc_batch){.x = p->x, .prep = p->prep, .work = p->work, .simd = sosmc_simd_best(), .dim = m->dim_x,
+                         .n = PARTICLES, .ld = PARTICLES};
+    memcpy(p->theta, j->problem.theta0, (size_t)m->dim_theta * sizeof(double));
+    return j->problem.init.draw(j->problem.init.self, (sosmc_rng){.seed = j->settings.seed}, &p->b, p->x);
+}
+
+static void probe_close(probe *p)
+{
+    free(p->theta);
+    free(p->x);
+    free(p->U);
+    free(p->g);
+    free(p->v);
+    free(p->work);
+    free(p->prep);
+}
+
+/* sum_i U_theta(x_i), with the x-gradient when asked for */
+static double total_energy(probe *p, double *gx, int *failed)
+{
+    double sum = 0;
+    if (p->model->prepare && p->model->prepare(p->model->self, p->theta, p->prep)) *failed = 1;
+    p->b.fresh = 0;
+    if (p->model->energy(p->model->self, p->theta, &p->b, p->U, gx)) *failed = 1;
+    for (int i = 0; i < PARTICLES; i++) sum += p->U[i];
+    return sum;
+}
+
+typedef struct {
+    double rate;  /* of the remainder in e, fitted above the rounding error */
+    double slope; /* measured directional derivative over the claimed one */
+    int failed;
+} remainder_fit;
+
+/* Moves `at` (length n) along v and fits the remainder's rate between steps large enough to rise above rounding. */
+static remainder_fit fit_remainder(probe *p, double *at, size_t n, double derivative)
+{
+    enum { STEPS = 12 };
+    double base, last_log_e = 0, last_log_r = 0, sum = 0;
+    remainder_fit fit = {.rate = NAN, .slope = NAN};
+    int points = 0;
+    base = total_energy(p, NULL, &fit.failed);
+    double rounding = 64 * 2.3e-16 * (fabs(base) + 1), e = 0.25;
+    for (int k = 0; k < STEPS; k++, e *= 0.5) {
+        for (size_t i = 0; i < n; i++) at[i] += e * p->v[i];
+        double moved = total_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
+        for (size_t i = 0; i < n; i++) at[i] -= e * p->v[i];
+        if (derivative != 0) fit.slope = (moved - base) / (e * derivative);
+        if (!(r > 100 * rounding)) break; /* what is left is rounding */
+        if (points++ > 0) sum += (last_log_r - log(r)) / (last_log_e - log(e));
+        last_log_r = log(r);
+        last_log_e = log(e);
+    }
+    if (points > 3) fit.rate = sum / (points - 1);
+    else if (points <= 1) fit.rate = 2; /* the function is linear, or the remainder is all rounding: the gradient is right */
+    else fit.rate = sum / (points - 1);
+    return fit;
+}
+
+static int report_gradient(FILE *out, const char *name, const char *callback, remainder_fit fit)
+{
+    if (fit.failed) {
+        fprintf(out, "FAIL  %s: the callback returned an error\n", name);
+        return 1;
+    }
+    int good = fit.rate > 1.7;
+    fprintf(out, "%s  %s: Taylor remainder falls as step^%.2f (expected 2)", good ? "ok  " : "FAIL", name, fit.rate);
+    if (!good)
+        fprintf(out, "; %s does not match the energy (finite differences over the claimed derivative: %.6g)", callback, fit.slope);
+    fputc('\n', out);
+    return !good;
+}
+
+static int check_gradients(const job *j, FILE *out)
+{
+    probe p;
+    int bad = 0;
+    if (probe_open(&p, j)) {
+        fprintf(out, "FAIL  initial law: particles could not be drawn\n");
+        probe_close(&p);
+        return 1;
+    }
+    size_t nx = (size_t)p.model->dim_x * PARTICLES, nt = (size_t)p.model->dim_theta;
+    double derivative = 0;
+    int failed = 0;
+    sosmc_batch direction = p.b;
+    (void)total_energy(&p, p.g, &failed);
+    if (j->settings.kernel.uses_gradient) {
+        sosmc_normals((sosmc_rng){.seed = 1, .stream = SOSMC_STREAM_USER}, &direction, p.v);
+        for (size_t i = 0; i < nx; i++) derivative += p.g[i] * p.v[i];
+        bad += report_gradient(out, "gradient in x", "gx", fit_remainder(&p, p.x, nx, derivative));
+    }
+    double c[PARTICLES];
+    for (int i = 0; i < PARTICLES; i++) c[i] = 1;
+    memset(p.g, 0, nt * sizeof(double));
+    (void)total_energy(&p, NULL, &failed);
+    if (!p.model->grad_theta || p.model->grad_theta(p.model->self, p.theta, &p.b, c, p.g)) failed = 1;
+    for (size_t i = 0; i < nt; i++) p.v[i] = cos(1.0 + 2.0 * (double)i); /* any direction without zeros */
+    derivative = 0;
+    for (size_t i = 0; i < nt; i++) derivative += p.g[i] * p.v[i];
+    remainder_fit fit = fit_remainder(&p, p.theta, nt, derivative);
+    fit.failed |= failed;
+    bad += report_gradient(out, "gradient in theta", "grad_theta", fit);
+    probe_close(&p);
+    return bad;
+}
+
+/* ---------------------------------------------------------------------------- unbiased weights */
+
+typedef struct {
+    const double *start;
+    double size;
+} closed_path;
+
+static void follow_path(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
+{
+    const closed_path *p = o->self;
+    double there = (double)(k + 1 <= PATH / 2 ? k + 1 : PATH - (k + 1)) / (PATH / 2); /* 0 -> 1 -> 0 */
+    for (int j = 0; j < dim; j++) theta[j] = p->start[j] + p->size * there * cos(1.0 + j);
+}
+
+static int check_weights(const job *j, FILE *out)
+{
+    closed_path path = {.start = j->problem.theta0, .size = 0.2};
+    double shift = 0, begun = 0, sum = 0, square = 0;
+    if (!j->settings.scheme.weighted) {
+        fprintf(out, "skip  weights: the scheme has none\n");
+        return 0;
+    }
+    sosmc_settings cfg = j->settings;
+    cfg.scheme.particles = cfg.scheme.pool = 50;
+    cfg.threads = 1;
+    cfg.adapt[0].factor = cfg.adapt[1].factor = 1; /* adapted steps would bias Z at order 1/N */
+    cfg.optimiser = (sosmc_optimiser){.name = "path", .self = &path, .step = follow_path};
+    for (int r = 0; r < REPLICATES; r++) {
+        sosmc *s = NULL;
+        cfg.seed = (uint64_t)r + 1;
+        sosmc_status status = sosmc_create(&s, &j->problem, &cfg);
+        if (status == SOSMC_OK) status = sosmc_run(s, 1, NULL, NULL);
+        double start = status == SOSMC_OK && cfg.scheme.order == SOSMC_ORDER_PAPER ? sosmc_last(s)->logz : 0;
+        if (status == SOSMC_OK) status = sosmc_run(s, cfg.scheme.order == SOSMC_ORDER_PAPER ? PATH : PATH - 1, NULL, NULL);
+        if (status != SOSMC_OK) {
+            fprintf(out, "FAIL  weights: %s\n", sosmc_message(s));
+            sosmc_free(s);
+            return 1;
+        }
+        double end = sosmc_last(s)->logz;
+        sosmc_free(s);
+        if (isnan(end)) {
+            fprintf(out, "skip  weights: the initial law has no density and is not exact, so log Z is unknown\n");
+            return 0;
+        }
+        if (j->problem.init.logpdf && !j->problem.init.exact && cfg.scheme.order != SOSMC_ORDER_PAPER) {
+            fprintf(out, "skip  weights: with the authors' order, checked for exact initial laws only\n");
+            return 0;
+        }
+        if (r == 0) shift = start;
+        double gain = exp(end - shift) - exp(start - shift); /* mean zero, though the quotient of the two would not be 1 */
+        begun += exp(start - shift) / REPLICATES;
+        sum += gain;
+        square += gain * gain;
+    }
+    double mean = sum / REPLICATES, se = sqrt(fmax(square / REPLICATES - mean * mean, 0) / (REPLICATES - 1)) / begun;
+    mean = 1 + mean / begun;
+    int good = fabs(mean - 1) < 4.5 * fmax(se, 1e-12);
+    fprintf(out, "%s  weights: Z along a closed path of theta returns to %.4f +- %.4f (expected 1)%s\n", good ? "ok  " : "FAIL", mean,
+            se, good ? "" : "; U, its gradient and the kernel do not agree, or the step is too large for weights");
+    return !good;
+}
+
+/* ---------------------------------------------------------------------------- a short run */
+
+static int check_short_run(const job *j, FILE *out)
+{
+    sosmc *s = NULL;
+    sosmc_settings cfg = j->settings;
+    int64_t iterations = j->iterations < 20 ? j->iterations : 20;
+    if (cfg.scheme.particles > 1000) {
+        cfg.scheme.particles = 1000;
+        if (cfg.scheme.pool > cfg.scheme.particles && cfg.scheme.pool == j->settings.scheme.particles) cfg.scheme.pool = 1000;
+    }
+    sosmc_status status = sosmc_create(&s, &j->problem, &cfg);
+    if (status == SOSMC_OK) status = sosmc_run(s, iterations, NULL, NULL);
+    int nonfinite = status == SOSMC_OK ? sosmc_last(s)->nonfinite : 0;
+    if (status != SOSMC_OK)
+        fprintf(out, "FAIL  short run: %s\n", sosmc_message(s));
+    else
+        fprintf(out, "%s  short run: %lld iterations, all values finite%s\n", nonfinite ? "FAIL" : "ok  ", (long long)iterations,
+                nonfinite ? " but for some particles of the last" : "");
+    if (status == SOSMC_OK && sosmc_why_no_loss(s)) fprintf(out, "note  no loss: %s\n", sosmc_why_no_loss(s));
+    sosmc_free(s);
+    return status != SOSMC_OK || nonfinite;
+}
+
+int check_job(const config *c, FILE *out)
+{
+    char error[SENTENCE];
+    int io = 0, bad;
+    job j;
+    if (job_build(&j, c, &io, error, sizeof error)) {
+        job_free(&j);
+        return complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
+    }
+    bad = check_gradients(&j, out);
+    bad += check_weights(&j, out);
+    bad += check_short_run(&j, out);
+    job_free(&j);
+    fprintf(out, bad ? "%d of the checks failed\n" : "all is well\n", bad);
+    return bad ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
+}

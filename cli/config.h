@@ -1,0 +1,68 @@
+/* config.h: the run file. YAML in, checked values out.
+ *
+ *     config *c = config_load("run.yaml", error, sizeof error);
+ *     if (!c || config_set(c, "kernel.type=mala", error, sizeof error) || config_resolve(c, error, sizeof error)) ...
+ *     double h = config_number(c, "kernel.step");
+ *     config_write(c, out);
+ *
+ * Every key, its type, default and meaning stand once, in schema.c; docs/run-file.md is generated from there.
+ *
+ * Rules that hold everywhere:
+ *   - nothing here prints or exits; functions that can fail return 0 or -1 (NULL), and leave one sentence in `error`,
+ *     which begins with FILE:LINE, or with the --set assignment that is to blame;
+ *   - paths are dotted names; items of a list are numbered from 0 (adapt.1.factor), and a list of one mapping may be
+ *     addressed without the number (adapt.factor);
+ *   - pointers returned by a config belong to it and live until config_free. */
+#ifndef CLI_CONFIG_H
+#define CLI_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct config config;
+
+/* Parsed, not yet checked. The path "-" is standard input. On failure errno tells the two kinds apart: 0 when the
+ * contents are wrong, else why the file could not be read. */
+config *config_load(const char *path, char *error, size_t room);
+/* The same from memory; `name` stands for the file in messages; relative data files belong to the current folder. */
+config *config_parse(const char *text, const char *name, char *error, size_t room);
+void config_free(config *c); /* NULL is fine */
+
+/* One assignment PATH=VALUE. VALUE is YAML when it begins with [ { ' or ", else plain text as it stands (a formula
+ * needs no quoting). Mappings on the way are made when missing; null takes a key out, so that its default returns. */
+int config_set(config *c, const char *assignment, char *error, size_t room);
+
+/* Checks everything and fills in the defaults; afterwards every key that applies has a value. May be called again after
+ * further config_set: defaults filled in by an earlier call are forgotten first. */
+int config_resolve(config *c, char *error, size_t room);
+
+/* ---------------------------------------------------------------------------- values */
+
+/* After config_resolve. A key that does not apply or has no value: 0, NaN or NULL. */
+int config_has(const config *c, const char *path);
+int config_count(const config *c, const char *path);        /* items of a list, keys of a mapping */
+const char *config_text(const config *c, const char *path); /* words, text, file names (absolute) */
+/* Also of whole numbers. resampling.threshold: `never` is 0, `always` is 2, as sosmc_scheme.ess_min wants it. */
+double config_number(const config *c, const char *path);
+int64_t config_integer(const config *c, const char *path);
+uint64_t config_unsigned(const config *c, const char *path);
+int config_flag(const config *c, const char *path);
+const double *config_vector(const config *c, const char *path, int *n);
+const double *config_matrix(const config *c, const char *path, int *rows, int *cols); /* row-major */
+/* A column of a table, counted from 1; 0 when it is given by name, which is then config_text. */
+int config_column(const config *c, const char *path);
+
+/* ---------------------------------------------------------------------------- where and how */
+
+int config_line(const config *c, const char *path); /* 0: not in the file (a default, or from --set) */
+/* "FILE:LINE" or "--set ..." of a key, or of the nearest mapping around it: for later messages. Returns out. */
+const char *config_where(const config *c, const char *path, char *out, size_t room);
+const char *config_directory(const config *c); /* absolute: of the run file */
+
+/* The resolved run file: every key that applies, in the order of the manual. Numbers are the shortest that read back as
+ * the same double and data files have absolute names, so that it replays the same run from any folder. */
+int config_write(const config *c, FILE *out);
+void config_document(FILE *out); /* docs/run-file.md */
+
+#endif

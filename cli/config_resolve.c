@@ -1,0 +1,637 @@
+/* config_resolve.c: a tree and the table become values: every key known, of its type, in its range, none missing.
+ *
+ *     forget    null entries, and the defaults of an earlier call
+ *     expand    `scheme: soul` into `scheme: {type: soul}`, a single rule into a list of one
+ *     unknown   keys the table does not have
+ *     settle    row by row: does it apply, is it there, what is its default, is it right
+ *     derive    defaults that are other keys' values
+ *     rules     what holds between keys: lengths, orders
+ *
+ * Rows are settled in the order of the table, so a `type` is known to be right before anything asks for it. */
+#include "schema.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_ROOM = 192, EXPECTED_ROOM = 240 };
+
+static const double largest_whole = 9007199254740992.0; /* 2^53 */
+
+/* ---------------------------------------------------------------------------- scalars */
+
+static int is_plain(const node *n) { return n->kind == NODE_SCALAR && !n->quoted; }
+
+static int is_null(const node *n) { return is_plain(n) && schema_has_word("null|Null|NULL|~", n->text); }
+
+static size_t digits(const char *p) { return strspn(p, "0123456789"); }
+
+/* Decimal, with or without sign, point and exponent. Not strtod alone: it also takes hex, nan and trailing spaces. */
+static int looks_like_number(const char *text)
+{
+    const char *p = text + (*text == '+' || *text == '-');
+    size_t before = digits(p), after = 0;
+    p += before;
+    if (*p == '.') {
+        after = digits(++p);
+        p += after;
+    }
+    if (before + after == 0) return 0;
+    if (*p == 'e' || *p == 'E') {
+        p += 1 + (p[1] == '+' || p[1] == '-');
+        if (!digits(p)) return 0;
+        p += digits(p);
+    }
+    return !*p;
+}
+
+static int read_number(const node *n, double *x)
+{
+    if (!is_plain(n) || !looks_like_number(n->text)) return 0;
+    *x = strtod(n->text, NULL);
+    return isfinite(*x);
+}
+
+static int read_flag(const node *n, uint64_t *flag)
+{
+    if (!is_plain(n)) return 0;
+    *flag = (uint64_t)schema_has_word("true|True|TRUE|yes|Yes|YES|on|On|ON", n->text);
+    return *flag || schema_has_word("false|False|FALSE|no|No|NO|off|Off|OFF", n->text);
+}
+
+static int read_seed(const node *n, uint64_t *seed)
+{
+    double x;
+    if (!read_number(n, &x) || n->text[0] == '-') return 0;
+    const char *p = n->text + (n->text[0] == '+');
+    errno = 0;
+    if (!p[digits(p)])
+        *seed = strtoull(p, NULL, 10);
+    else if (x != floor(x) || x > largest_whole)
+        return 0;
+    else
+        *seed = (uint64_t)x;
+    return errno == 0;
+}
+
+/* ---------------------------------------------------------------------------- messages */
+
+/* 'fast', '0.1' in quotes, a list, ... */
+static void describe(const node *n, char *out, size_t room)
+{
+    char clipped[CLIP + 4];
+    if (n->kind == NODE_MAP)
+        snprintf(out, room, "a mapping");
+    else if (n->kind == NODE_LIST)
+        snprintf(out, room, "%s", n->count ? "a list" : "an empty list");
+    else if (!*n->text)
+        snprintf(out, room, "empty");
+    else
+        snprintf(out, room, "'%s'%s", config_clip(n->text, clipped),
+                 n->quoted && looks_like_number(n->text) ? " in quotes" : "");
+}
+
+static int wrong(config *c, const node *n, const char *path, const char *expected)
+{
+    char found[2 * CLIP];
+    describe(n, found, sizeof found);
+    return config_fail(c, n, "%s is %s; expected %s", path, found, expected);
+}
+
+static int wrong_for(config *c, const schema_key *row, const node *n, const char *path)
+{
+    char expected[EXPECTED_ROOM], word[64];
+    int has_words = row->type == TYPE_CHOICE || row->type == TYPE_LEVEL;
+    schema_expected(row, expected, sizeof expected);
+    size_t used = strlen(expected);
+    if (has_words && n->kind == NODE_SCALAR && schema_nearest_word(schema_words(row), n->text, word, sizeof word))
+        snprintf(expected + used, sizeof expected - used, " (did you mean '%s'?)", word);
+    return wrong(c, n, path, expected);
+}
+
+/* ---------------------------------------------------------------------------- types */
+
+static int check_number(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (!read_number(n, &n->number) || !schema_in_range(row->allowed, n->number)) return wrong_for(c, row, n, path);
+    return 0;
+}
+
+static int check_whole(config *c, const schema_key *row, node *n, const char *path)
+{
+    double most = row->type == TYPE_INTEGER ? INT_MAX : largest_whole;
+    char expected[64];
+    if (check_number(c, row, n, path)) return -1;
+    if (n->number != floor(n->number)) return wrong_for(c, row, n, path);
+    snprintf(expected, sizeof expected, "a whole number of at most %.0f", most);
+    if (fabs(n->number) > most) return wrong(c, n, path, expected);
+    n->whole = (uint64_t)(int64_t)n->number;
+    return 0;
+}
+
+static int check_level(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (n->kind != NODE_SCALAR || !schema_has_word(schema_words(row), n->text)) return check_number(c, row, n, path);
+    n->number = strcmp(n->text, "always") ? 0 : 2;
+    return 0;
+}
+
+static int check_choice(config *c, const schema_key *row, const node *n, const char *path)
+{
+    if (n->kind == NODE_SCALAR && schema_has_word(row->allowed, n->text)) return 0;
+    return wrong_for(c, row, n, path);
+}
+
+static int check_text(config *c, const schema_key *row, const node *n, const char *path)
+{
+    return n->kind == NODE_SCALAR && *n->text ? 0 : wrong_for(c, row, n, path);
+}
+
+static int check_flag(config *c, const schema_key *row, node *n, const char *path)
+{
+    return read_flag(n, &n->whole) ? 0 : wrong_for(c, row, n, path);
+}
+
+static int check_seed(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (!read_seed(n, &n->whole)) return wrong_for(c, row, n, path);
+    n->number = (double)n->whole;
+    return 0;
+}
+
+/* Relative to the run file; typed on the command line, to the current folder, as a shell would complete it. */
+static int check_path(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (check_text(c, row, n, path)) return -1;
+    if (n->text[0] == '/') return 0;
+    char *here = n->origin == FROM_SET ? realpath(".", NULL) : NULL;
+    const char *folder = here ? here : c->directory;
+    size_t room = strlen(folder) + strlen(n->text) + 2;
+    char *absolute = config_take(c, room);
+    if (absolute) snprintf(absolute, room, "%s/%s", strcmp(folder, "/") ? folder : "", n->text);
+    free(here);
+    if (!absolute) return -1;
+    if (!config_is_utf8(absolute))
+        return config_fail(c, n, "the folder of %s has a name that is not valid UTF-8", path);
+    n->text = absolute;
+    return 0;
+}
+
+static int check_column(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (check_text(c, row, n, path)) return -1;
+    n->whole = 0;
+    if (n->quoted || !looks_like_number(n->text)) return 0;
+    n->number = strtod(n->text, NULL);
+    if (!(n->number >= 1 && n->number <= INT_MAX) || n->number != floor(n->number)) return wrong_for(c, row, n, path);
+    n->whole = (uint64_t)n->number;
+    return 0;
+}
+
+static int check_columns(config *c, const schema_key *row, const node *list, const char *path)
+{
+    static const schema_key each = {.type = TYPE_COLUMN};
+    char item[PATH_ROOM];
+    int index = 0;
+    if (list->kind != NODE_LIST) return wrong_for(c, row, list, path);
+    for (node *n = list->first; n; n = n->next) {
+        snprintf(item, sizeof item, "%s.%d", path, index++);
+        if (check_column(c, &each, n, item)) return -1;
+    }
+    return 0;
+}
+
+/* The numbers of one list into x. */
+static int read_row(config *c, const schema_key *row, const node *list, const char *path, double *x)
+{
+    const schema_key each = {.type = TYPE_NUMBER, .allowed = row->allowed};
+    char item[PATH_ROOM];
+    int j = 0;
+    for (node *n = list->first; n; n = n->next, j++) {
+        snprintf(item, sizeof item, "%s.%d", path, j);
+        if (check_number(c, &each, n, item)) return -1;
+        x[j] = n->number;
+    }
+    return 0;
+}
+
+static int take_values(config *c, node *n, int rows, int cols)
+{
+    n->rows = rows;
+    n->cols = cols;
+    n->values = config_take(c, (size_t)rows * (size_t)cols * sizeof(double));
+    return n->values ? 0 : -1;
+}
+
+static int check_vector(config *c, const schema_key *row, node *n, const char *path)
+{
+    if (n->kind == NODE_MAP || (n->kind == NODE_LIST && n->count == 0)) return wrong_for(c, row, n, path);
+    if (take_values(c, n, 1, n->kind == NODE_LIST ? n->count : 1)) return -1;
+    if (n->kind == NODE_LIST) return read_row(c, row, n, path, n->values);
+    if (!read_number(n, n->values) || !schema_in_range(row->allowed, n->values[0])) return wrong_for(c, row, n, path);
+    return 0;
+}
+
+static int check_matrix(config *c, const schema_key *row, node *m, const char *path)
+{
+    char item[PATH_ROOM];
+    int i = 0;
+    if (m->kind != NODE_LIST || m->count == 0) return wrong_for(c, row, m, path);
+    if (take_values(c, m, m->count, m->first->count)) return -1;
+    for (const node *n = m->first; n; n = n->next, i++) {
+        snprintf(item, sizeof item, "%s.%d", path, i);
+        if (n->kind != NODE_LIST || n->count == 0) return wrong(c, n, item, "a list of numbers");
+        if (n->count != m->cols)
+            return config_fail(c, n, "%s is a list of %d; expected %d numbers, as in the first", item, n->count,
+                               m->cols);
+        if (read_row(c, row, n, item, m->values + (size_t)i * (size_t)m->cols)) return -1;
+    }
+    return 0;
+}
+
+static int check_rules(config *c, const schema_key *row, const node *list, const char *path)
+{
+    char item[PATH_ROOM];
+    int index = 0;
+    if (list->kind != NODE_LIST) return wrong_for(c, row, list, path);
+    if (list->count > RULES_MOST)
+        return config_fail(c, list, "%s is a list of %d; expected at most %d rules", path, list->count, RULES_MOST);
+    for (const node *n = list->first; n; n = n->next) {
+        snprintf(item, sizeof item, "%s.%d", path, index++);
+        if (n->kind != NODE_MAP) return wrong(c, n, item, "a mapping of keys to values");
+    }
+    return 0;
+}
+
+static int check_value(config *c, const schema_key *row, node *n, const char *path)
+{
+    switch (row->type) {
+    case TYPE_MAP: return n->kind == NODE_MAP ? 0 : wrong_for(c, row, n, path);
+    case TYPE_RULES: return check_rules(c, row, n, path);
+    case TYPE_TEXT: return check_text(c, row, n, path);
+    case TYPE_PATH: return check_path(c, row, n, path);
+    case TYPE_CHOICE: return check_choice(c, row, n, path);
+    case TYPE_NUMBER: return check_number(c, row, n, path);
+    case TYPE_LEVEL: return check_level(c, row, n, path);
+    case TYPE_INTEGER:
+    case TYPE_LONG: return check_whole(c, row, n, path);
+    case TYPE_SEED: return check_seed(c, row, n, path);
+    case TYPE_FLAG: return check_flag(c, row, n, path);
+    case TYPE_VECTOR: return check_vector(c, row, n, path);
+    case TYPE_MATRIX: return check_matrix(c, row, n, path);
+    case TYPE_COLUMN: return check_column(c, row, n, path);
+    case TYPE_COLUMNS: return check_columns(c, row, n, path);
+    }
+    return -1;
+}
+
+/* ---------------------------------------------------------------------------- the mapping around a key */
+
+/* The mappings that may hold the row's key: one, or as many as there are rules. Returns their number. */
+static int find_parents(const config *c, const schema_key *row, node *parents[RULES_MOST])
+{
+    char path[PATH_ROOM];
+    int count = 0;
+    snprintf(path, sizeof path, "%.*s", (int)schema_parent_length(row->path), row->path);
+    node *parent = *path ? config_find(c, path) : c->root;
+    if (!parent) return 0;
+    if (parent->kind == NODE_MAP) parents[count++] = parent;
+    if (parent->kind != NODE_LIST) return count;
+    for (node *n = parent->first; n && count < RULES_MOST; n = n->next) parents[count++] = n;
+    return count;
+}
+
+/* The key's path as the user would write it: numbered only when there are several rules. */
+static void name_key(const schema_key *row, const node *parent, int index, char path[PATH_ROOM])
+{
+    int several = parent->parent && parent->parent->kind == NODE_LIST && parent->parent->count > 1;
+    int length = (int)schema_parent_length(row->path);
+    if (several)
+        snprintf(path, PATH_ROOM, "%.*s.%d.%s", length, row->path, index, schema_leaf(row->path));
+    else
+        snprintf(path, PATH_ROOM, "%s", row->path);
+}
+
+/* ---------------------------------------------------------------------------- forget and expand */
+
+static void forget(node *n)
+{
+    node *next;
+    for (node *child = n->first; child; child = next) {
+        next = child->next;
+        if (n->kind == NODE_MAP && (child->origin == FROM_DEFAULT || is_null(child)))
+            node_remove(n, child);
+        else
+            forget(child);
+    }
+}
+
+/* Also of an empty mapping, which is a rule with every default. */
+static int expand_rule(config *c, node *n)
+{
+    int empty = n->count == 0;
+    node *rule = empty ? node_make(c, NODE_MAP, n) : NULL;
+    if ((empty && !rule) || node_into_list(c, n)) return -1;
+    if (rule) node_append(n, rule, NULL);
+    return 0;
+}
+
+static int expand_key(config *c, const schema_key *row, node *n)
+{
+    if (row->type == TYPE_MAP && row->allowed && n->kind == NODE_SCALAR && *n->text) {
+        node *child = node_make(c, NODE_SCALAR, n);
+        if (!child) return -1;
+        node_into_map(n, child, row->allowed);
+    }
+    if (row->type == TYPE_RULES && n->kind == NODE_MAP) return expand_rule(c, n);
+    return 0;
+}
+
+static int expand(config *c)
+{
+    node *parents[RULES_MOST];
+    for (const schema_key *row = schema_keys; row->path; row++) {
+        if (row->type != TYPE_MAP && row->type != TYPE_RULES) continue;
+        int count = find_parents(c, row, parents);
+        for (int i = 0; i < count; i++) {
+            node *n = node_child(parents[i], schema_leaf(row->path));
+            if (n && expand_key(c, row, n)) return -1;
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- unknown keys */
+
+static void list_keys(const char *parent, char *out, size_t room)
+{
+    char words[600] = "";
+    const char *last = "";
+    for (const schema_key *row = schema_keys; row->path; row++) {
+        const char *leaf = schema_leaf(row->path);
+        if (!schema_is_child(row, parent) || !strcmp(leaf, last)) continue;
+        size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", leaf);
+        last = leaf;
+    }
+    schema_join(words, " and ", out, room);
+}
+
+static int unknown(config *c, const node *n, const char *parent, const char *path)
+{
+    char keys[700];
+    const char *near = schema_nearest(parent, n->key);
+    if (near) return config_fail(c, n, "unknown key '%s'; did you mean '%s'?", path, near);
+    list_keys(parent, keys, sizeof keys);
+    return config_fail(c, n, "unknown key '%s'; %s%s has the keys %s", path, *parent ? "" : "a run file", parent, keys);
+}
+
+static int check_known(config *c, const node *map, const char *parent)
+{
+    char path[PATH_ROOM], clipped[CLIP + 4];
+    for (const node *n = map->first; n; n = n->next) {
+        snprintf(path, sizeof path, "%s%s%s", parent, *parent ? "." : "", config_clip(n->key, clipped));
+        const schema_key *row = schema_find(path);
+        if (!row) return unknown(c, n, parent, path);
+        if (row->type == TYPE_MAP && n->kind == NODE_MAP && check_known(c, n, path)) return -1;
+        if (row->type != TYPE_RULES) continue;
+        for (const node *rule = n->first; rule; rule = rule->next)
+            if (rule->kind == NODE_MAP && check_known(c, rule, path)) return -1;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- settle */
+
+static int applies(const config *c, const schema_key *row)
+{
+    char path[PATH_ROOM];
+    if (!row->when) return 1;
+    size_t length = strcspn(row->when, "=");
+    snprintf(path, sizeof path, "%.*s", (int)length, row->when);
+    const char *value = config_text(c, path);
+    return value && schema_has_word(row->when + length + 1, value);
+}
+
+/* A key may stand in several rows, one after the other; does any of them apply? */
+static int applies_anywhere(const config *c, const schema_key *row)
+{
+    for (const schema_key *r = schema_find(row->path); r->path && !strcmp(r->path, row->path); r++)
+        if (applies(c, r)) return 1;
+    return 0;
+}
+
+static int refuse_key(config *c, const schema_key *row, const node *n, const char *path)
+{
+    char selector[PATH_ROOM], words[300] = "", joined[400];
+    snprintf(selector, sizeof selector, "%.*s", (int)strcspn(row->when, "="), row->when);
+    for (const schema_key *r = schema_find(row->path); r->path && !strcmp(r->path, row->path); r++) {
+        size_t used = strlen(words);
+        snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", strchr(r->when, '=') + 1);
+    }
+    schema_join(words, " or ", joined, sizeof joined);
+    const char *now = config_text(c, selector);
+    return config_fail(c, n, "%s applies only when %s is %s; here it is %s", path, selector, joined,
+                       now ? now : "missing");
+}
+
+static int missing(config *c, const schema_key *row, const node *parent, const char *path)
+{
+    char expected[EXPECTED_ROOM], selector[PATH_ROOM];
+    schema_expected(row, expected, sizeof expected);
+    if (!row->when) return config_fail(c, parent, "%s is missing; expected %s", path, expected);
+    snprintf(selector, sizeof selector, "%.*s", (int)strcspn(row->when, "="), row->when);
+    return config_fail(c, parent, "%s is missing; expected %s, because %s is %s", path, expected, selector,
+                       config_text(c, selector));
+}
+
+static node *make_default(config *c, const char *text)
+{
+    node like = {.origin = FROM_DEFAULT};
+    if (!strcmp(text, "{}")) return node_make(c, NODE_MAP, &like);
+    if (!strcmp(text, "[]")) return node_make(c, NODE_LIST, &like);
+    return node_from_text(c, text, FROM_DEFAULT, NULL);
+}
+
+static void mark_default(node *n)
+{
+    n->origin = FROM_DEFAULT;
+    for (node *child = n->first; child; child = child->next) mark_default(child);
+}
+
+static node *make_zeros(config *c, int count)
+{
+    node *list = make_default(c, "[]");
+    for (int i = 0; list && i < count; i++) {
+        node *zero = make_default(c, "0");
+        if (!zero) return NULL;
+        node_append(list, zero, NULL);
+    }
+    return list;
+}
+
+static node *make_derived(config *c, const char *rule)
+{
+    char text[24];
+    const char *source = strchr(rule, ' ') ? strchr(rule, ' ') + 1 : rule + 1;
+    const node *from = config_find(c, source);
+    if (!from) return NULL;
+    if (!strncmp(rule, "=zeros ", 7)) return make_zeros(c, from->rows);
+    if (!strncmp(rule, "=half ", 6)) {
+        snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole / 2 : 1));
+        return make_default(c, text);
+    }
+    node *copy = node_copy(c, from, 0);
+    if (copy) mark_default(copy);
+    return copy;
+}
+
+/* Derived defaults wait for the second round, when all that is written and all plain defaults are in place. */
+static int fill(config *c, const schema_key *row, node *parent, const char *path, int round)
+{
+    if (!row->fallback) return round ? 0 : missing(c, row, parent, path);
+    int derived = row->fallback[0] == '=';
+    if (row->fallback[0] == 0 || derived != round) return 0;
+    node *n = derived ? make_derived(c, row->fallback) : make_default(c, row->fallback);
+    if (!n) return -1;
+    node_append(parent, n, schema_leaf(row->path));
+    return check_value(c, row, n, path);
+}
+
+static int settle_row(config *c, const schema_key *row, int round)
+{
+    node *parents[RULES_MOST];
+    char path[PATH_ROOM];
+    int count = find_parents(c, row, parents), fits = applies(c, row);
+    for (int i = 0; i < count; i++) {
+        node *n = node_child(parents[i], schema_leaf(row->path));
+        name_key(row, parents[i], i, path);
+        if (!fits && n && !applies_anywhere(c, row)) return refuse_key(c, row, n, path);
+        if (!fits || (round && n)) continue;
+        if (n ? check_value(c, row, n, path) : fill(c, row, parents[i], path, round)) return -1;
+    }
+    return 0;
+}
+
+static int settle(config *c)
+{
+    for (int round = 0; round < 2; round++)
+        for (const schema_key *row = schema_keys; row->path; row++)
+            if (settle_row(c, row, round)) return -1;
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- rules between keys */
+
+static int is(const config *c, const char *path, const char *word)
+{
+    const char *text = config_text(c, path);
+    return text && !strcmp(text, word);
+}
+
+/* The dimension of x, as far as the run file itself tells; else 0. */
+static int dimension(const config *c)
+{
+    int rows, cols, count = config_count(c, "model.features");
+    if (config_matrix(c, "model.means", &rows, &cols)) return cols;
+    if (config_vector(c, "model.y", &cols)) return cols;
+    return count;
+}
+
+/* A list that must have one number per something; `spread` lets a single number stand for all. */
+static int check_length(config *c, const char *path, int expected, const char *why, int spread)
+{
+    const node *n = config_find(c, path);
+    if (!n || expected == 0 || n->cols == expected || (spread && n->cols == 1)) return 0;
+    return config_fail(c, n, "%s has %d number%s%s; expected %d, %s", path, n->cols, n->cols == 1 ? "" : "s",
+                       n->rows > 1 ? " in a row" : "", expected, why);
+}
+
+static int rule_theta(config *c)
+{
+    int mixture = is(c, "model.type", "gaussian_mixture");
+    const node *means = config_find(c, "model.means");
+    int expected = mixture ? means->rows : 1;
+    const char *why = mixture ? "one per row of model.means" : "because theta is a single number in this model";
+    return check_length(c, "model.theta", expected, why, 0) || check_length(c, "init.theta", expected, why, 0) ||
+                   check_length(c, "objective.reference.theta", expected, why, 0)
+               ? -1
+               : 0;
+}
+
+static int rule_dimension(config *c)
+{
+    static const char *const why = "the dimension of the model";
+    int dim = dimension(c);
+    return check_length(c, "objective.reward.center", dim, why, 0) ||
+                   check_length(c, "objective.reward.centers", dim, why, 0) ||
+                   check_length(c, "objective.reward.normal", dim, why, 0) ||
+                   check_length(c, "init.mean", dim, why, 1) || check_length(c, "init.sd", dim, why, 1)
+               ? -1
+               : 0;
+}
+
+static int rule_observations(config *c)
+{
+    if (!is(c, "model.type", "hierarchical_gaussian")) return 0;
+    if (!config_has(c, "model.data") && !config_has(c, "model.y"))
+        return config_fail(c, config_find(c, "model"), "model.data or model.y is missing; expected one of them");
+    if (config_has(c, "model.data") && config_has(c, "model.y"))
+        return config_fail(c, config_find(c, "model.y"), "model.data and model.y are both given; expected one of them");
+    return 0;
+}
+
+static int rule_scheme(config *c)
+{
+    const node *keep = config_find(c, "scheme.keep"), *pool = config_find(c, "scheme.pool");
+    int64_t sweeps = config_integer(c, "scheme.sweeps"), particles = config_integer(c, "particles");
+    if (keep && (int64_t)keep->whole > sweeps)
+        return config_fail(c, keep, "scheme.keep is %lld; expected at most scheme.sweeps, which is %lld",
+                           (long long)keep->whole, (long long)sweeps);
+    if (pool && (int64_t)pool->whole < particles)
+        return config_fail(c, pool, "scheme.pool is %lld; expected at least particles, which is %lld",
+                           (long long)pool->whole, (long long)particles);
+    return 0;
+}
+
+/* One rule of `adapt`: the signal must exist, and the interval must not be empty. */
+static int check_rule(config *c, const node *rule)
+{
+    const node *signal = node_child(rule, "signal"), *low = node_child(rule, "min"), *high = node_child(rule, "max");
+    int weighted = is(c, "scheme.type", "sosmc"), ess = !strcmp(signal->text, "ess");
+    if (node_child(rule, "factor")->number == 1) return 0;
+    if (low->number > high->number)
+        return config_fail(c, high, "adapt.max is %g; expected at least adapt.min, which is %g", high->number,
+                           low->number);
+    if (ess && !weighted)
+        return config_fail(c, signal,
+                           "adapt follows the effective sample size, which scheme %s does not have; take adapt out, "
+                           "for instance with --set adapt=null",
+                           config_text(c, "scheme.type"));
+    if (!ess && is(c, "kernel.type", "ula"))
+        return config_fail(c, signal, "adapt.signal is accept, but kernel ula accepts everything; expected ess");
+    return 0;
+}
+
+static int rule_adapt(config *c)
+{
+    const node *list = config_find(c, "adapt");
+    for (const node *rule = list ? list->first : NULL; rule; rule = rule->next)
+        if (check_rule(c, rule)) return -1;
+    return 0;
+}
+
+int config_resolve(config *c, char *error, size_t room)
+{
+    static int (*const rules[])(config *) = {rule_theta, rule_dimension, rule_observations, rule_scheme, rule_adapt};
+    config_listen(c, error, room);
+    c->resolved = 0;
+    forget(c->root);
+    if (expand(c) || check_known(c, c->root, "") || settle(c)) return -1;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (rules[i](c)) return -1;
+    c->resolved = 1;
+    return 0;
+}

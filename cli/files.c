@@ -1,0 +1,340 @@
+/* files.c: whole files, and JSON.
+ *
+ * Invariant: a name that others look at holds a whole file, old or new, whenever the machine stops. */
+#include "files.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------------------------------------ words */
+
+int files_fail(char *error, size_t room, const char *format, ...)
+{
+    if (!error || room == 0) return -1;
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(error, room, format, list);
+    va_end(list);
+    return -1;
+}
+
+int files_cannot(const char *verb, const char *path, int number, char *error, size_t room)
+{
+    return files_fail(error, room, "cannot %s %s: %s", verb, path, number ? strerror(number) : "unknown error");
+}
+
+int files_join(char out[FILES_PATH], const char *dir, const char *name, char *error, size_t room)
+{
+    size_t n = strlen(dir);
+    int length = snprintf(out, FILES_PATH, "%s%s%s", dir, n > 0 && dir[n - 1] == '/' ? "" : "/", name);
+    if (length > 0 && length < FILES_PATH) return 0;
+    return files_fail(error, room, "the path %.60s.../%.60s is longer than %d bytes", dir, name, FILES_PATH - 1);
+}
+
+int files_utf8(const char *s)
+{
+    const unsigned char *b = (const unsigned char *)s;
+    if (b[0] < 0x80) return b[0] != 0;
+    int n = b[0] >= 0xC2 && b[0] < 0xE0 ? 2 : b[0] >= 0xE0 && b[0] < 0xF0 ? 3 : b[0] >= 0xF0 && b[0] < 0xF5 ? 4 : 0;
+    for (int i = 1; i < n; i++)
+        if ((b[i] & 0xC0) != 0x80) return 0;
+    /* Longer forms of short characters, surrogates, and what lies beyond the last plane. */
+    if (b[0] == 0xE0 && b[1] < 0xA0) return 0;
+    if (b[0] == 0xED && b[1] >= 0xA0) return 0;
+    if (b[0] == 0xF0 && b[1] < 0x90) return 0;
+    if (b[0] == 0xF4 && b[1] >= 0x90) return 0;
+    return n;
+}
+
+const char *files_number(double value, char out[32])
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(out, 32, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    return out;
+}
+
+/* ------------------------------------------------------------------------------------------------ whole files */
+
+int files_directory(const char *path, char *error, size_t room)
+{
+    char part[FILES_PATH];
+    size_t n = strlen(path);
+    if (n == 0 || n >= sizeof part) return files_fail(error, room, "the directory's path is empty or too long");
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i <= n; i++) {
+        if (part[i] != '/' && part[i] != 0) continue;
+        part[i] = 0;
+        if (mkdir(part, 0777) && errno != EEXIST) return files_cannot("create", part, errno, error, room);
+        part[i] = i < n ? '/' : 0;
+    }
+    struct stat st;
+    if (stat(path, &st)) return files_cannot("open", path, errno, error, room);
+    return S_ISDIR(st.st_mode) ? 0 : files_fail(error, room, "%s exists and is not a directory", path);
+}
+
+FILE *files_open(const char *path, uint64_t *size, char *error, size_t room)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    if (!f || fstat(fd, &st)) {
+        (void)files_cannot("open", path, errno, error, room);
+    } else if (!S_ISREG(st.st_mode)) {
+        (void)files_fail(error, room, "cannot open %s: it is not a regular file", path);
+    } else {
+        *size = (uint64_t)st.st_size;
+        return f;
+    }
+    if (f)
+        (void)fclose(f);
+    else if (fd >= 0)
+        (void)close(fd);
+    return NULL;
+}
+
+int files_read(const char *path, size_t limit, char **bytes, size_t *size, char *error, size_t room)
+{
+    uint64_t length = 0;
+    char *buffer = NULL;
+    int status = -1;
+    FILE *f = files_open(path, &length, error, room);
+    if (!f) return -1;
+    if (length > limit || length >= SIZE_MAX) {
+        (void)files_fail(error, room, "%s has %" PRIu64 " bytes; at most %zu are read", path, length, limit);
+        goto done;
+    }
+    buffer = malloc((size_t)length + 1);
+    if (!buffer) {
+        (void)files_fail(error, room, "no memory for the %" PRIu64 " bytes of %s", length, path);
+        goto done;
+    }
+    errno = 0;
+    if (fread(buffer, 1, (size_t)length, f) != length) {
+        (void)files_cannot("read", path, ferror(f) ? errno : EIO, error, room);
+        goto done;
+    }
+    buffer[length] = 0;
+    *bytes = buffer;
+    *size = (size_t)length;
+    buffer = NULL;
+    status = 0;
+done:
+    free(buffer);
+    (void)fclose(f);
+    return status;
+}
+
+void files_sync_directory(const char *path)
+{
+    char directory[FILES_PATH];
+    if (strlen(path) >= sizeof directory) return;
+    (void)snprintf(directory, sizeof directory, "%s", path);
+    char *slash = strrchr(directory, '/');
+    if (slash == directory) slash++;
+    if (slash) *slash = 0;
+    int fd = open(slash ? directory : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    (void)close(fd);
+}
+
+/* ------------------------------------------------------------------------------------------------ atomic writing */
+
+int atomic_open(atomic_file *f, const char *path, char *error, size_t room)
+{
+    f->stream = NULL;
+    f->error = 0;
+    int n = snprintf(f->path, sizeof f->path, "%s", path);
+    int m = snprintf(f->temporary, sizeof f->temporary, "%s.tmp", path);
+    if (n <= 0 || m >= (int)sizeof f->temporary)
+        return files_fail(error, room, "the path of a file is empty or too long");
+    int fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return files_cannot("create", f->temporary, errno, error, room);
+    f->stream = fdopen(fd, "wb");
+    if (f->stream) return 0;
+    (void)files_cannot("create", f->temporary, errno, error, room);
+    (void)close(fd);
+    (void)unlink(f->temporary);
+    return -1;
+}
+
+static void note_error(atomic_file *f)
+{
+    if (!f->error) f->error = errno ? errno : EIO;
+}
+
+void atomic_put(atomic_file *f, const void *bytes, size_t n)
+{
+    errno = 0;
+    if (n > 0 && fwrite(bytes, 1, n, f->stream) != n) note_error(f);
+}
+
+void atomic_print(atomic_file *f, const char *format, ...)
+{
+    va_list list;
+    errno = 0;
+    va_start(list, format);
+    if (vfprintf(f->stream, format, list) < 0) note_error(f);
+    va_end(list);
+}
+
+int atomic_close(atomic_file *f, char *error, size_t room)
+{
+    errno = 0;
+    if (fflush(f->stream) || fsync(fileno(f->stream)) || ferror(f->stream)) note_error(f);
+    if (fclose(f->stream)) note_error(f);
+    f->stream = NULL;
+    int status = f->error ? files_cannot("write", f->temporary, f->error, error, room) : 0;
+    if (!status && rename(f->temporary, f->path)) status = files_cannot("rename", f->temporary, errno, error, room);
+    if (status)
+        (void)unlink(f->temporary);
+    else
+        files_sync_directory(f->path);
+    return status;
+}
+
+void atomic_abandon(atomic_file *f)
+{
+    if (!f->stream) return;
+    (void)fclose(f->stream);
+    f->stream = NULL;
+    (void)unlink(f->temporary);
+}
+
+int files_write(const char *path, const void *bytes, size_t n, char *error, size_t room)
+{
+    atomic_file f;
+    if (atomic_open(&f, path, error, room)) return -1;
+    atomic_put(&f, bytes, n);
+    return atomic_close(&f, error, room);
+}
+
+/* ------------------------------------------------------------------------------------------------ JSON */
+
+json_writer json_to(atomic_file *file) { return (json_writer){.file = file}; }
+
+static void put_escaped(atomic_file *f, const char *s)
+{
+    atomic_put(f, "\"", 1);
+    while (*s) {
+        int n = files_utf8(s);
+        if (n == 0) {
+            atomic_put(f, "\xEF\xBF\xBD", 3);
+            s++;
+            continue;
+        }
+        if (*s == '"' || *s == '\\')
+            atomic_print(f, "\\%c", *s);
+        else if (*s == '\n')
+            atomic_put(f, "\\n", 2);
+        else if (*s == '\t')
+            atomic_put(f, "\\t", 2);
+        else if (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7F))
+            atomic_print(f, "\\u%04x", (unsigned)(unsigned char)*s);
+        else
+            atomic_put(f, s, (size_t)n);
+        s += n;
+    }
+    atomic_put(f, "\"", 1);
+}
+
+static void new_line(const json_writer *w) { atomic_print(w->file, "\n%*s", 2 * w->depth, ""); }
+
+static void begin_value(json_writer *w, const char *key)
+{
+    if (w->depth > 0) {
+        if (w->items[w->depth - 1]++) atomic_put(w->file, ",", 1);
+        new_line(w);
+    }
+    if (!key) return;
+    put_escaped(w->file, key);
+    atomic_put(w->file, ": ", 2);
+}
+
+static void open_with(json_writer *w, const char *key, char opening, char closing)
+{
+    begin_value(w, key);
+    atomic_put(w->file, &opening, 1);
+    assert(w->depth < JSON_DEPTH);
+    w->closing[w->depth] = closing;
+    w->items[w->depth++] = 0;
+}
+
+void json_open_object(json_writer *w, const char *key) { open_with(w, key, '{', '}'); }
+
+void json_open_list(json_writer *w, const char *key) { open_with(w, key, '[', ']'); }
+
+void json_close(json_writer *w)
+{
+    assert(w->depth > 0);
+    w->depth--;
+    if (w->items[w->depth]) new_line(w);
+    atomic_put(w->file, &w->closing[w->depth], 1);
+    if (w->depth == 0) atomic_put(w->file, "\n", 1);
+}
+
+void json_put_text(json_writer *w, const char *key, const char *value)
+{
+    begin_value(w, key);
+    if (value)
+        put_escaped(w->file, value);
+    else
+        atomic_put(w->file, "null", 4);
+}
+
+static void put_number(atomic_file *f, double value)
+{
+    char text[32];
+    atomic_print(f, "%s", isfinite(value) ? files_number(value, text) : "null");
+}
+
+void json_put_number(json_writer *w, const char *key, double value)
+{
+    begin_value(w, key);
+    put_number(w->file, value);
+}
+
+void json_put_whole(json_writer *w, const char *key, int64_t value)
+{
+    begin_value(w, key);
+    atomic_print(w->file, "%" PRId64, value);
+}
+
+void json_put_truth(json_writer *w, const char *key, int value)
+{
+    begin_value(w, key);
+    atomic_print(w->file, "%s", value ? "true" : "false");
+}
+
+void json_put_numbers(json_writer *w, const char *key, const double *value, int64_t n)
+{
+    begin_value(w, key);
+    atomic_put(w->file, "[", 1);
+    for (int64_t i = 0; i < n; i++) {
+        if (i) atomic_put(w->file, ", ", 2);
+        put_number(w->file, value[i]);
+    }
+    atomic_put(w->file, "]", 1);
+}
+
+int json_read(const char *path, json_t **out, char *error, size_t room)
+{
+    char *bytes = NULL;
+    size_t size = 0;
+    json_error_t why;
+    *out = NULL;
+    if (files_read(path, (size_t)64 << 20, &bytes, &size, error, room)) return -1;
+    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &why);
+    free(bytes);
+    return *out ? 0 : files_fail(error, room, "%s:%d: %s", path, why.line, why.text);
+}

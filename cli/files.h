@@ -1,0 +1,179 @@
+/* files.h: what the program reads and writes: whole files, NPY and NPZ arrays, CSV tables, JSON, traces.
+ *
+ * Rules that hold everywhere:
+ *   - functions that can fail return 0 or -1, and on failure leave one sentence in `error` (`room` bytes) that names
+ *     the file and the reason;
+ *   - a file is written as PATH.tmp, flushed to the disk and renamed: whoever looks sees the old file or the new one;
+ *   - a reader checks every length against the size of the file before it allocates;
+ *   - numbers are printed and read in the C locale: the program never calls setlocale for LC_NUMERIC or LC_ALL. */
+#ifndef SOSMC_CLI_FILES_H
+#define SOSMC_CLI_FILES_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <sosmc/sosmc.h>
+
+enum { FILES_PATH = 4096 }; /* room for a path */
+
+/* Puts the sentence into `error` (NULL is fine) and returns -1, so that `return files_fail(...)` reads well. */
+int files_fail(char *error, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* "cannot VERB PATH: what errno `number` means". */
+int files_cannot(const char *verb, const char *path, int number, char *error, size_t room);
+
+/* DIR/NAME into `out`; fails when it does not fit. */
+int files_join(char out[FILES_PATH], const char *dir, const char *name, char *error, size_t room);
+/* Makes the directory and, like mkdir -p, those above it; one that exists is fine. */
+int files_directory(const char *path, char *error, size_t room);
+/* A regular file for reading, with its size: a pipe would block for ever and has no size to check lengths against. */
+FILE *files_open(const char *path, uint64_t *size, char *error, size_t room);
+/* Puts the directory that holds PATH on the disk: only then is a new name safe. Best effort. */
+void files_sync_directory(const char *path);
+/* The whole of a regular file of at most `limit` bytes, with a NUL behind it; the caller frees. */
+int files_read(const char *path, size_t limit, char **bytes, size_t *size, char *error, size_t room);
+
+/* Bytes of the UTF-8 character at s; 0 at the end of the string or where the bytes are not UTF-8. */
+int files_utf8(const char *s);
+/* The shortest of %.15g, %.16g, %.17g that reads back as the same number. */
+const char *files_number(double value, char out[32]);
+
+/* ------------------------------------------------------------------------------------------------ atomic writing */
+
+/* The first error sticks: write without looking, atomic_close tells. Always end with atomic_close or atomic_abandon. */
+typedef struct {
+    FILE *stream; /* for code that insists on a FILE; prefer atomic_put and atomic_print */
+    int error;    /* errno of the first failure */
+    char path[FILES_PATH], temporary[FILES_PATH];
+} atomic_file;
+
+int atomic_open(atomic_file *f, const char *path, char *error, size_t room);
+void atomic_put(atomic_file *f, const void *bytes, size_t n);
+void atomic_print(atomic_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int atomic_close(atomic_file *f, char *error, size_t room); /* to the disk and into place, or no trace of it */
+void atomic_abandon(atomic_file *f);
+/* All of it in one call. */
+int files_write(const char *path, const void *bytes, size_t n, char *error, size_t room);
+
+/* ------------------------------------------------------------------------------------------------ arrays */
+
+typedef enum { NPY_F64 = 0, NPY_F32, NPY_I64, NPY_U8 } npy_type;
+enum { NPY_DIMS = 4 };
+typedef struct {
+    npy_type type;
+    int dims; /* 0 to 4; 0 is a single number */
+    int64_t shape[NPY_DIMS];
+    const void *data; /* C order; 8-byte aligned when it comes from a reader */
+    void *owned;      /* what npy_free frees */
+} npy_array;
+
+npy_array npy_vector(const double *data, int64_t n); /* views: borrow the data */
+npy_array npy_matrix(const double *data, int64_t rows, int64_t columns);
+int64_t npy_count(const npy_array *a);             /* elements; -1: the shape is impossible */
+void npy_doubles(const npy_array *a, double *out); /* npy_count of them, whatever the type */
+void npy_free(npy_array *a);
+
+/* Version 1.0, little-endian, C order. The reader refuses everything else with a sentence. */
+int npy_write(const char *path, const npy_array *a, char *error, size_t room);
+int npy_read(const char *path, npy_array *out, char *error, size_t room);
+
+/* A ZIP archive with one NAME.npy per array. All dates are 1980-01-01: equal arrays give equal files (level 0 with any
+ * zlib, others with the same zlib). */
+typedef struct {
+    const char *name;
+    npy_array array;
+} npz_member;
+/* `level` is 0 (stored) or 1 to 9 (deflated); NPZ_WIDE added to it asks for the ZIP64 form that archives of 4 GiB and
+ * more take in any case. */
+enum { NPZ_WIDE = 16 };
+int npz_write(const char *path, const npz_member *member, int members, int level, char *error, size_t room);
+int npz_read(const char *path, const char *name, npy_array *out, char *error, size_t room);
+
+/* ------------------------------------------------------------------------------------------------ tables */
+
+/* Fields are separated by commas and may stand in "double quotes" (a quote inside is written twice). A column whose
+ * fields are all numbers or empty is numeric; any other is text. Blank lines are skipped. */
+typedef struct {
+    char *name;       /* from the header line, else c1, c2, ... */
+    double *number;   /* rows of them, NaN where the field is empty; NULL for text */
+    char **text;      /* rows of them; NULL for numbers */
+    int64_t odd, gap; /* line of the first field that is no number; of the first empty or not finite one; 0: none */
+} csv_column;
+typedef struct {
+    int64_t rows;
+    int columns;
+    csv_column *column;
+    char *bytes, *path; /* what names, text and messages stand in */
+} csv_table;
+typedef enum {
+    CSV_HEADER_GUESS = 0 /* a first line that holds text in a field */,
+    CSV_HEADER_YES,
+    CSV_HEADER_NO
+} csv_header;
+typedef struct {
+    csv_header header;
+    size_t max_bytes; /* 0: 1 GiB */
+    int64_t max_rows; /* 0: no limit but the file's size */
+    int max_columns;  /* 0: 65536 */
+} csv_options;
+
+int csv_read(const char *path, const csv_options *options /* may be NULL */, csv_table *out, char *error, size_t room);
+void csv_free(csv_table *t);
+const csv_column *csv_find(const csv_table *t, const char *name); /* NULL: no such column */
+/* The column as numbers without gaps, or a sentence with file and line of the first field that is none. */
+int csv_numbers(const csv_table *t, int column, const double **out, char *error, size_t room);
+
+/* ------------------------------------------------------------------------------------------------ JSON */
+
+/* Writes into an atomic file, whose first error sticks. `key` is NULL inside a list and for the outermost value. */
+enum { JSON_DEPTH = 32 };
+typedef struct {
+    atomic_file *file;
+    int depth;
+    char closing[JSON_DEPTH];
+    int items[JSON_DEPTH];
+} json_writer;
+
+json_writer json_to(atomic_file *file);
+void json_open_object(json_writer *w, const char *key);
+void json_open_list(json_writer *w, const char *key);
+void json_close(json_writer *w); /* the innermost; the outermost ends the line */
+void json_put_text(json_writer *w, const char *key,
+                   const char *value);                               /* NULL: null; bytes that are not UTF-8: U+FFFD */
+void json_put_number(json_writer *w, const char *key, double value); /* NaN and infinities: null */
+void json_put_whole(json_writer *w, const char *key, int64_t value);
+void json_put_truth(json_writer *w, const char *key, int value);
+void json_put_numbers(json_writer *w, const char *key, const double *value, int64_t n);
+
+/* A JSON file of at most 64 MiB; duplicate keys are an error. The caller calls json_decref. */
+int json_read(const char *path, json_t **out, char *error, size_t room);
+
+/* ------------------------------------------------------------------------------------------------ traces */
+
+/* A CSV file that grows by a row at a time and survives kill -9. Rows are buffered; trace_flush puts them on the disk
+ * and must return before a checkpoint is renamed into place. Then every row before the checkpoint's iteration is in the
+ * file, and what stands behind them (rows the resumed run will write again, half a line) is cut off on opening: the
+ * interrupted and resumed run ends with the bytes of an uninterrupted one. */
+typedef struct trace trace;
+
+/* `from` is the first iteration that will be written: 0 starts anew, otherwise rows below it are kept. `columns` is the
+ * header line without its end; the first column is the iteration. */
+int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room);
+/* %.17g, nothing for NaN. The first error sticks and is told by trace_flush. */
+void trace_append(trace *t, int64_t iteration, const double *value, int values);
+int trace_flush(trace *t, char *error, size_t room);
+int trace_close(trace *t, char *error, size_t room); /* flushes; NULL is fine */
+/* The last row that was kept on opening: its iteration, and the field behind it; -1 and 0 when there was none. */
+int64_t trace_kept(const trace *t, double *value);
+
+/* trace.csv: the fields of sosmc_info in a fixed order, then theta_1, ..., theta_p; theta_norm when p > 64. */
+enum { TRACE_THETAS = 64, TRACE_COLUMNS = 2048 /* room for the header line */ };
+void trace_columns(int dim_theta, char out[TRACE_COLUMNS]);
+void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta);
+/* timing.csv: iteration, cumulative wall-clock seconds. */
+#define TRACE_TIMING "iteration,seconds"
+void trace_time(trace *t, int64_t iteration, double seconds);
+
+#endif

@@ -1,0 +1,223 @@
+/* files_trace.c: rows that survive a crash and end as if there had been none.
+ *
+ *     header | rows below `from`: kept | rows the resumed run writes again, half a line, zeros: cut off on opening
+ *
+ * Invariant: the file is the header and whole rows with rising iterations, then at most what is not flushed yet. */
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BUFFER = 65536 };
+
+struct trace {
+    FILE *stream;
+    int error, commas; /* errno of the first failure; commas in every row */
+    int64_t kept;
+    double kept_value;
+    char path[FILES_PATH];
+};
+
+/* One pass over the old rows, a byte at a time, in bounded memory. */
+typedef struct {
+    int64_t offset, end; /* of the next byte; of the last row that is kept */
+    int64_t from, last, value;
+    int commas, good; /* in this row so far */
+    char second[40];  /* its second field */
+    size_t length;
+    double kept_value;
+} row_scanner;
+
+static void start_row(row_scanner *s)
+{
+    s->commas = 0;
+    s->value = -1;
+    s->good = 1;
+    s->length = 0;
+}
+
+/* 1: go on; 0: this row and all behind it go. Only whole rows with rising iterations below `from` stay. */
+static int scan_byte(row_scanner *s, const trace *t, char c)
+{
+    s->offset++;
+    if (c == '\n') {
+        if (!s->good || s->commas != t->commas || s->value <= s->last || s->value >= s->from) return 0;
+        s->second[s->length] = 0;
+        s->kept_value = strtod(s->second, NULL);
+        s->last = s->value;
+        s->end = s->offset;
+        start_row(s);
+    } else if (c == ',') {
+        if (++s->commas == 1 && s->value < 0) s->good = 0;
+    } else if (c == 0) {
+        s->good = 0; /* a file system may leave zeros where bytes never reached the disk */
+    } else if (s->commas == 0) {
+        if (c < '0' || c > '9' || s->value > INT64_MAX / 20)
+            s->good = 0;
+        else
+            s->value = (s->value < 0 ? 0 : s->value) * 10 + (c - '0');
+    } else if (s->commas == 1 && s->length + 1 < sizeof s->second) {
+        s->second[s->length++] = c;
+    }
+    return 1;
+}
+
+static int scan_rows(trace *t, int fd, row_scanner *s)
+{
+    char buffer[BUFFER];
+    start_row(s);
+    for (;;) {
+        ssize_t n = read(fd, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) return 0;
+        for (ssize_t i = 0; i < n; i++)
+            if (!scan_byte(s, t, buffer[i])) return 0;
+    }
+}
+
+static int header_matches(int fd, const char *columns)
+{
+    char there[TRACE_COLUMNS + 2];
+    size_t n = strlen(columns), got = 0;
+    while (got < n + 1) {
+        ssize_t m = read(fd, there + got, n + 1 - got);
+        if (m < 0 && errno == EINTR) continue;
+        if (m <= 0) return 0;
+        got += (size_t)m;
+    }
+    return !memcmp(there, columns, n) && there[n] == '\n';
+}
+
+/* Keeps what stays of an old file; the file position does not matter, because rows are appended. */
+static int keep_rows(trace *t, int fd, const char *columns, int64_t from, char *error, size_t room)
+{
+    row_scanner s = {.from = from, .last = -1};
+    if (!header_matches(fd, columns))
+        return files_fail(error, room, "%s cannot be continued: its header line is not that of this run", t->path);
+    s.offset = s.end = (int64_t)strlen(columns) + 1;
+    if (scan_rows(t, fd, &s)) return files_cannot("read", t->path, errno, error, room);
+    if (ftruncate(fd, (off_t)s.end) || fsync(fd)) return files_cannot("write", t->path, errno, error, room);
+    t->kept = s.last;
+    t->kept_value = s.kept_value;
+    return 0;
+}
+
+static int prepare_trace(trace *t, int fd, const char *columns, int64_t from, char *error, size_t room)
+{
+    if (from > 0 && keep_rows(t, fd, columns, from, error, room)) return -1;
+    t->stream = fdopen(fd, "ab");
+    if (!t->stream) return files_cannot("open", t->path, errno, error, room);
+    (void)setvbuf(t->stream, NULL, _IOFBF, BUFFER);
+    if (from > 0) return 0;
+    if (fprintf(t->stream, "%s\n", columns) < 0) t->error = errno;
+    if (trace_flush(t, error, room)) return -1;
+    files_sync_directory(t->path);
+    return 0;
+}
+
+int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room)
+{
+    *out = NULL;
+    if (strlen(path) >= FILES_PATH || strlen(columns) >= TRACE_COLUMNS)
+        return files_fail(error, room, "the path or the header line of a trace is too long");
+    trace *t = calloc(1, sizeof *t);
+    if (!t) return files_fail(error, room, "no memory to write %s", path);
+    (void)snprintf(t->path, sizeof t->path, "%s", path);
+    for (const char *p = columns; *p; p++) t->commas += *p == ',';
+    t->kept = -1;
+    int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | (from > 0 ? 0 : O_CREAT | O_TRUNC), 0666);
+    int status = fd < 0 ? files_cannot("open", path, errno, error, room)
+                        : prepare_trace(t, fd, columns, from, error, room);
+    if (!status) {
+        *out = t;
+        return 0;
+    }
+    if (t->stream)
+        (void)fclose(t->stream);
+    else if (fd >= 0)
+        (void)close(fd);
+    free(t);
+    return status;
+}
+
+void trace_append(trace *t, int64_t iteration, const double *value, int values)
+{
+    int failed = fprintf(t->stream, "%" PRId64, iteration) < 0;
+    for (int i = 0; i < values; i++)
+        failed |= isnan(value[i]) ? putc(',', t->stream) == EOF : fprintf(t->stream, ",%.17g", value[i]) < 0;
+    failed |= putc('\n', t->stream) == EOF;
+    if (failed && !t->error) t->error = errno ? errno : EIO;
+}
+
+int trace_flush(trace *t, char *error, size_t room)
+{
+    errno = 0;
+    if ((fflush(t->stream) || fsync(fileno(t->stream))) && !t->error) t->error = errno ? errno : EIO;
+    return t->error ? files_cannot("write", t->path, t->error, error, room) : 0;
+}
+
+int trace_close(trace *t, char *error, size_t room)
+{
+    if (!t) return 0;
+    int status = trace_flush(t, error, room);
+    if (fclose(t->stream) && !status) status = files_cannot("write", t->path, errno, error, room);
+    free(t);
+    return status;
+}
+
+int64_t trace_kept(const trace *t, double *value)
+{
+    if (value) *value = t->kept_value;
+    return t->kept;
+}
+
+void trace_columns(int dim_theta, char out[TRACE_COLUMNS])
+{
+    size_t n = (size_t)snprintf(out, TRACE_COLUMNS,
+                                "iteration,updates,gradient_updates,ess,mean_score,mean_energy,loss,kl,logz,"
+                                "grad_norm,accept,h,rate,resampled,nonfinite,retries");
+    if (dim_theta > TRACE_THETAS) (void)snprintf(out + n, TRACE_COLUMNS - n, ",theta_norm");
+    for (int j = 0; dim_theta <= TRACE_THETAS && j < dim_theta; j++)
+        n += (size_t)snprintf(out + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
+}
+
+/* In a fixed order, so that the norm's bits do not depend on the compiler's taste for vectors. */
+static double norm(const double *x, int n)
+{
+    double sum = 0.0;
+    for (int j = 0; j < n; j++) sum += x[j] * x[j];
+    return sqrt(sum);
+}
+
+void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta)
+{
+    double value[15 + TRACE_THETAS] = {(double)info->updates,
+                                       (double)info->gradient_updates,
+                                       info->ess,
+                                       info->mean_score,
+                                       info->mean_energy,
+                                       info->loss,
+                                       info->kl,
+                                       info->logz,
+                                       info->grad_norm,
+                                       info->accept,
+                                       info->h,
+                                       info->rate,
+                                       info->resampled,
+                                       info->nonfinite,
+                                       info->retries};
+    int p = dim_theta > TRACE_THETAS ? 1 : dim_theta;
+    if (dim_theta > TRACE_THETAS)
+        value[15] = norm(theta, dim_theta);
+    else if (p > 0)
+        memcpy(value + 15, theta, (size_t)p * sizeof(double));
+    trace_append(t, info->iteration, value, 15 + p);
+}
+
+void trace_time(trace *t, int64_t iteration, double seconds) { trace_append(t, iteration, &seconds, 1); }

@@ -1,0 +1,27 @@
+/* interrupt.c: the only global of the program, because a signal handler has nowhere else to write. */
+#include "interrupt.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t requested;
+
+static void note(int signal)
+{
+    if (requested && signal == SIGINT) _exit(130);
+    requested = signal;
+}
+
+void interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = note};
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGHUP, &action, NULL);
+    action.sa_handler = SIG_IGN; /* a reader of our output that has gone is no reason to lose a run */
+    (void)sigaction(SIGPIPE, &action, NULL);
+}
+
+int interrupt_requested(void) { return requested; }

@@ -1,0 +1,9 @@
+/* interrupt.h: Ctrl-C and SIGTERM ask the run to stop after this iteration, with everything saved; a second Ctrl-C stops at
+ * once. */
+#ifndef CLI_INTERRUPT_H
+#define CLI_INTERRUPT_H
+
+void interrupt_catch(void);
+int interrupt_requested(void); /* the signal's number, or 0 */
+
+#endif

@@ -1,0 +1,44 @@
+/* page.h: one self-contained HTML page: headings, paragraphs, tables, figures, code.
+ *
+ * No script, no font and no picture comes from elsewhere: the page can be mailed, printed and read offline. All text is
+ * UTF-8 and escaped here; callers never write HTML. The first error sticks, page_write tells. */
+#ifndef CLI_PAGE_H
+#define CLI_PAGE_H
+
+#include <stddef.h>
+
+typedef struct page page;
+
+/* `subtitle` may be NULL. NULL only when there is no memory, and then every other function does nothing. */
+page *page_new(const char *title, const char *subtitle);
+void page_free(page *p);
+
+void page_heading(page *p, const char *text);
+void page_subheading(page *p, const char *text);
+void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A paragraph that stands out: what a reader must not miss. */
+void page_note(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Large numbers with small words below them; for the few results that matter most. */
+typedef struct {
+    const char *value, *name;
+} page_fact;
+void page_facts(page *p, const page_fact *fact, int n);
+
+/* `align` has a letter per column: l, r or c. `caption` may be NULL. Cells that are NULL are empty. */
+typedef enum { PAGE_PLAIN = 0, PAGE_STRONG, PAGE_DIM, PAGE_WARN } page_mark;
+void page_table(page *p, const char *caption, const char *align, const char *const *head);
+void page_row(page *p, const char *const *cell, const page_mark *mark /* one per cell; NULL: all plain */);
+void page_table_end(page *p);
+
+/* The picture goes into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the
+ * page: links to STEM.svg and STEM.pdf stand behind the caption. `alt` describes the picture to those who cannot see
+ * it. */
+void page_figure(page *p, const char *svg, const char *alt, const char *caption, const char *stem);
+
+void page_code(page *p, const char *text);
+
+/* Writes the page, atomically; the page stays. */
+int page_write(page *p, const char *path, char *error, size_t room);
+
+#endif

@@ -1,0 +1,100 @@
+/* plot.h: figures, described by plain values and drawn by gnuplot as SVG and PDF.
+ *
+ * A figure is a grid of panels with one legend below it; a panel shows lines (with confidence bands), marks, points,
+ * bars and level lines over an optional heat map with contours. Everything pointed to is borrowed for the call. Zero is
+ * a sensible choice everywhere: start from {0} and set what you mean.
+ *
+ *     plot_series s[] = {{.label = "SOSMC-ULA", .n = n, .x = k, .y = mean, .low = low, .high = high}};
+ *     plot_panel p[] = {{.x_label = "iteration", .y_label = "mean reward", .series = s, .n = 1}};
+ *     plot_figure f = {.name = "reward", .title = "Mean reward", .panel = p, .panels = 1};
+ *     plot_write(&f, 1, "DIR/figures", NULL, error, sizeof error);
+ *
+ * Labels are UTF-8 and shown as they are written. Errors as in files.h. */
+#ifndef CLI_PLOT_H
+#define CLI_PLOT_H
+
+#include <stddef.h>
+
+/* The palette of Okabe and Ito, which colour-blind readers can tell apart. */
+typedef enum {
+    PLOT_BLUE = 0,
+    PLOT_VERMILION,
+    PLOT_GREEN,
+    PLOT_ORANGE,
+    PLOT_PURPLE,
+    PLOT_SKY,
+    PLOT_BLACK,
+    PLOT_YELLOW, /* faint on white: for areas */
+    PLOT_GREY,
+    PLOT_COLOURS
+} plot_colour;
+#define PLOT_RGB(rgb) (0x1000000 | (int)(rgb)) /* any other colour, 0xRRGGBB */
+
+typedef enum {
+    PLOT_LINE = 0, /* y over x; a value that is not finite breaks the line */
+    PLOT_MARKS,    /* a line with a mark at every value, and error bars instead of a band */
+    PLOT_POINTS,   /* a cloud of translucent dots */
+    PLOT_BARS,     /* bars of equal width, centred at evenly spaced x */
+    PLOT_LEVEL     /* a horizontal line at y[0] */
+} plot_kind;
+typedef enum { PLOT_SOLID = 0, PLOT_DASHED, PLOT_DOTTED } plot_dash;
+
+typedef struct {
+    plot_kind kind;
+    const char *label; /* in the legend; NULL: not there. Equal labels of several panels appear once. */
+    int colour;        /* plot_colour or PLOT_RGB(...) */
+    plot_dash dash;
+    double width; /* of the line, or of a dot; 0: the usual */
+    int n;
+    const double *x, *y;
+    const double *low, *high; /* both or none: a band around the line */
+} plot_series;
+
+/* Values on a lattice over a box: z[r * nx + c] belongs to the point
+ * (x_min + c (x_max - x_min)/(nx - 1), y_min + r (y_max - y_min)/(ny - 1)). */
+typedef struct {
+    int nx, ny; /* 2 to 2000 each; 100 to 300 look well */
+    double x_min, x_max, y_min, y_max;
+    const double *z;
+} plot_lattice;
+typedef enum { PLOT_BLUES = 0, PLOT_ORANGES, PLOT_GREENS } plot_shades;
+
+typedef struct {
+    const char *title, *x_label, *y_label;
+    int log_x, log_y;
+    int equal;                         /* a unit is as long on either axis */
+    double x_min, x_max, y_min, y_max; /* min == max: from the data */
+    const plot_series *series;
+    int n;
+    const plot_lattice *heat; /* a map below everything else */
+    const char *heat_label;   /* beside its colour bar */
+    plot_shades shades;
+    const plot_lattice *contour; /* lines of equal value above the map */
+    const char *contour_label;   /* in the legend */
+    int contour_colour;
+} plot_panel;
+
+typedef struct {
+    const char *name;  /* of its files, without ending */
+    const char *title; /* above it; NULL: none */
+    const plot_panel *panel;
+    int panels, columns;  /* columns 0: all panels in one row */
+    double width, height; /* of a panel in pixels; 0: 540 by 330 */
+} plot_figure;
+
+int plot_available(void); /* gnuplot can be run */
+#define PLOT_ADVICE "gnuplot was not found: install it (Debian: apt-get install gnuplot-nox)"
+
+typedef enum { PLOT_SVG = 0, PLOT_PDF, PLOT_FORMATS } plot_format;
+/* The bytes of one figure, followed by a NUL; the caller frees. */
+int plot_render(const plot_figure *figure, plot_format format, char **bytes, size_t *size, char *error, size_t room);
+
+/* Draws n figures and writes DIR/NAME.svg and DIR/NAME.pdf (the directory is made). svg: NULL, or n pointers that
+ * receive the SVG texts; the caller frees them. On failure all of them are NULL. */
+int plot_write(const plot_figure *figure, int n, const char *dir, char **svg, char *error, size_t room);
+
+/* At most `limit` values of a long curve that keep its look: the smallest and largest of each stretch, in order.
+ * Returns how many; the arrays may be the same for input and output. */
+int plot_thin(const double *x, const double *y, int n, int limit, double *out_x, double *out_y);
+
+#endif

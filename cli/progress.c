@@ -1,0 +1,81 @@
+/* progress.c: progress on standard error. A terminal's line is rewritten at most ten times a second, a log gets a line
+ * every five seconds; the time left is what the pace of this process so far promises. */
+#include "progress.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double EVERY_ON_TERMINAL = 0.1, EVERY_IN_LOG = 5.0;
+
+double monotonic_seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+void progress_begin(progress *p, int quiet, int64_t first)
+{
+    *p = (progress){.out = stderr, .quiet = quiet, .terminal = isatty(STDERR_FILENO), .first = first};
+    p->begun = p->last = monotonic_seconds();
+}
+
+static void duration(double seconds, char *text, size_t room)
+{
+    if (!(seconds >= 0) || seconds > 1e8)
+        (void)snprintf(text, room, "?");
+    else if (seconds < 100)
+        (void)snprintf(text, room, "%.0f s", seconds);
+    else if (seconds < 6000)
+        (void)snprintf(text, room, "%d min %02d s", (int)seconds / 60, (int)seconds % 60);
+    else
+        (void)snprintf(text, room, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
+}
+
+void progress_show(progress *p, int64_t done, int64_t total, const char *what)
+{
+    double now = monotonic_seconds();
+    if (p->quiet || now - p->last < (p->terminal ? EVERY_ON_TERMINAL : EVERY_IN_LOG)) return;
+    p->last = now;
+    char left[32], line[256];
+    duration(done > p->first ? (now - p->begun) / (double)(done - p->first) * (double)(total - done) : NAN, left,
+             sizeof left);
+    int n = snprintf(line, sizeof line, "%lld/%lld  %s  %s left", (long long)done, (long long)total, what, left);
+    size_t length = n > 0 ? strlen(line) : 0;
+    if (p->terminal) {
+        int pad = p->shown > length ? (int)(p->shown - length) : 0;
+        fprintf(p->out, "\r%s%*s", line, pad, "");
+        p->shown = length;
+    } else {
+        fprintf(p->out, "%s\n", line);
+    }
+    (void)fflush(p->out);
+}
+
+void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info)
+{
+    char what[160];
+    size_t used = 0;
+    const struct {
+        const char *name;
+        double value;
+    } fields[] = {{"reward", info->mean_score}, {"loss", info->loss}, {"ESS", info->ess}, {"step", info->h}};
+    what[0] = 0;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        if (isnan(fields[i].value)) continue;
+        int n = snprintf(what + used, sizeof what - used, "%s%s %.5g", used ? "  " : "", fields[i].name,
+                         fields[i].value);
+        if (n > 0 && (size_t)n < sizeof what - used) used += (size_t)n;
+    }
+    progress_show(p, done, total, what);
+}
+
+void progress_end(progress *p)
+{
+    if (p->quiet || !p->terminal || p->shown == 0) return;
+    fprintf(p->out, "\r%*s\r", (int)p->shown, "");
+    (void)fflush(p->out);
+    p->shown = 0;
+}

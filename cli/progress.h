@@ -1,0 +1,25 @@
+/* progress.h: what a long run shows: one live line on a terminal, a line every few seconds in a log, nothing when quiet. */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdio.h>
+
+#include <sosmc/sosmc.h>
+
+typedef struct {
+    FILE *out;
+    int quiet, terminal;
+    double begun, last; /* seconds on the monotonic clock */
+    int64_t first;      /* what was done before this process began */
+    size_t shown;       /* characters of the live line */
+} progress;
+
+double monotonic_seconds(void);
+
+void progress_begin(progress *p, int quiet, int64_t first);
+/* `what` is the line without its head ("12/1000 ...") and its tail ("... 3 s left"). */
+void progress_show(progress *p, int64_t done, int64_t total, const char *what);
+void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info);
+void progress_end(progress *p); /* clears the live line */
+
+#endif

@@ -1,0 +1,590 @@
+/* report_figures.c: the figures of a report: curves against iteration and wall-clock time, theta, the cloud.
+ *
+ * Long traces are thinned to what a screen can show. A weighted cloud is drawn as an unweighted one: dots are chosen by
+ * systematic resampling with a fixed offset, so that the same run always gives the same picture. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report_inside.h"
+
+enum { WIDE = 1080, HALF = 540, TALL = 330, THIN = 2000, DOTS = 1500, DISTINCT = 7 };
+
+/* ---------------------------------------------------------------------------- memory of the figures */
+
+struct block {
+    block *next;
+    double bytes[]; /* aligned for whatever is kept in it */
+};
+
+static void *take(gallery *g, size_t bytes)
+{
+    block *b = calloc(1, sizeof *b + bytes);
+    if (!b) {
+        g->failed = 1;
+        return NULL;
+    }
+    b->next = g->memory;
+    g->memory = b;
+    return b->bytes;
+}
+
+static double *take_doubles(gallery *g, int n) { return take(g, ((size_t)n + 1) * sizeof(double)); }
+
+static char *take_text(gallery *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static char *take_text(gallery *g, const char *format, ...)
+{
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    char *out = take(g, strlen(text) + 1);
+    if (out) memcpy(out, text, strlen(text) + 1);
+    return out;
+}
+
+void report_gallery_free(gallery *g)
+{
+    while (g->memory) {
+        block *b = g->memory;
+        g->memory = b->next;
+        free(b);
+    }
+    g->n = 0;
+}
+
+/* ---------------------------------------------------------------------------- small things */
+
+/* "theta" with the number below the line. */
+static char *theta_name(gallery *g, int j)
+{
+    static const char *const low[] = {"₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉"};
+    char digits[16], out[64] = "θ";
+    (void)snprintf(digits, sizeof digits, "%d", j);
+    for (const char *p = digits; *p; p++) (void)strncat(out, low[*p - '0'], sizeof out - strlen(out) - 1);
+    return take_text(g, "%s", out);
+}
+
+static exhibit *add(gallery *g, section where, const char *name, const char *title)
+{
+    if (g->n == EXHIBITS || g->failed) return NULL;
+    exhibit *e = &g->item[g->n++];
+    *e = (exhibit){.section = where, .title = title, .figure = {.name = name, .width = HALF, .height = TALL}};
+    return e;
+}
+
+/* The unit in which a wall-clock axis reads best. */
+static double time_unit(const report_data *r, const char **label)
+{
+    double last = 0.0;
+    for (int i = 0; r->seconds && i < r->rows; i++) last = r->seconds[i] > last ? r->seconds[i] : last;
+    *label = last > 7200.0  ? "wall-clock time / h"
+             : last > 300.0 ? "wall-clock time / min"
+             : last < 0.5   ? "wall-clock time / ms"
+                            : "wall-clock time / s";
+    return last > 7200.0 ? 1.0 / 3600.0 : last > 300.0 ? 1.0 / 60.0 : last < 0.5 ? 1000.0 : 1.0;
+}
+
+/* ---------------------------------------------------------------------------- curves against iteration and time */
+
+/* y times scale over x times unit, thinned, without rows that lack either. */
+static plot_series line_of(gallery *g, const report_data *r, const double *x, double unit, const double *y,
+                           double scale, int limit)
+{
+    double *a = take_doubles(g, r->rows), *b = take_doubles(g, r->rows);
+    plot_series s = {.x = a, .y = b};
+    if (!a || !b) return s;
+    for (int i = 0; i < r->rows; i++) {
+        if (!isfinite(x[i]) || !isfinite(y[i])) continue;
+        a[s.n] = unit * x[i];
+        b[s.n++] = scale * y[i];
+    }
+    s.n = plot_thin(a, b, s.n, limit, a, b);
+    return s;
+}
+
+/* One panel per clock: iterations, and wall-clock time when it was measured. */
+static plot_panel *clock_panels(gallery *g, const report_data *r, exhibit *e, int series)
+{
+    const char *label;
+    int panels = r->seconds ? 2 : 1;
+    plot_panel *p = take(g, (size_t)panels * sizeof *p);
+    for (int i = 0; p && i < panels; i++) {
+        p[i].series = take(g, (size_t)series * sizeof *p[i].series);
+        p[i].x_label = "iteration";
+    }
+    if (!p || g->failed) return NULL;
+    (void)time_unit(r, &label);
+    if (panels == 2) p[1].x_label = label;
+    e->figure.panel = p;
+    e->figure.panels = panels;
+    e->figure.width = panels == 2 ? HALF : WIDE;
+    return p;
+}
+
+/* The next free series of a panel; clock_panels has taken the room. */
+static plot_series *slot(plot_panel *p) { return (plot_series *)p->series + p->n++; }
+
+static void add_line(gallery *g, const report_data *r, plot_panel *p, int panels, const double *y, double scale,
+                     int limit, plot_series style)
+{
+    const char *label;
+    for (int i = 0; i < panels; i++) {
+        const double *x = i == 0 ? r->trace.column[0].number : r->seconds;
+        plot_series s = line_of(g, r, x, i == 0 ? 1.0 : time_unit(r, &label), y, scale, limit);
+        s.label = style.label;
+        s.colour = style.colour;
+        s.width = style.width;
+        *slot(&p[i]) = s;
+    }
+}
+
+static void add_levels(gallery *g, const report_extra *extra, const curve *c, double scale, plot_panel *p, int panels)
+{
+    static const plot_dash dashes[] = {PLOT_DASHED, PLOT_DOTTED};
+    static const int colours[] = {PLOT_VERMILION, PLOT_BLACK, PLOT_GREEN};
+    int k = 0;
+    for (int j = 0; j < extra->levels; j++) {
+        if (strcmp(extra->level[j].column, c->column) != 0) continue;
+        double *y = take_doubles(g, 1);
+        if (!y) return;
+        y[0] = scale * extra->level[j].value;
+        plot_series s = {.kind = PLOT_LEVEL,
+                         .label = extra->level[j].label,
+                         .colour = colours[k % 3],
+                         .dash = dashes[k % 2],
+                         .y = y,
+                         .n = 1};
+        for (int i = 0; i < panels; i++) *slot(&p[i]) = s;
+        k++;
+    }
+}
+
+/* A trace may be thinned; then a row is not an iteration. */
+static const char *rows_are(const report_data *r)
+{
+    const double *k = r->trace.column[0].number;
+    return k[r->rows - 1] - k[0] == r->rows - 1 ? "iterations" : "rows of the trace";
+}
+
+static void say_ess(const report_data *r, exhibit *e)
+{
+    const double *y = report_values(r, "resampled");
+    size_t n = strlen(e->caption);
+    int times = 0;
+    for (int i = 0; y && i < r->rows; i++) times += y[i] > 0.0;
+    if (y)
+        (void)snprintf(e->caption + n, sizeof e->caption - n, " Resampled in %d of %d rows of the trace.", times,
+                       r->rows);
+}
+
+static void describe(exhibit *e, const curve *c, const digest *d, int panels)
+{
+    const char *clocks = panels == 2 ? "iteration and wall-clock time" : "iteration";
+    (void)snprintf(e->caption, sizeof e->caption,
+                   "%s: %.5g at the start, %.5g at the end, %.5g on average over the last tenth.", c->about, d->first,
+                   d->last, d->mean);
+    (void)snprintf(e->alt, sizeof e->alt, "%s against %s; from %.4g at the start to %.4g at the end.", c->title, clocks,
+                   d->first, d->last);
+}
+
+/* The way up and down that a curve travels, in units of its range: about 1 when it is smooth. */
+static double roughness(const report_data *r, const double *y, double range)
+{
+    double way = 0.0, before = NAN;
+    for (int i = 0; i < r->rows; i++) {
+        if (isfinite(y[i]) && isfinite(before)) way += fabs(y[i] - before);
+        if (isfinite(y[i])) before = y[i];
+    }
+    return way / range;
+}
+
+/* Mean of the finite values around each row; towards the ends the window narrows, so that they stay where they are. */
+static double *running_mean(gallery *g, const report_data *r, const double *y, int half)
+{
+    double *out = take_doubles(g, r->rows), *sum = take_doubles(g, r->rows), *count = take_doubles(g, r->rows);
+    if (!out || !sum || !count) return NULL;
+    for (int i = 0; i < r->rows; i++) {
+        int there = isfinite(y[i]) != 0;
+        sum[i + 1] = sum[i] + (there ? y[i] : 0.0);
+        count[i + 1] = count[i] + there;
+    }
+    for (int i = 0; i < r->rows; i++) {
+        int near = i < r->rows - 1 - i ? i : r->rows - 1 - i, h = near < half ? near : half;
+        double n = count[i + h + 1] - count[i - h];
+        out[i] = n > 0.0 ? (sum[i + h + 1] - sum[i - h]) / n : NAN;
+    }
+    return out;
+}
+
+/* A rough curve is drawn pale, with its running mean above it. */
+static void add_values(gallery *g, const report_data *r, const curve *c, const digest *d, plot_panel *p, int panels)
+{
+    const double *y = report_values(r, c->column);
+    double scale = report_scale(r, c);
+    int half = r->rows / 80;
+    int rough = c->noisy && half > 1 && roughness(r, y, (d->max - d->min) / fabs(scale)) > 8.0;
+    add_line(g, r, p, panels, y, scale, THIN,
+             (plot_series){.colour = rough ? PLOT_RGB(0xA3CBE5) : PLOT_BLUE, .width = rough ? 1.1 : 2.0});
+    if (!rough) return;
+    const double *mean = running_mean(g, r, y, half);
+    char *each = take_text(g, "single %s", rows_are(r)),
+         *label = take_text(g, "running mean over %d %s", 2 * half + 1, rows_are(r));
+    if (mean)
+        add_line(g, r, p, panels, mean, scale, THIN, (plot_series){.label = label, .colour = PLOT_BLUE, .width = 2.0});
+    for (int i = 0; i < panels; i++) ((plot_series *)p[i].series)[0].label = each;
+}
+
+/* A column without values has no figure; one that never moves is told in the table. */
+static void add_curve(gallery *g, const report_data *r, const report_extra *extra, const curve *c)
+{
+    digest d = report_digest(r, c);
+    if (d.n < 2 || d.min == d.max) return;
+    exhibit *e = add(g, c->section, c->name, c->title);
+    plot_panel *p = e ? clock_panels(g, r, e, 2 + extra->levels) : NULL;
+    if (!p) return;
+    double scale = report_scale(r, c);
+    int share = !strcmp(c->column, "ess") && r->particles > 0;
+    for (int i = 0; i < e->figure.panels; i++) {
+        p[i].y_label = share ? "ESS / N" : c->label;
+        p[i].log_y = c->log && d.min > 0.0 && d.max > 20.0 * d.min;
+        if (d.min < 0.5 && (share || !strcmp(c->column, "accept"))) p[i].y_max = 1.03; /* from zero to one */
+    }
+    add_values(g, r, c, &d, p, e->figure.panels);
+    add_levels(g, extra, c, scale, p, e->figure.panels);
+    for (int i = 0; i < e->figure.panels && p[0].n > 1; i++)
+        if (!p[i].series[0].label) ((plot_series *)p[i].series)[0].label = p[i].y_label;
+    describe(e, c, &d, e->figure.panels);
+    if (!strcmp(c->column, "ess")) say_ess(r, e);
+}
+
+/* ---------------------------------------------------------------------------- theta */
+
+/* From dark blue to yellow, readable without colour. */
+static int shade(int j, int n)
+{
+    static const int stop[5][3] = {
+        {0x00, 0x22, 0x4E}, {0x35, 0x45, 0x6C}, {0x66, 0x69, 0x70}, {0xA5, 0x9C, 0x74}, {0xE0, 0xC8, 0x50}};
+    double t = n > 1 ? 4.0 * j / (n - 1) : 0.0;
+    int i = t < 4.0 ? (int)t : 3, rgb = 0;
+    for (int k = 0; k < 3; k++) rgb = rgb << 8 | (int)lround(stop[i][k] + (t - i) * (stop[i + 1][k] - stop[i][k]));
+    return PLOT_RGB(rgb);
+}
+
+static int count_thetas(const report_data *r)
+{
+    char name[32];
+    int p = 0;
+    do (void)snprintf(name, sizeof name, "theta_%d", ++p);
+    while (report_values(r, name));
+    return p - 1;
+}
+
+static void add_theta(gallery *g, const report_data *r)
+{
+    char name[32] = "theta_norm";
+    int p = count_thetas(r), norm = p == 0;
+    if (r->rows < 2 || (norm && !report_values(r, name))) return;
+    exhibit *e = add(g, SECTION_ENGINE, "theta", "Parameters");
+    plot_panel *panel = e ? clock_panels(g, r, e, norm ? 1 : p) : NULL;
+    if (!panel) return;
+    for (int j = 0; j < (norm ? 1 : p); j++) {
+        int few = p <= DISTINCT;
+        if (!norm) (void)snprintf(name, sizeof name, "theta_%d", j + 1);
+        plot_series s = {.colour = few ? j : shade(j, p), .width = few ? 1.8 : 1.1};
+        if (p > 1 && (few || j == 0 || j == p - 1)) s.label = theta_name(g, j + 1);
+        add_line(g, r, panel, e->figure.panels, report_values(r, name), 1.0, few ? THIN : THIN / 4, s);
+    }
+    for (int i = 0; i < e->figure.panels; i++) panel[i].y_label = norm ? "norm of θ" : "θ";
+    if (norm)
+        (void)snprintf(e->caption, sizeof e->caption, "Euclidean norm of the parameters.");
+    else if (p <= DISTINCT)
+        (void)snprintf(e->caption, sizeof e->caption, "The parameter%s.", p > 1 ? "s" : "");
+    else
+        (void)snprintf(e->caption, sizeof e->caption, "The %d parameters, from the first (dark) to the last (light).",
+                       p);
+    (void)snprintf(e->alt, sizeof e->alt, "Path of the parameters against %s.",
+                   e->figure.panels == 2 ? "iteration and wall-clock time" : "iteration");
+}
+
+/* ---------------------------------------------------------------------------- the cloud */
+
+static const double *cloud_x(const report_data *r) { return r->x.data; }
+
+/* Indices of `dots` particles, in proportion to their weights. */
+static int *choose(gallery *g, const report_data *r, int dots)
+{
+    int *index = take(g, (size_t)dots * sizeof *index);
+    double sum = 0.0;
+    int64_t i = 0;
+    for (int k = 0; index && k < dots; k++) {
+        double want = (k + 0.5) / dots;
+        while (i + 1 < r->particles && sum + r->w[i] < want) sum += r->w[i++];
+        index[k] = (int)i;
+    }
+    return index;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* A range that shows the chosen values of one coordinate. A few strays may stay outside; captions tell their weight. */
+static void cloud_range(gallery *g, const double *v, int n, double *min, double *max)
+{
+    double *sorted = take_doubles(g, n);
+    if (!sorted) return;
+    memcpy(sorted, v, (size_t)n * sizeof *v);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare);
+    double low = sorted[n / 200], high = sorted[n - 1 - n / 200], air = 0.25 * (high - low);
+    if (!(air > 0.0)) air = fabs(low) > 0.0 ? 0.1 * fabs(low) : 1.0;
+    *min = fmax(low - air, sorted[0] - 0.2 * air);
+    *max = fmin(high + air, sorted[n - 1] + 0.2 * air);
+}
+
+typedef struct {
+    int dots;
+    double *x[3]; /* the chosen values of the first coordinates */
+    double min[3], max[3];
+} sample;
+
+static int draw_sample(gallery *g, const report_data *r, sample *s)
+{
+    int coordinates = r->dim < 3 ? r->dim : 3;
+    s->dots = r->particles < DOTS ? (int)r->particles : DOTS;
+    const int *index = choose(g, r, s->dots);
+    for (int j = 0; index && j < coordinates; j++) {
+        s->x[j] = take_doubles(g, s->dots);
+        if (!s->x[j]) return -1;
+        for (int k = 0; k < s->dots; k++) s->x[j][k] = cloud_x(r)[(int64_t)index[k] * r->dim + j];
+        cloud_range(g, s->x[j], s->dots, &s->min[j], &s->max[j]);
+    }
+    return g->failed ? -1 : 0;
+}
+
+static const char *const axes[] = {"x₁", "x₂", "x₃"};
+
+static plot_panel dots_panel(gallery *g, const sample *s, int a, int b, int colour)
+{
+    plot_series *d = take(g, sizeof *d);
+    plot_panel p = {.x_label = axes[a], .y_label = axes[b], .series = d, .n = d ? 1 : 0};
+    p.x_min = s->min[a];
+    p.x_max = s->max[a];
+    p.y_min = s->min[b];
+    p.y_max = s->max[b];
+    if (d)
+        *d = (plot_series){
+            .kind = PLOT_POINTS, .label = "particles", .colour = colour, .n = s->dots, .x = s->x[a], .y = s->x[b]};
+    return p;
+}
+
+static void show_box(plot_panel *p, const plot_lattice *l)
+{
+    p->x_min = l->x_min;
+    p->x_max = l->x_max;
+    p->y_min = l->y_min;
+    p->y_max = l->y_max;
+}
+
+/* Share of the weight outside the panel. */
+static double outside(const report_data *r, const plot_panel *p, int a, int b)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < r->particles; i++) {
+        double x = cloud_x(r)[i * r->dim + a], y = cloud_x(r)[i * r->dim + b];
+        if (!(x >= p->x_min && x <= p->x_max && y >= p->y_min && y <= p->y_max)) sum += r->w[i];
+    }
+    return sum;
+}
+
+/* Densities are compared by shape: the largest value becomes 1. */
+static plot_lattice *relative(gallery *g, const plot_lattice *l)
+{
+    size_t n = (size_t)l->nx * (size_t)l->ny;
+    plot_lattice *out = take(g, sizeof *out);
+    double *z = take(g, n * sizeof *z), top = 0.0;
+    if (!out || !z) return NULL;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(l->z[i]) && l->z[i] > top) top = l->z[i];
+    for (size_t i = 0; i < n; i++) z[i] = top > 0.0 ? l->z[i] / top : l->z[i];
+    *out = *l;
+    out->z = z;
+    return out;
+}
+
+static int is_map(const plot_lattice *l) { return l && l->nx > 1 && l->ny > 1 && l->z; }
+
+static int is_line(const plot_lattice *l) { return l && l->nx > 1 && l->ny == 1 && l->z; }
+
+static void caption_cloud(exhibit *e, const report_data *r, const sample *s, double lost)
+{
+    size_t n = strlen(e->caption);
+    (void)snprintf(e->caption + n, sizeof e->caption - n,
+                   " %d of %" PRId64 " particles are shown, chosen in proportion to their weights.", s->dots,
+                   r->particles);
+    n = strlen(e->caption);
+    if (lost > 0.0)
+        (void)snprintf(e->caption + n, sizeof e->caption - n, " A share %.2g of the weight lies outside the picture.",
+                       lost);
+}
+
+/* As high as equal units on both axes want it, within reason; 200 and 100 pixels are the margins. */
+static double plane_height(const plot_panel *p, double width)
+{
+    double ratio = (p->y_max - p->y_min) / (p->x_max - p->x_min);
+    return 100.0 + fmin(fmax((width - 200.0) * ratio, 200.0), 520.0);
+}
+
+static void add_plane(gallery *g, const report_data *r, const report_extra *extra, const sample *s)
+{
+    int density = is_map(extra->density), reward = is_map(extra->reward);
+    exhibit *e = add(g, SECTION_CLOUD, "cloud", "Final cloud");
+    plot_panel *p = e ? take(g, 2 * sizeof *p) : NULL;
+    if (!p) return;
+    p[0] = dots_panel(g, s, 0, 1, PLOT_BLACK);
+    p[0].equal = 1;
+    if (density) {
+        p[0].title = reward ? "target density and reward contours" : "target density";
+        p[0].heat = relative(g, extra->density);
+        p[0].heat_label = "density / maximum";
+        show_box(&p[0], extra->density);
+    }
+    if (reward) {
+        if (!density) show_box(&p[0], extra->reward);
+        p[0].contour = extra->reward;
+        p[0].contour_label = "reward (contours)";
+        p[0].contour_colour = PLOT_VERMILION;
+        p[1] = dots_panel(g, s, 0, 1, PLOT_BLACK);
+        p[1].equal = 1;
+        p[1].title = "reward";
+        p[1].heat = extra->reward;
+        p[1].heat_label = "reward";
+        p[1].shades = PLOT_ORANGES;
+        show_box(&p[1], extra->reward);
+    }
+    e->figure.panel = p;
+    e->figure.panels = reward ? 2 : 1;
+    e->figure.width = reward ? HALF : 760;
+    e->figure.height = plane_height(&p[0], e->figure.width);
+    (void)snprintf(e->caption, sizeof e->caption, "The final cloud%s.", density ? " over the target density" : "");
+    (void)snprintf(e->alt, sizeof e->alt, "Scatter plot of the final particles in the plane%s.",
+                   density ? " over a map of the target density" : "");
+    caption_cloud(e, r, s, outside(r, &p[0], 0, 1));
+}
+
+/* ---------------------------------------------------------------------------- marginals */
+
+static plot_series histogram(gallery *g, const report_data *r, int j, double min, double max, double *lost)
+{
+    int bins = (int)(2.0 * cbrt((double)r->particles));
+    bins = bins < 20 ? 20 : bins > 80 ? 80 : bins;
+    double *x = take_doubles(g, bins), *y = take_doubles(g, bins), width = (max - min) / bins;
+    if (!x || !y) return (plot_series){0};
+    *lost = 0.0;
+    for (int b = 0; b < bins; b++) x[b] = min + (b + 0.5) * width;
+    for (int64_t i = 0; i < r->particles; i++) {
+        double at = (cloud_x(r)[i * r->dim + j] - min) / width;
+        if (at >= 0.0 && at < bins)
+            y[(int)at] += r->w[i] / width;
+        else
+            *lost += r->w[i];
+    }
+    return (plot_series){.kind = PLOT_BARS, .label = "particles", .colour = PLOT_BLUE, .n = bins, .x = x, .y = y};
+}
+
+/* A lattice of one row as a curve; a density is scaled to unit area, by the trapezoidal rule. */
+static plot_series lattice_curve(gallery *g, const plot_lattice *l, int unit_area)
+{
+    double *x = take_doubles(g, l->nx), *y = take_doubles(g, l->nx), area = 0.0,
+           dx = (l->x_max - l->x_min) / (l->nx - 1);
+    if (!x || !y) return (plot_series){0};
+    for (int i = 0; i < l->nx; i++) {
+        x[i] = l->x_min + i * dx;
+        if (isfinite(l->z[i])) area += dx * l->z[i] * (i == 0 || i == l->nx - 1 ? 0.5 : 1.0);
+    }
+    for (int i = 0; i < l->nx; i++) y[i] = unit_area && area > 0.0 ? l->z[i] / area : l->z[i];
+    return (plot_series){.colour = PLOT_VERMILION, .n = l->nx, .x = x, .y = y};
+}
+
+static void add_line_cloud(gallery *g, const report_data *r, const report_extra *extra, const sample *s)
+{
+    int density = is_line(extra->density), reward = is_line(extra->reward);
+    exhibit *e = add(g, SECTION_CLOUD, "cloud", "Final cloud");
+    plot_panel *p = e ? take(g, 2 * sizeof *p) : NULL;
+    plot_series *a = take(g, 2 * sizeof *a), *b = take(g, sizeof *b);
+    if (!p || !a || !b) return;
+    double min = density ? extra->density->x_min : s->min[0], max = density ? extra->density->x_max : s->max[0],
+           lost = 0.0;
+    a[0] = histogram(g, r, 0, min, max, &lost);
+    if (density) a[1] = lattice_curve(g, extra->density, 1);
+    a[1].label = "target density";
+    p[0] = (plot_panel){
+        .x_label = "x", .y_label = "density", .series = a, .n = 1 + density, .x_min = min, .x_max = max};
+    if (reward) {
+        b[0] = lattice_curve(g, extra->reward, 0);
+        p[1] = (plot_panel){.x_label = "x", .y_label = "reward", .series = b, .n = 1, .x_min = min, .x_max = max};
+    }
+    e->figure.panel = p;
+    e->figure.panels = 1 + reward;
+    e->figure.width = reward ? HALF : WIDE;
+    (void)snprintf(e->caption, sizeof e->caption, "Weighted histogram of the %" PRId64 " final particles%s%s.",
+                   r->particles, density ? " and the target density" : "", reward ? "; right, the reward" : "");
+    size_t n = strlen(e->caption);
+    if (lost > 0.0)
+        (void)snprintf(e->caption + n, sizeof e->caption - n, " A share %.2g of the weight lies outside.", lost);
+    (void)snprintf(e->alt, sizeof e->alt, "Weighted histogram of the final particles.");
+}
+
+static void add_pairs(gallery *g, const report_data *r, const sample *s)
+{
+    static const int pair[3][2] = {{0, 1}, {0, 2}, {1, 2}};
+    exhibit *e = add(g, SECTION_CLOUD, "cloud", "Final cloud");
+    plot_panel *p = e ? take(g, 6 * sizeof *p) : NULL;
+    if (!p) return;
+    for (int k = 0; k < 3; k++) p[k] = dots_panel(g, s, pair[k][0], pair[k][1], PLOT_BLACK);
+    for (int j = 0; j < 3; j++) {
+        plot_series *h = take(g, sizeof *h);
+        double lost;
+        if (!h) return;
+        *h = histogram(g, r, j, s->min[j], s->max[j], &lost);
+        h->label = "weighted histogram";
+        p[3 + j] = (plot_panel){
+            .x_label = axes[j], .y_label = "density", .series = h, .n = 1, .x_min = s->min[j], .x_max = s->max[j]};
+    }
+    e->figure.panel = p;
+    e->figure.panels = 6;
+    e->figure.columns = 3;
+    e->figure.width = WIDE / 3;
+    e->figure.height = 300;
+    (void)snprintf(e->caption, sizeof e->caption, "The final cloud: the first three of %d coordinates.", r->dim);
+    (void)snprintf(e->alt, sizeof e->alt,
+                   "Scatter plots and histograms of the first three coordinates of the final particles.");
+    caption_cloud(e, r, s, 0.0);
+}
+
+static void add_cloud(gallery *g, const report_data *r, const report_extra *extra)
+{
+    sample s = {0};
+    if (r->particles == 0 || draw_sample(g, r, &s)) return;
+    if (r->dim == 1)
+        add_line_cloud(g, r, extra, &s);
+    else if (r->dim == 2)
+        add_plane(g, r, extra, &s);
+    else
+        add_pairs(g, r, &s);
+}
+
+/* ---------------------------------------------------------------------------- all of them */
+
+void report_gallery(gallery *g, const report_data *r, const report_extra *extra)
+{
+    *g = (gallery){0};
+    add_cloud(g, r, extra);
+    for (int i = 0; i < report_curve_count; i++) add_curve(g, r, extra, &report_curves[i]);
+    add_theta(g, r);
+}

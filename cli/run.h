@@ -1,0 +1,28 @@
+/* run.h: one run and its directory. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "config.h"
+
+/* Exit codes of the program. */
+enum {
+    SOSMC_EXIT_OK = 0,
+    SOSMC_EXIT_USAGE = 2,
+    SOSMC_EXIT_NUMERIC = 3,
+    SOSMC_EXIT_IO = 4,
+    SOSMC_EXIT_INTERRUPTED = 130
+};
+
+typedef struct {
+    const char *out; /* the run directory */
+    int resume, overwrite, quiet;
+    double budget_seconds; /* 0: none */
+} run_options;
+
+/* Runs a resolved run file into its directory; returns the exit code, having said on standard error what went wrong. */
+int run_job(const config *c, const run_options *options);
+
+/* "sosmc: SENTENCE" on standard error; returns `code`, so that `return complain(...)` reads well. */
+int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
