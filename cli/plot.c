@@ -355,7 +355,7 @@ static void put_axis(const canvas *g, char axis, const range *r, double length)
 {
     double dx = axis == 'y' && g->format == PLOT_SVG ? 6 / g->width : 0;
     double dy = axis == 'x' && g->format == PLOT_SVG ? 13 / g->height : 0;
-    double step = round_step((r->max - r->min) * (axis == 'x' ? 62 : 36) / length);
+    double step = round_step((r->max - r->min) * (axis == 'x' ? 70 : 36) / length);
     emit(g->s, "set %crange [%.17g:%.17g]\n", axis, r->min, r->max);
     if (r->log)
         put_log_ticks(g->s, axis, r);

@@ -173,12 +173,10 @@ static const char *rows_are(const report_data *r)
 static void say_ess(const report_data *r, exhibit *e)
 {
     const double *y = report_values(r, "resampled");
-    size_t n = strlen(e->caption);
+    size_t n = strlen(e->caption), room = sizeof e->caption - n;
     int times = 0;
     for (int i = 0; y && i < r->rows; i++) times += y[i] > 0.0;
-    if (y)
-        (void)snprintf(e->caption + n, sizeof e->caption - n, " Resampled in %d of %d rows of the trace.", times,
-                       r->rows);
+    if (y) (void)snprintf(e->caption + n, room, " Resampled in %d of %d %s.", times, r->rows, rows_are(r));
 }
 
 static void describe(exhibit *e, const curve *c, const digest *d, int panels)
@@ -202,7 +200,7 @@ static double roughness(const report_data *r, const double *y, double range)
     return way / range;
 }
 
-/* Mean of the finite values around each row; towards the ends the window narrows, so that they stay where they are. */
+/* Mean of the finite values around each row. At the start, where curves are steep, the window narrows. */
 static double *running_mean(gallery *g, const report_data *r, const double *y, int half)
 {
     double *out = take_doubles(g, r->rows), *sum = take_doubles(g, r->rows), *count = take_doubles(g, r->rows);
@@ -213,9 +211,9 @@ static double *running_mean(gallery *g, const report_data *r, const double *y, i
         count[i + 1] = count[i] + there;
     }
     for (int i = 0; i < r->rows; i++) {
-        int near = i < r->rows - 1 - i ? i : r->rows - 1 - i, h = near < half ? near : half;
-        double n = count[i + h + 1] - count[i - h];
-        out[i] = n > 0.0 ? (sum[i + h + 1] - sum[i - h]) / n : NAN;
+        int h = i < half ? i : half, end = i + h < r->rows ? i + h + 1 : r->rows;
+        double n = count[end] - count[i - h];
+        out[i] = n > 0.0 ? (sum[end] - sum[i - h]) / n : NAN;
     }
     return out;
 }

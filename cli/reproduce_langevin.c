@@ -299,6 +299,11 @@ static void page_causes(const study *s, page *page)
 {
     int any = 0;
     page_heading(page, "Where we differ from the paper");
+    if (s->o->quick) {
+        page_paragraph(page, "This is the quick version, with fewer particles and iterations than the paper; the full one "
+                             "compares cell by cell.");
+        return;
+    }
     for (int i = 0; i < s->cells; i++) {
         const cell *c = &s->cell[i];
         if (distance(s, c) <= 3) continue;
@@ -477,7 +482,7 @@ static int settings_figure(page *page, const char *dir, char *error, size_t room
             panel[2 * k + j] = (plot_panel){.title = title[2 * k + j], .x_label = "x1", .y_label = "x2", .equal = 1,
                                             .heat = &map[2 * k + j], .shades = j ? PLOT_ORANGES : PLOT_BLUES};
     }
-    plot_figure f = {.name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 4, .width = 280, .height = 250};
+    plot_figure f = {.name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
     if (plot_write(&f, 1, dir, &svg, error, room)) return -1;
     page_figure(page, svg, "Densities and rewards of the four settings",
                 "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.",

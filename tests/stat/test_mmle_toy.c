@@ -1,18 +1,18 @@
 /* test_mmle_toy.c: maximum marginal likelihood where everything is known.
  *
- * x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1): theta* = mean(y), x_d | y ~ N((y_d + theta)/2, 1/2), and log p_theta(y) is a sum
- * of log N(y_d; theta, 2). In u = x - E x, t = theta - theta* the energy is even, so the mean of theta and of the cloud's
- * centre has no bias at any N once the start is forgotten; log Z and the cloud's variance have one of order 1/N, which N is
- * chosen to hide behind the standard error.
+ * x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1): theta* = mean(y), x_d | y ~ N((y_d + theta)/2, 1/2), and log p_theta(y) is
+ * a sum of log N(y_d; theta, 2). In u = x - E x, t = theta - theta* the energy is even, so the mean of theta and of
+ * the cloud's centre has no bias at any N once the start is forgotten; log Z and the cloud's variance have one of
+ * order 1/N, which N is chosen to hide behind the standard error.
  *
- * Gradient and step: U sums over d, so dU/dtheta = sum_d (theta - x_d) and SGD with rate lr moves theta by
- * lr D (mean x - theta). With lr = h this is particle gradient descent, and for the deviations t of theta and s of the mean of
+ * Gradient and step: U sums over d, so dU/dtheta = sum_d (theta - x_d) and SGD with rate lr moves theta by lr D (mean
+ * x - theta). With lr = h this is particle gradient descent, and for the deviations t of theta and s of the mean of
  * all x it is the linear map
  *
  *     t' = t - h D (t - s),   s' = s - h (2 s - t) + noise,   noise ~ N(0, 2h/(N D)),
  *
- * whose matrix I - h A has eigenvalues 1 - h lambda, lambda^2 - (D+2) lambda + D = 0. It is stable when h lambda_max < 2,
- * that is h < 4 / ((D+2) + sqrt(D^2+4)).
+ * whose matrix I - h A has eigenvalues 1 - h lambda, lambda^2 - (D+2) lambda + D = 0. It is stable when h lambda_max <
+ * 2, that is h < 4 / ((D+2) + sqrt(D^2+4)).
  *
  * For the bias of unweighted Langevin moves in theta itself: x_d ~ N(0, exp(theta)) (toy_spread). With precision
  * a = 1 + exp(-theta), an unadjusted chain has variance 1/(a (1 - h a/2)) instead of 1/a, and theta settles where
@@ -290,9 +290,10 @@ static void unweighted_moves_are_biased_and_weighted_ones_are_not(void **state)
         cfg.scheme.ess_min = 0.9;
         stats_run(&problem, &cfg, 300, stats_replicates(40), read_average, NULL, 1, &weighted);
         stats_compare(&ledger, &weighted, star, "weighted theta, h = %g", step[k]);
-        print_message("    h = %.2f: unweighted %.4f (bias %.4f, expected %.4f), weighted %.4f (+- %.4f), theta* = %.4f\n",
-                      step[k], plain.mean, plain.mean - star, settles_at(&five, step[k]) - star, weighted.mean,
-                      stats_se(&weighted), star);
+        print_message(
+            "    h = %.2f: unweighted %.4f (bias %.4f, expected %.4f), weighted %.4f (+- %.4f), theta* = %.4f\n",
+            step[k], plain.mean, plain.mean - star, settles_at(&five, step[k]) - star, weighted.mean,
+            stats_se(&weighted), star);
     }
     /* of order h: halving the step halves the bias, but for h^2 */
     double ratio = (settles_at(&five, 0.1) - star) / (settles_at(&five, 0.05) - star);

@@ -48,8 +48,8 @@ int stats_replicates(int wanted)
 #endif
 }
 
-static void run_once(const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations, stats_reader read,
-                     const void *ctx, double *estimate)
+static void run_once(const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations,
+                     stats_reader read, const void *ctx, double *estimate)
 {
     double theta[STATS_MOST];
     size_t dim = (size_t)problem->model.dim_theta;
@@ -109,7 +109,8 @@ double stats_compare(stats_ledger *ledger, const stats_tally *t, double expected
     }
     if (!(fabs(z) <= ledger->bound)) {
         ledger->beyond++;
-        print_error("%s: %.6g instead of %.6g, %.1f standard errors of %.2g\n", what, t->mean, expected, z, stats_se(t));
+        print_error("%s: %.6g instead of %.6g, %.1f standard errors of %.2g\n", what, t->mean, expected, z,
+                    stats_se(t));
     }
     return z;
 }

@@ -1,8 +1,8 @@
 /* stats.h: means over replicates, their standard errors, and an account of how often they were compared.
  *
- * A comparison is judged in standard errors computed from the replicates. The bound follows from the number of comparisons
- * that a program announces: they all hold by chance with probability above 1 - 3e-4 (Bonferroni; three programs: 1e-3),
- * and it is never below 4. Few replicates are taken into account (Student's t). */
+ * A comparison is judged in standard errors computed from the replicates. The bound follows from the number of
+ * comparisons that a program announces: they all hold by chance with probability above 1 - 3e-4 (Bonferroni; three
+ * programs: 1e-3), and it is never below 4. Few replicates are taken into account (Student's t). */
 #ifndef SOSMC_TESTS_STATS_H
 #define SOSMC_TESTS_STATS_H
 
@@ -21,10 +21,11 @@ double stats_z(const stats_tally *t, double expected);
 /* Fewer replicates in instrumented builds: standard errors grow by themselves. */
 int stats_replicates(int wanted);
 
-/* Reads `count` estimates off a finished engine; `theta` is where the last gradient was taken, before the last update. */
+/* Reads `count` estimates off a finished engine; `theta` is where the last gradient was taken, before the last update.
+ * */
 typedef void (*stats_reader)(const void *ctx, const sosmc *s, const double *theta, double *estimate);
-/* Runs the problem with seeds seed, seed + 1, ... for `iterations` each and tallies the estimates. Stops the test when a
- * run fails. */
+/* Runs the problem with seeds seed, seed + 1, ... for `iterations` each and tallies the estimates. Stops the test when
+ * a run fails. */
 enum { STATS_MOST = 32 };
 void stats_run(const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations, int replicates,
                stats_reader read, const void *ctx, int count, stats_tally *tally);

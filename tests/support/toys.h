@@ -1,11 +1,11 @@
 /* toys.h: small targets, laws and rewards whose every expectation is known, as plain values of the public API.
  *
- *     toy_gauss      U = |x - theta|^2 / (2 v)                                  log Z = (d/2) log 2 pi v, whatever theta
- *     toy_scaled     U = exp(theta_1) (x - theta_0)^2 / 2                       log Z = (log 2 pi - theta_1) / 2
- *     toy_natural    U = theta_1 x^2 / 2 - theta_0 x, theta_1 > 0               log Z = (log 2 pi/theta_1 + theta_0^2/theta_1) / 2
- *     toy_skew       U = (x - theta_0)^2 / 2 + theta_1 log(1 + exp(2x))         log Z by quadrature; N(theta_0, 1) at theta_1 = 0
- *     toy_hierarchy  x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1)                   log Z = log p_theta(y) = sum log N(y_d; theta, 2)
- *     toy_spread     x_d ~ N(0, exp(theta)), y_d | x_d ~ N(x_d, 1)              log Z = log p_theta(y) = sum log N(y_d; 0, 1 + exp(theta))
+ *     toy_gauss     U = |x - theta|^2 / (2 v)                         log Z = (d/2) log 2 pi v, whatever theta
+ *     toy_scaled    U = exp(theta_1) (x - theta_0)^2 / 2              log Z = (log 2 pi - theta_1)/2
+ *     toy_natural   U = theta_1 x^2 / 2 - theta_0 x, theta_1 > 0      log Z = log(2 pi/theta_1)/2 + theta_0^2/(2 theta_1)
+ *     toy_skew      U = (x - theta_0)^2 / 2 + theta_1 log(1 + exp(2x))by quadrature; N(theta_0, 1) at theta_1 = 0
+ *     toy_hierarchy x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1)          log Z = sum log N(y_d; theta, 2)
+ *     toy_spread    x_d ~ N(0, exp(theta)), y_d | x_d ~ N(x_d, 1)     log Z = sum log N(y_d; 0, 1 + exp(theta))
  *
  * Structs are borrowed by what is made of them. */
 #ifndef SOSMC_TESTS_TOYS_H
@@ -60,8 +60,8 @@ sosmc_score toy_reward_score(const toy_reward *reward);
 
 /* ---------------------------------------------------------------------------- a given path of theta */
 
-/* An optimiser that ignores the gradient: update k leads to row k + 1, and beyond the last row theta stays. `seen`, when
- * not NULL, receives the gradient of the last update. */
+/* An optimiser that ignores the gradient: update k leads to row k + 1, and beyond the last row theta stays. `seen`,
+ * when not NULL, receives the gradient of the last update. */
 typedef struct {
     int64_t rows;
     const double *theta; /* rows of dim_theta */
@@ -78,8 +78,8 @@ typedef struct {
     double logz;
 } toy_grid;
 void toy_integrate(const sosmc_model *model, const double *theta, toy_grid *grid);
-double toy_mean(const toy_grid *grid, double power);  /* E x^power */
-double toy_mean_energy(const toy_grid *grid);         /* E U */
+double toy_mean(const toy_grid *grid, double power); /* E x^power */
+double toy_mean_energy(const toy_grid *grid);        /* E U */
 double toy_mean_reward(const toy_grid *grid, const toy_reward *reward);
 double toy_kl(const toy_grid *from, const toy_grid *to); /* KL(from || to) */
 

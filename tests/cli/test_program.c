@@ -1,0 +1,268 @@
+/* The program as a user meets it: exit codes and sentences, run directories, kill -9 and resume, Ctrl-C. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { TEXT = 8192, ROOM = 1024 };
+
+static char directory[256];
+
+static const char RUN_FILE[] = "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5, eps: 1.0e-9}\n"
+                               "objective:\n"
+                               "  type: reward_forward\n"
+                               "  reward: {type: smooth_gate, center: [4, 3.8], tau: 20, lambda: 0.5, alpha: 0.7}\n"
+                               "  beta: 0.1\n"
+                               "  reference: {batch: 200}\n"
+                               "kernel: {type: ula, step: 0.1}\n"
+                               "resampling: {scheme: multinomial, threshold: 0.9}\n"
+                               "adapt: {threshold: 0.95, factor: 1.01, min: 0.001, max: 0.99}\n"
+                               "optimiser: {type: adam, rate: 0.1}\n"
+                               "particles: 500\n"
+                               "iterations: 400\n"
+                               "output: {checkpoint_every: 7, report: false}\n";
+
+static const char *program(void)
+{
+    const char *path = getenv("SOSMC_PROGRAM");
+    return path ? path : "./sosmc";
+}
+
+static void write_text(const char *name, const char *text)
+{
+    char path[ROOM];
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Runs `sosmc ARGUMENTS` in the directory; both streams go to `output`. Returns the exit code. */
+static int sosmc_says(char output[TEXT], const char *format, ...)
+{
+    char arguments[ROOM], command[2 * ROOM + 512];
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(arguments, sizeof arguments, format, list);
+    va_end(list);
+    (void)snprintf(command, sizeof command, "cd '%s' && '%s' %s 2>&1", directory, program(), arguments);
+    FILE *f = popen(command, "r"); // NOLINT(cert-env33-c): a test drives the program the way a shell does
+    assert_non_null(f);
+    size_t n = fread(output, 1, TEXT - 1, f);
+    output[n] = 0;
+    char rest[512];
+    while (fread(rest, 1, sizeof rest, f) > 0) {}
+    int status = pclose(f);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void expect(int code, const char *words, const char *arguments)
+{
+    char output[TEXT];
+    int got = sosmc_says(output, "%s", arguments);
+    if (got != code || !strstr(output, words))
+        fail_msg("sosmc %s: exit %d (expected %d), '%s' (expected '%s')", arguments, got, code, output, words);
+}
+
+static pid_t start(const char *const *argv)
+{
+    pid_t pid = fork();
+    if (pid) return pid;
+    int null = open("/dev/null", O_WRONLY);
+    if (chdir(directory) || dup2(null, 1) < 0 || dup2(null, 2) < 0) _exit(99);
+    execv(program(), (char *const *)argv);
+    _exit(98);
+}
+
+static void nap(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(1e9 * (seconds - (double)(time_t)seconds))};
+    (void)nanosleep(&t, NULL);
+}
+
+static long file_size(const char *name)
+{
+    char path[ROOM];
+    struct stat s;
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+    return stat(path, &s) ? -1 : (long)s.st_size;
+}
+
+static void same_bytes(const char *one, const char *other)
+{
+    char command[3 * ROOM];
+    (void)snprintf(command, sizeof command, "cmp '%s/%s' '%s/%s'", directory, one, directory, other);
+    if (system(command) != 0) fail_msg("%s and %s differ", one, other); // NOLINT(cert-env33-c)
+}
+
+static void same_runs(const char *one, const char *other)
+{
+    static const char *const names[] = {"trace.csv", "theta.npy", "particles.npz", "checkpoint"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char a[ROOM], b[ROOM];
+        (void)snprintf(a, sizeof a, "%s/%s", one, names[i]);
+        (void)snprintf(b, sizeof b, "%s/%s", other, names[i]);
+        same_bytes(a, b);
+    }
+}
+
+/* ---------------------------------------------------------------------------- words */
+
+static void help_teaches(void **state)
+{
+    static const char *const commands[] = {"run", "check", "report", "reproduce", "list"};
+    char arguments[64];
+    expect(0, "First steps", "help");
+    expect(0, "sosmc ", "--version");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        (void)snprintf(arguments, sizeof arguments, "help %s", commands[i]);
+        expect(0, commands[i], arguments);
+        (void)snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
+        expect(0, commands[i], arguments);
+    }
+    expect(0, "gaussian_mixture", "list");
+}
+
+static void wrong_words_are_named(void **state)
+{
+    expect(2, "sosmc run FILE.yaml", "");
+    expect(2, "no command 'rnu'", "rnu run.yaml");
+    expect(2, "unrecognized option '--fast'", "run run.yaml --fast");
+    expect(2, "one run file", "run");
+    expect(4, "absent.yaml", "run absent.yaml");
+    expect(2, "did you mean 'kernel.step'", "run run.yaml --set kernel.stp=0.1 --out w");
+    expect(2, "kernel.step is 'fast'", "run run.yaml --set kernel.step=fast --out w");
+    expect(2, "--budget-seconds is 'x'", "run run.yaml --budget-seconds x --out w");
+    expect(2, "langevin", "reproduce everything");
+    expect(4, "nowhere", "report nowhere");
+    write_text("broken.yaml", "model: {type: gaussian_mixture\n");
+    expect(2, "broken.yaml:", "run broken.yaml --out w");
+    write_text("theta.yaml", RUN_FILE);
+    expect(2, "model.theta has 3 numbers; expected 2", "run theta.yaml --set 'model.theta=[0,0,0]' --out w");
+    expect(2, "formula", "run run.yaml --set 'objective.reward={formula: \"x1 + x9\"}' --out w");
+    expect(4, "run.yaml/file", "run run.yaml --out run.yaml/file/out");
+    assert_int_equal(file_size("w"), -1); /* nothing was begun */
+}
+
+static void numerical_failure_is_3(void **state)
+{
+    expect(3, "iteration", "run run.yaml --set 'objective.reward={formula: \"log(x1)\"}' --out numeric --quiet");
+}
+
+static void a_run_is_not_overwritten(void **state)
+{
+    expect(0, "results in keep", "run run.yaml --set iterations=5 --out keep");
+    expect(2, "already holds a run", "run run.yaml --set iterations=5 --out keep");
+    expect(0, "finished", "run run.yaml --set iterations=5 --out keep --resume");
+    expect(2, "belongs to another run", "run run.yaml --set iterations=5 --set kernel.step=0.2 --out keep --resume");
+    expect(0, "results in keep", "run run.yaml --set iterations=5 --set kernel.step=0.2 --out keep --overwrite");
+    assert_true(file_size("keep/summary.json") > 0);
+}
+
+/* ---------------------------------------------------------------------------- the same bytes */
+
+static void resolved_files_replay(void **state)
+{
+    expect(0, "", "run run.yaml --set iterations=30 --set kernel.type=mala --out replay_a --quiet");
+    expect(0, "", "run replay_a/run.yaml --out replay_b --quiet --threads 2");
+    same_runs("replay_a", "replay_b");
+}
+
+static void killed_runs_resume(void **state)
+{
+    const char *fresh[] = {"sosmc", "run", "run.yaml", "--out", "killed", "--quiet", NULL};
+    const char *again[] = {"sosmc", "run", "run.yaml", "--out", "killed", "--quiet", "--resume", NULL};
+    expect(0, "", "run run.yaml --out whole --quiet");
+    for (int kills = 0; kills < 8; kills++) {
+        int status;
+        pid_t pid = start(kills ? again : fresh);
+        nap(0.004 * (kills + 1));
+        (void)kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+    }
+    expect(0, "", "run run.yaml --out killed --quiet --resume");
+    same_runs("whole", "killed");
+    assert_int_equal(file_size("killed/checkpoint.tmp"), -1);
+}
+
+static void interrupted_runs_resume(void **state)
+{
+    const char *argv[] = {"sosmc", "run", "run.yaml", "--out", "stopped", "--quiet", "--set", "iterations=100000000", NULL};
+    int status;
+    pid_t pid = start(argv);
+    for (int i = 0; i < 2000 && file_size("stopped/checkpoint") < 0; i++) nap(0.01);
+    (void)kill(pid, SIGINT);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_true(file_size("stopped/summary.json") > 0);
+}
+
+static void finished_runs_can_be_extended(void **state)
+{
+    expect(0, "", "run run.yaml --set iterations=40 --out long --quiet");
+    expect(0, "", "run run.yaml --set iterations=17 --out short --quiet");
+    expect(0, "", "run run.yaml --set iterations=40 --out short --quiet --resume");
+    same_runs("long", "short");
+    expect(0, "", "run run.yaml --set iterations=40 --out anew --quiet --resume"); /* nothing there: from the beginning */
+    same_runs("long", "anew");
+}
+
+static void budgets_stop(void **state)
+{
+    char output[TEXT];
+    double begin = (double)time(NULL);
+    assert_int_equal(sosmc_says(output, "run run.yaml --set iterations=100000000 --budget-seconds 0.2 --out budget --quiet"), 0);
+    assert_true((double)time(NULL) - begin < 30);
+    assert_true(file_size("budget/summary.json") > 0);
+}
+
+static void checks_pass(void **state)
+{
+    expect(0, "all is well", "check run.yaml");
+    expect(0, "all is well", "check run.yaml --set kernel.type=hmc --set scheme.order=authors");
+}
+
+static int make_directory(void **state)
+{
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(directory, sizeof directory, "%s/sosmc_program_XXXXXX", base && strlen(base) < 100 ? base : "/tmp");
+    if (!mkdtemp(directory)) return -1;
+    write_text("run.yaml", RUN_FILE);
+    return 0;
+}
+
+static int remove_directory(void **state)
+{
+    char command[512];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", directory);
+    return system(command); // NOLINT(cert-env33-c)
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(help_teaches),
+                                       cmocka_unit_test(wrong_words_are_named),
+                                       cmocka_unit_test(numerical_failure_is_3),
+                                       cmocka_unit_test(a_run_is_not_overwritten),
+                                       cmocka_unit_test(resolved_files_replay),
+                                       cmocka_unit_test(killed_runs_resume),
+                                       cmocka_unit_test(interrupted_runs_resume),
+                                       cmocka_unit_test(finished_runs_can_be_extended),
+                                       cmocka_unit_test(budgets_stop),
+                                       cmocka_unit_test(checks_pass)};
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
