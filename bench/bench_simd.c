@@ -7,14 +7,16 @@
 
 enum { TILE = 256, DIM = 2, COMPONENTS = 6, DRAWS = 5000, REPEATS = 300, CALLS = 20 };
 
-static _Alignas(64) double x[DIM * TILE], z[DIM * TILE], gx[DIM * TILE], U[TILE], y[TILE], c[TILE], work[COMPONENTS * TILE];
+static _Alignas(64) double x[DIM * TILE], z[DIM * TILE], gx[DIM * TILE], U[TILE], y[TILE], c[TILE],
+    work[COMPONENTS * TILE];
 static _Alignas(64) double logw[TILE], w[TILE], cloud[DIM * DRAWS];
 static double prep[2 * COMPONENTS], g[COMPONENTS], sums[SUM_COUNT];
-static const double means[COMPONENTS * DIM] = { 4, 0, 2, 3.4641016, -2, 3.4641016, -4, 0, -2, -3.4641016, 2, -3.4641016 };
-static const double theta[COMPONENTS] = { 1.5, -1.5, 1.5, -1.5, 1.5, -1.5 };
-static const sosmc_mixture mixture = { .dim = DIM, .components = COMPONENTS, .means = means, .variance = 1.0, .eps = 1e-9 };
-static const sosmc_mixture_law law = { .mixture = &mixture, .theta = theta };
-static sosmc_rng rng = { .seed = 1, .stream = SOSMC_STREAM_USER };
+static const double means[COMPONENTS * DIM] = {4, 0, 2, 3.4641016, -2, 3.4641016, -4, 0, -2, -3.4641016, 2, -3.4641016};
+static const double theta[COMPONENTS] = {1.5, -1.5, 1.5, -1.5, 1.5, -1.5};
+static const sosmc_mixture mixture = {
+    .dim = DIM, .components = COMPONENTS, .means = means, .variance = 1.0, .eps = 1e-9};
+static const sosmc_mixture_law law = {.mixture = &mixture, .theta = theta};
+static sosmc_rng rng = {.seed = 1, .stream = SOSMC_STREAM_USER};
 
 static double now(void)
 {
@@ -64,11 +66,11 @@ static void report(const sosmc_batch *b, const char *what, void (*work_on)(const
 
 int main(void)
 {
-    static const char *const names[] = { "avx512", "avx2", "plain" };
+    static const char *const names[] = {"avx512", "avx2", "plain"};
     for (int v = 0; v < 3; v++) {
         const sosmc_simd *simd = sosmc_simd_named(names[v]);
         if (!simd) continue;
-        sosmc_batch b = { .x = x, .prep = prep, .work = work, .simd = simd, .dim = DIM, .n = TILE, .ld = TILE };
+        sosmc_batch b = {.x = x, .prep = prep, .work = work, .simd = simd, .dim = DIM, .n = TILE, .ld = TILE};
         sosmc_mixture_model(&mixture).prepare(&mixture, theta, prep);
         sosmc_mixture_source(&law).draw(&law, rng, &b, x);
         sosmc_uniforms(rng, 1, &b, w);

@@ -278,7 +278,7 @@ static int parse_header(const source *s, const char *p, npy_array *a, char *erro
 
 static int pull_header(source *s, npy_array *a, size_t *used, char *error, size_t room)
 {
-    unsigned char prefix[NPY_PREFIX];
+    unsigned char prefix[NPY_PREFIX] = {0};
     if (s->size < NPY_PREFIX) return files_fail(error, room, "%s is too short to be an NPY file", s->name);
     if (pull(s, prefix, NPY_PREFIX, error, room)) return -1;
     if (memcmp(prefix, npy_magic, 6) != 0) return files_fail(error, room, "%s is not an NPY file", s->name);
@@ -618,7 +618,7 @@ static int64_t search_end(const unsigned char *tail, int64_t n)
 /* The ZIP64 record that stands in for an end record at `end`. */
 static int wide_end(source *s, uint64_t end, uint64_t *start, uint64_t *size, char *error, size_t room)
 {
-    unsigned char r[END64_BYTES];
+    unsigned char r[END64_BYTES] = {0};
     if (end < LOCATOR64_BYTES) return damaged(s, "its ZIP64 records are missing", error, room);
     if (read_at(s, end - LOCATOR64_BYTES, r, LOCATOR64_BYTES, error, room)) return -1;
     if (get(r, 4) != LOCATOR64) return damaged(s, "its ZIP64 records are missing", error, room);
@@ -634,7 +634,7 @@ static int find_list(source *s, uint64_t *start, uint64_t *size, char *error, si
 {
     enum { TAIL = END_BYTES + UINT16_MAX };
     uint64_t n = s->size < TAIL ? s->size : TAIL, end = 0;
-    unsigned char *tail = malloc(TAIL);
+    unsigned char *tail = calloc(1, TAIL);
     if (!tail) return files_fail(error, room, "no memory to read %s", s->name);
     int status = read_at(s, s->size - n, tail, n, error, room);
     int64_t at = status ? -1 : search_end(tail, (int64_t)n);
@@ -710,7 +710,7 @@ static int find_member(const source *s, const unsigned char *p, size_t n, const 
 static int enter_member(source *s, const zip_entry *e, int method, int flags, const char *name, char *error,
                         size_t room)
 {
-    unsigned char local[LOCAL_BYTES];
+    unsigned char local[LOCAL_BYTES] = {0};
     if (flags & 1) return files_fail(error, room, "'%s' in %s is encrypted", name, s->name);
     if (method != 0 && method != 8)
         return files_fail(error, room, "'%s' in %s is packed by method %d; stored and deflated are read", name, s->name,
@@ -736,7 +736,7 @@ int npz_read(const char *path, const char *name, npy_array *out, char *error, si
 {
     uint64_t start = 0, size = 0;
     unsigned char *list = NULL;
-    zip_entry e;
+    zip_entry e = {.size = 0};
     int status = -1, method = 0, flags = 0;
     *out = (npy_array){0};
     source *s = source_open(path, error, room);

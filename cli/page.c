@@ -58,8 +58,8 @@ static const char style[] =
     "figure{margin:.3rem 0 1rem}\n"
     "figure,.facts,.note,tr{break-inside:avoid}\n"
     "thead{display:table-header-group}\n"
-    "pre{overflow:visible;white-space:pre-wrap;overflow-wrap:anywhere}\n"
-    ".facts div{border:1px solid #bbb;border-top:3px solid #0072b2}\n"
+    "pre{break-before:avoid;overflow:visible;white-space:pre-wrap;overflow-wrap:anywhere}\n"
+    ".facts div{flex-basis:5.5rem;padding:.6rem .7rem}\n"
     "a{color:inherit;text-decoration:none}\n"
     "*{-webkit-print-color-adjust:exact;print-color-adjust:exact}\n"
     "}\n";
@@ -206,11 +206,11 @@ void page_table(page *p, const char *caption, const char *align, const char *con
     raw(p, "<tbody>\n");
 }
 
-void page_row(page *p, const char *const *text, const page_mark *mark)
+void page_row(page *p, const char *const *cells, const page_mark *mark)
 {
     if (!p) return;
     raw(p, "<tr>");
-    for (int c = 0; p->align[c]; c++) cell(p, "td", c, text[c], mark ? mark[c] : PAGE_PLAIN);
+    for (int c = 0; p->align[c]; c++) cell(p, "td", c, cells[c], mark ? mark[c] : PAGE_PLAIN);
     raw(p, "</tr>\n");
 }
 

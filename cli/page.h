@@ -28,7 +28,7 @@ void page_facts(page *p, const page_fact *fact, int n);
 /* `align` has a letter per column: l, r or c. `caption` may be NULL. Cells that are NULL are empty. */
 typedef enum { PAGE_PLAIN = 0, PAGE_STRONG, PAGE_DIM, PAGE_WARN } page_mark;
 void page_table(page *p, const char *caption, const char *align, const char *const *head);
-void page_row(page *p, const char *const *cell, const page_mark *mark /* one per cell; NULL: all plain */);
+void page_row(page *p, const char *const *cells, const page_mark *mark /* one per cell; NULL: all plain */);
 void page_table_end(page *p);
 
 /* The picture goes into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the

@@ -424,8 +424,8 @@ static int put_contours(FILE *s, const plot_lattice *l, int panel)
     double step = round_step((z.max - z.min) / CONTOURS);
     put_lattice_data(s, l, "contour", panel);
     emit(s, "set contour base\nunset surface\nset view map\nset cntrparam levels discrete ");
-    for (double v = step * (floor(z.min / step) + 1.0); v < z.max - 1e-9 * step; v += step)
-        emit(s, "%s%.12g", any++ ? "," : "", v);
+    double first = step * (floor(z.min / step) + 1.0);
+    for (int i = 0; first + i * step < z.max - 1e-9 * step; i++) emit(s, "%s%.12g", any++ ? "," : "", first + i * step);
     if (!any) emit(s, "%.12g", 0.5 * (z.min + z.max));
     emit(s, "\nset table $lines%d\nsplot $contour%d matrix ", panel, panel);
     put_lattice_columns(s, l);

@@ -52,7 +52,8 @@ static void list_numbers(const double *v, int64_t n, char out[VALUE])
     size_t used = 0;
     out[0] = 0;
     for (int64_t i = 0; i < n && i < SHOWN && used < VALUE - 24; i++)
-        used += (size_t)snprintf(out + used, VALUE - used, "%s%.5g", i ? ", " : "", v[i]);
+        used += (size_t)(isfinite(v[i]) ? snprintf(out + used, VALUE - used, "%s%.5g", i ? ", " : "", v[i])
+                                        : snprintf(out + used, VALUE - used, "%s–", i ? ", " : ""));
     if (n > SHOWN) (void)snprintf(out + used, VALUE - used, ", … (%" PRId64 " in all)", n);
 }
 
@@ -120,8 +121,6 @@ static void put_digests(page *p, const report_data *r)
 static void json_words(const json_t *v, char out[VALUE])
 {
     double list[SHOWN];
-    size_t i;
-    const json_t *e;
     int64_t n = 0;
     if (json_is_string(v)) {
         (void)snprintf(out, VALUE, "%.240s", json_string_value(v));
@@ -132,7 +131,10 @@ static void json_words(const json_t *v, char out[VALUE])
     } else if (json_is_boolean(v)) {
         (void)snprintf(out, VALUE, "%s", json_is_true(v) ? "yes" : "no");
     } else if (json_is_array(v)) {
-        json_array_foreach(v, i, e) if (n < SHOWN) list[n++] = json_is_number(e) ? json_number_value(e) : NAN;
+        for (; n < SHOWN && n < (int64_t)json_array_size(v); n++) {
+            const json_t *e = json_array_get(v, (size_t)n);
+            list[n] = json_is_number(e) ? json_number_value(e) : NAN;
+        }
         list_numbers(list, n, out);
         size_t used = strlen(out);
         if (json_array_size(v) > SHOWN)

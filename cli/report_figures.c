@@ -557,7 +557,7 @@ static void add_pairs(gallery *g, const report_data *r, const sample *s)
     e->figure.panel = p;
     e->figure.panels = 6;
     e->figure.columns = 3;
-    e->figure.width = WIDE / 3;
+    e->figure.width = WIDE / 3.0;
     e->figure.height = 300;
     (void)snprintf(e->caption, sizeof e->caption, "The final cloud: the first three of %d coordinates.", r->dim);
     (void)snprintf(e->alt, sizeof e->alt,

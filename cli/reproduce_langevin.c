@@ -5,8 +5,6 @@
 #include "reproduce.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +13,10 @@
 #include "files.h"
 #include "interrupt.h"
 #include "langevin_cells.h"
+#include "langevin_extras.h"
 #include "page.h"
+#include "parallel_runs.h"
 #include "plot.h"
-#include "progress.h"
 #include "run.h"
 
 enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
@@ -61,9 +60,6 @@ typedef struct {
     int seeds, particles, reference, threads, cells;
     double scale; /* of the number of iterations */
     cell cell[LANGEVIN_SETTINGS * LANGEVIN_METHODS * COLUMNS];
-    atomic_int next, done, failed;
-    pthread_mutex_t lock;
-    char error[SENTENCE];
 } study;
 
 static int iterations_of(const study *s, int setting)
@@ -123,45 +119,25 @@ static void fill_exact(study *s)
 
 /* ---------------------------------------------------------------------------- computing */
 
-static void *work(void *arg)
+static int one_run(void *context, int job, char *error, size_t room)
 {
-    study *s = arg;
-    int jobs = s->cells * s->seeds;
-    for (;;) {
-        int job = atomic_fetch_add(&s->next, 1);
-        if (job >= jobs || interrupt_requested() || atomic_load(&s->failed)) return NULL;
-        cell *c = &s->cell[job % s->cells];
-        int seed = job / s->cells;
-        char error[SENTENCE];
-        langevin_run run = run_of(s, c, seed);
-        if (langevin_execute(&run, c->optimum, &c->result[seed], error, sizeof error)) {
-            pthread_mutex_lock(&s->lock);
-            if (!atomic_exchange(&s->failed, 1))
-                (void)snprintf(s->error, sizeof s->error, "setting %s, %s, seed %d: %.400s", run.setting->name,
-                               langevin_method_names[c->method], seed, error);
-            pthread_mutex_unlock(&s->lock);
-        }
-        atomic_fetch_add(&s->done, 1);
-    }
+    study *s = context;
+    cell *c = &s->cell[job % s->cells];
+    int seed = job / s->cells;
+    char why[SENTENCE / 2];
+    langevin_run run = run_of(s, c, seed);
+    if (langevin_execute(&run, c->optimum, &c->result[seed], why, sizeof why) == 0) return 0;
+    return files_fail(error, room, "setting %s, %s, seed %d: %s", run.setting->name, langevin_method_names[c->method], seed, why);
 }
 
 static int compute(study *s)
 {
-    pthread_t helper[64];
-    int timed = s->o->budget_seconds > 0, helpers = timed ? 1 : s->threads < 64 ? s->threads : 64, started = 0;
-    progress bar;
-    progress_begin(&bar, s->o->quiet, 0);
-    while (started < helpers && pthread_create(&helper[started], NULL, work, s) == 0) started++;
-    if (started == 0) return complain(SOSMC_EXIT_NUMERIC, "no thread could be started");
-    while (atomic_load(&s->done) < s->cells * s->seeds && !interrupt_requested() && !atomic_load(&s->failed)) {
-        (void)usleep(50000);
-        progress_show(&bar, atomic_load(&s->done), (int64_t)s->cells * s->seeds, "runs");
-    }
-    for (int i = 0; i < started; i++) pthread_join(helper[i], NULL);
-    progress_end(&bar);
+    char error[SENTENCE];
+    int threads = s->o->budget_seconds > 0 ? 1 : s->threads;
+    if (parallel_runs(one_run, s, s->cells * s->seeds, threads, s->o->quiet, error, sizeof error) == 0)
+        return SOSMC_EXIT_OK;
     if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
-    if (atomic_load(&s->failed)) return complain(SOSMC_EXIT_NUMERIC, "%s", s->error);
-    return SOSMC_EXIT_OK;
+    return complain(SOSMC_EXIT_NUMERIC, "%s", error);
 }
 
 static void summarise(study *s)
@@ -512,6 +488,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
     for (int k = 0; rc == 0 && plot_available() && k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; rc == 0 && col < COLUMNS; col++)
             if (!s->o->quick || col == ADAM_0) rc = curves(s, page, k, col, figures, error, room);
+    if (rc == 0) rc = langevin_extras(s->o, s->particles, s->seeds, s->threads, page, figures, error, room);
     if (rc == 0) rc = page_write(page, path, error, room);
     page_free(page);
     return rc;
@@ -545,7 +522,6 @@ int reproduce_langevin(const reproduce_options *options)
     study *s = calloc(1, sizeof *s);
     if (!s) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
     s->o = options;
-    (void)pthread_mutex_init(&s->lock, NULL);
     int code = set_up(s);
     if (code == SOSMC_EXIT_OK && files_directory(options->out, error, sizeof error)) code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) fill_exact(s);
@@ -554,11 +530,11 @@ int reproduce_langevin(const reproduce_options *options)
         summarise(s);
         if (!options->quiet) print_table(s, stdout);
         if (write_csv(s, options->out, error, sizeof error) || write_page(s, options->out, error, sizeof error))
-            code = complain(SOSMC_EXIT_IO, "%s", error);
+            code = interrupt_requested() ? complain(SOSMC_EXIT_INTERRUPTED, "interrupted; table.csv is written, the page is not")
+                                         : complain(SOSMC_EXIT_IO, "%s", error);
         else if (!options->quiet) printf("tables, figures and %s/langevin.html are written\n", options->out);
     }
     for (int i = 0; i < s->cells; i++) free(s->cell[i].result);
-    (void)pthread_mutex_destroy(&s->lock);
     free(s);
     return code;
 }

@@ -1,5 +1,5 @@
-/* mixture.c: the Gaussian mixture as a model and as a source of exact draws (maths.md GMM). The arithmetic on particles is
- * in mixture_vec.c; here is what happens once per theta or once per batch.
+/* mixture.c: the Gaussian mixture as a model and as a source of exact draws (maths.md GMM). The arithmetic on particles
+ * is in mixture_vec.c; here is what happens once per theta or once per batch.
  *
  * Invariant: softmax weights come from the library's own exp and log, so they have the same bits everywhere, and
  * log v_j is theta_j - max - log(sum), never the logarithm of a v_j that may have underflowed. */
@@ -46,8 +46,8 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
-/* The largest power of two up to 256 for which a step's rows (two positions, two gradients, noise, a few scalars and the
- * parked p_j) stay within a 48 KB first-level cache. */
+/* The largest power of two up to 256 for which a step's rows (two positions, two gradients, noise, a few scalars and
+ * the parked p_j) stay within a 48 KB first-level cache. */
 static int tile_for(int dim, int components)
 {
     int tile = 256;
@@ -58,9 +58,13 @@ static int tile_for(int dim, int components)
 sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture)
 {
     size_t components = mixture->components > 0 ? (size_t)mixture->components : 0;
-    return (sosmc_model){ .dim_x = mixture->dim, .dim_theta = mixture->components, .work = components * sizeof(double),
-                          .prep = 2 * components * sizeof(double), .tile = tile_for(mixture->dim, mixture->components),
-                          .self = mixture, .prepare = prepare, .energy = energy, .grad_theta = grad_theta };
+    sosmc_model model = {.self = mixture, .prepare = prepare, .energy = energy, .grad_theta = grad_theta};
+    model.dim_x = mixture->dim;
+    model.dim_theta = mixture->components;
+    model.work = components * sizeof(double);
+    model.prep = 2 * components * sizeof(double);
+    model.tile = tile_for(mixture->dim, mixture->components);
+    return model;
 }
 
 double sosmc_mixture_logz(const sosmc_mixture *mixture)
@@ -100,5 +104,5 @@ static int logpdf(const void *self, const sosmc_batch *b, double *lq)
 
 sosmc_source sosmc_mixture_source(const sosmc_mixture_law *law)
 {
-    return (sosmc_source){ .self = law, .draw = draw, .logpdf = logpdf };
+    return (sosmc_source){.self = law, .draw = draw, .logpdf = logpdf};
 }

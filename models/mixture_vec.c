@@ -7,15 +7,17 @@
  * stand: expanding the square would save a subtraction and lose digits when modes are far from the origin.
  *
  * Invariant: U and p of a particle come from one sequence of operations, whoever asks (energy with or without gradient,
- * contraction on its own); so fused and unfused results have the same bits. The eight particles of a vector never mix. */
+ * contraction on its own); so fused and unfused results have the same bits. The eight lanes of a vector never mix. */
 #include "simd/simd.h"
 #include "simd/table.h"
 #include "simd/vmath.h"
 
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx);
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c,
-                                        double *g);
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x);
+void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
+                                      double *gx);
+void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
+                                        const double *c, double *g);
+void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
+                                     double *x);
 
 /* What the inner loops need, with the pointers at the first of eight particles. */
 struct octet {
@@ -44,7 +46,7 @@ VEC vd log_term(const struct octet *o, int dim, int width, const vd *xs, int j, 
  * constants where this is expanded, except `dim` when `few` is 0.
  *     few      dim is 1, 2 or 3: coordinates and gradient live in registers
  *     width    lanes to read and write in rows: 8, padding included, or 1 if ld is 1
- *     grad     the gradient is wanted;   shifted   eps is 0: the largest term becomes 1, so nothing vanishes far away */
+ *     grad     the gradient is wanted;   shifted   eps is 0: the largest term becomes 1, nothing vanishes far away */
 VEC void terms(const struct octet *o, int dim, int few, int width, int grad, int shifted)
 {
     enum { FEW = 3 };
@@ -95,19 +97,26 @@ VEC void block_terms(struct octet o, int n, int dim, int few, int width, int gra
 
 VEC void block_of_kind(const struct octet *o, int n, int grad, int shifted)
 {
-    if (o->ld == 1) block_terms(*o, n, o->dim, 0, 1, grad, shifted);
+    if (o->ld == 1) {
+        block_terms(*o, n, o->dim, 0, 1, grad, shifted);
+        return;
+    }
+    switch (o->dim) {
 #if !defined(SOSMC_LEVEL_PLAIN) /* where vectors do not live in registers anyway, the general case is as good */
-    else if (o->dim == 1) block_terms(*o, n, 1, 1, LANES, grad, shifted);
-    else if (o->dim == 2) block_terms(*o, n, 2, 1, LANES, grad, shifted);
-    else if (o->dim == 3) block_terms(*o, n, 3, 1, LANES, grad, shifted);
+    case 1: block_terms(*o, n, 1, 1, LANES, grad, shifted); break;
+    case 2: block_terms(*o, n, 2, 1, LANES, grad, shifted); break;
+    case 3: block_terms(*o, n, 3, 1, LANES, grad, shifted); break;
 #endif
-    else block_terms(*o, n, o->dim, 0, LANES, grad, shifted);
+    default: block_terms(*o, n, o->dim, 0, LANES, grad, shifted); break;
+    }
 }
 
 static void block_sums(const struct octet *o, int n) { block_of_kind(o, n, 0, 0); }
 static void block_sums_shifted(const struct octet *o, int n) { block_of_kind(o, n, 0, 1); }
 static void block_grad(const struct octet *o, int n) { block_of_kind(o, n, 1, 0); }
 static void block_grad_shifted(const struct octet *o, int n) { block_of_kind(o, n, 1, 1); }
+static void (*const block_kinds[2][2])(const struct octet *o, int n) = {{block_sums, block_sums_shifted},
+                                                                        {block_grad, block_grad_shifted}};
 
 /* rows of ld, eight wide, times `factor` */
 VEC void scale_rows(int rows, size_t ld, int width, double *p, vd factor)
@@ -115,25 +124,26 @@ VEC void scale_rows(int rows, size_t ld, int width, double *p, vd factor)
     for (int r = 0; r < rows; r++, p += ld) vd_store_n(p, width, vd_mul(vd_load_n(p, width), factor));
 }
 
-/* Logarithm and reciprocal of S + eps, a block of particles after the exponentials of the block: waiting for S at the end
- * of each octet's chain of additions, they would hold up the exponentials of the next. U, gx and work may be NULL. */
-static void evaluate(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx, double *work)
+/* Logarithm and reciprocal of S + eps come a block of particles after the exponentials: right after each S they
+ * would wait for it and hold up the exponentials of the next octet. U, gx and work may be NULL. */
+static void evaluate(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx,
+                     double *work)
 {
     enum { BLOCK = 128 };
     double S[BLOCK], top[BLOCK];
     const int shifted = !(m->eps > 0.0), width = b->ld == 1 ? 1 : LANES;
     const size_t ld = (size_t)b->ld;
     const vd one = vd_set(1.0), eps = vd_set(m->eps), inverse_variance = vd_set(1.0 / m->variance);
-    void (*const block)(const struct octet *, int) =
-        gx ? shifted ? block_grad_shifted : block_grad : shifted ? block_sums_shifted : block_sums;
-    struct octet o = { .means = m->means, .logv = prep, .S = S, .top = top, .dim = m->dim, .components = m->components,
-                       .ld = ld, .exponent = -0.5 / m->variance };
+    struct octet o = {.means = m->means, .logv = prep, .S = S, .top = top, .ld = ld};
+    o.dim = m->dim;
+    o.components = m->components;
+    o.exponent = -0.5 / m->variance;
     for (int start = 0; start < b->n; start += BLOCK) {
         int count = b->n - start < BLOCK ? b->n - start : BLOCK;
         o.x = b->x + start;
         o.gx = gx ? gx + start : NULL;
         o.work = work ? work + start : NULL;
-        block(&o, count);
+        block_kinds[gx != NULL][shifted](&o, count);
         for (int i = 0; i < count; i += LANES) {
             vd s = vd_load(S + i);
             if (!shifted) s = vd_add(s, eps);
@@ -150,7 +160,8 @@ static void evaluate(const sosmc_mixture *m, const double *prep, const sosmc_bat
     }
 }
 
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx)
+void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
+                                      double *gx)
 {
     evaluate(m, prep, b, U, gx, gx ? b->work : NULL); /* without a gradient, work keeps what it holds */
 }
@@ -171,9 +182,9 @@ VEC void contract_rows(int count, const sosmc_batch *b, const double *rows, cons
     for (int j = 0; j < count; j++) sum[j] = vd_fold(acc[j]);
 }
 
-/* sum_i c_i (v_j P_i - p_ij) = v_j T - A_j with A_j = sum_i c_i p_ij and T = sum_j A_j: the row sums P_i are never needed. */
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c,
-                                        double *g)
+/* sum_i c_i (v_j P_i - p_ij) = v_j T - A_j with A_j = sum_i c_i p_ij and T = sum_j A_j: no P_i is ever needed. */
+void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
+                                        const double *c, double *g)
 {
     const double *v = prep + m->components;
     double *rows = b->work, total = 0.0, sum[4];
@@ -193,7 +204,8 @@ void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *pr
 
 /* Inverse CDF. Component j owns (cum_{j-1}, cum_j] of (0, total], so a component of weight zero is never drawn and the
  * last one needs no comparison. Cumulative weights are made in pieces, since there is no bound on their number. */
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x)
+void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
+                                     double *x)
 {
     enum { BLOCK = 256, PIECE = 64 };
     double cum[PIECE], pick[BLOCK];

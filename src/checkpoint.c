@@ -87,6 +87,7 @@ uint64_t sosmc_hash(const sosmc *s)
 {
     const layout *l = &s->cut;
     int size = ranks(s);
+    if (!s->ready) return 0;
     for (int t = l->tile_lo; t < l->tile_hi; t++) {
         sosmc_i_pack(s, s->now, t, s->record);
         s->tile_hash[t] = mix(SEED_OF_HASH, s->record, sosmc_i_record_doubles(s, l->count[t]) * sizeof(double));
@@ -347,6 +348,7 @@ sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
 {
     double no_max = 0;
     int64_t none = 0;
+    if (!s->ready) return s->failed;
     if (!get) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_load needs a function that delivers the bytes");
     stream f = {.get = get, .ctx = ctx, .hash = SEED_OF_HASH};
     double info[INFO] = {0};

@@ -128,6 +128,7 @@ sosmc_status sosmc_save_file(sosmc *s, const char *path)
     int64_t none = 0;
     file f = {.fd = -1};
     int writes = ranks(s) == 1 || s->cfg.comm.rank == 0;
+    if (!s->ready) return s->failed;
     if (!path || !*path || name(temporary, path, ".tmp") || name(previous, path, ".previous"))
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint's path is empty or too long");
     /* Rank 0 alone has a file; the others must hear of its failures before and after they have sent their tiles. */
@@ -145,18 +146,23 @@ sosmc_status sosmc_save_file(sosmc *s, const char *path)
     return status;
 }
 
+/* All ranks take the same file, or none does. */
 static sosmc_status read_file(sosmc *s, const char *path)
 {
+    double unused = 0;
+    int64_t none = 0;
     file f = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f.fd < 0) return cannot(s, "open", path, errno);
-    sosmc_status status = sosmc_load(s, get_bytes, &f);
-    (void)close(f.fd);
+    sosmc_status status = f.fd < 0 ? cannot(s, "open", path, errno) : SOSMC_OK;
+    status = sosmc_i_agree(s, status, &unused, &none);
+    if (status == SOSMC_OK) status = sosmc_load(s, get_bytes, &f);
+    if (f.fd >= 0) (void)close(f.fd);
     return status;
 }
 
 sosmc_status sosmc_load_file(sosmc *s, const char *path)
 {
     char previous[PATH_ROOM], first[MESSAGE];
+    if (!s->ready) return s->failed;
     if (!path || !*path || name(previous, path, ".previous"))
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint's path is empty or too long");
     sosmc_status status = read_file(s, path);

@@ -214,6 +214,7 @@ sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
     const layout *l = &s->cut;
     const state *st = s->now;
     int size = ranks(s), rounds = 0;
+    if (!s->ready) return s->failed;
     for (int r = 0; r < size && size > 1; r++) {
         int tiles = l->block_tile[sosmc_i_rank_bound(l->blocks, r + 1, size)] -
                     l->block_tile[sosmc_i_rank_bound(l->blocks, r, size)];

@@ -59,7 +59,7 @@ sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks)
     return status;
 }
 
-const char *sosmc_message(const sosmc *s) { return s ? s->message : "out of memory"; }
+const char *sosmc_message(const sosmc *s) { return s ? s->message : "there is no engine: out of memory, or no problem or settings were given"; }
 const char *sosmc_why_no_loss(const sosmc *s) { return s->why_no_loss; }
 const sosmc_info *sosmc_last(const sosmc *s) { return &s->info; }
 int64_t sosmc_iteration(const sosmc *s) { return s->now->v.iteration; }
@@ -258,10 +258,19 @@ static void *libc_alloc(void *ctx, void *ptr, size_t bytes)
     return NULL;
 }
 
+static int can_talk(const sosmc_comm *c)
+{
+    return c->size > 1 && c->size <= MAX_RANKS && c->rank >= 0 && c->rank < c->size && c->allgather && c->exchange;
+}
+
 static sosmc_status begin(sosmc *s)
 {
     state *st = s->now;
-    TRY(sosmc_i_setup(s));
+    double unused = 0;
+    int64_t none = 0;
+    sosmc_status status = sosmc_i_setup(s);
+    if (can_talk(&s->cfg.comm)) status = sosmc_i_agree(s, status, &unused, &none); /* nobody waits for one that failed */
+    TRY(status);
     for (int j = 0; j < s->p.model.dim_theta; j++) {
         st->theta[j] = s->p.theta0 ? s->p.theta0[j] : 0;
         if (!isfinite(st->theta[j]))
@@ -293,8 +302,10 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->info.accept = NAN;
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
-    if (!s->owned) return sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
-    return s->failed = begin(s);
+    if (!s->owned) return s->failed = sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
+    s->failed = begin(s);
+    s->ready = s->failed == SOSMC_OK;
+    return s->failed;
 }
 
 void sosmc_free(sosmc *s)

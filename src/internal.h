@@ -25,7 +25,7 @@
         if (try_status != SOSMC_OK) return try_status;                                                                      \
     } while (0)
 
-enum { ALIGNMENT = 64, LANES = 8, MAX_RETRIES = 8, MESSAGE = 512 };
+enum { ALIGNMENT = 64, LANES = 8, MAX_RETRIES = 8, MAX_RANKS = 4096, MESSAGE = 512 };
 
 /* How a set of particles is cut. Arrays have one entry per tile of the whole set. */
 typedef struct {
@@ -140,6 +140,7 @@ struct sosmc {
     int move_evaluates, move_steps; /* what the current carry does */
     double move_h;
     char message[MESSAGE];
+    int ready;                   /* sosmc_create succeeded */
     sosmc_status failed;         /* a step that failed left the state in the middle of an iteration */
 
     void **owned;                /* every allocation, for sosmc_free */

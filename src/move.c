@@ -64,6 +64,13 @@ static int looks_finite(const sosmc *s, const tile *a, int n)
            (!a->gx || s->simd->all_finite(len, a->gx));
 }
 
+/* What a kernel kept for a particle means nothing for the next one in its place. */
+static void forget_aux(const sosmc *s, const tile *a, int i)
+{
+    for (size_t j = 0; a->aux && j < (size_t)s->cut.dim * (size_t)s->cfg.kernel.aux; j++)
+        a->aux[j * (size_t)s->cut.ld + (size_t)i] = 0;
+}
+
 /* The particle begins again from the initial law; what it draws is named by the step, so any thread draws the same. */
 static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile *a, int t, int i, int64_t step)
 {
@@ -80,9 +87,7 @@ static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile 
     rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, one.U, one.gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
     copy_particle(s, &one, 0, a, i);
-    if (a->aux)
-        for (size_t j = 0; j < (size_t)s->cut.dim * (size_t)s->cfg.kernel.aux; j++)
-            a->aux[j * (size_t)s->cut.ld + (size_t)i] = 0;
+    forget_aux(s, a, i);
     if (!finite_particle(s, a, i)) return not_finite(s, task, "U of a restarted particle", b.first, one.U[0], NAN);
     return SOSMC_OK;
 }
@@ -280,6 +285,7 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
         for (int i = 0; i < b.n; i++) {
             const double *member = s->now->pool + (size_t)pool_member(s, u[i]) * (size_t)l->dim;
             for (size_t j = 0; j < (size_t)l->dim; j++) a->x[j * ld + (size_t)i] = member[j];
+            forget_aux(s, a, i);
         }
     }
     if (scheme->refresh > 0) {
@@ -287,9 +293,11 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
         sosmc_uniforms(name(s, SOSMC_STREAM_POOL, iteration), 1, &b, u); /* REFRESH belongs to the draw itself */
         int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_REFRESH, iteration), &b, fresh);
         if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
-        for (int i = 0; i < b.n; i++)
-            for (size_t j = 0; u[i] <= scheme->refresh && j < (size_t)l->dim; j++)
-                a->x[j * ld + (size_t)i] = fresh[j * ld + (size_t)i];
+        for (int i = 0; i < b.n; i++) {
+            if (u[i] > scheme->refresh) continue;
+            for (size_t j = 0; j < (size_t)l->dim; j++) a->x[j * ld + (size_t)i] = fresh[j * ld + (size_t)i];
+            forget_aux(s, a, i);
+        }
     }
     return SOSMC_OK;
 }

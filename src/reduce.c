@@ -66,19 +66,19 @@ static int root_limit(int blocks)
 
 size_t sosmc_i_reduce_packet(const layout *l, size_t len) { return 1 + (size_t)root_limit(l->blocks) * len; }
 
-static sosmc_status allgather(sosmc *s, size_t doubles)
+static sosmc_status allgather(sosmc *s, const double *out, size_t doubles, double *in)
 {
     const sosmc_comm *c = &s->cfg.comm;
-    if (c->allgather(c->self, s->packet_out, doubles * sizeof(double), s->packet_in) == 0) return SOSMC_OK;
+    if (c->allgather(c->self, out, doubles * sizeof(double), in) == 0) return SOSMC_OK;
     return sosmc_i_fail(s, SOSMC_ECOMM, "iteration %lld: the communicator's allgather failed on rank %d",
                         (long long)s->now->v.iteration, c->rank);
 }
 
 /* The first failure in rank order wins, so that all ranks return the same status. */
-static sosmc_status agree(sosmc *s, sosmc_status local, size_t doubles)
+static sosmc_status agree(sosmc *s, sosmc_status local, const double *in, size_t doubles)
 {
     for (int r = 0; r < s->cfg.comm.size; r++) {
-        sosmc_status theirs = (sosmc_status)s->packet_in[(size_t)r * doubles];
+        sosmc_status theirs = (sosmc_status)in[(size_t)r * doubles];
         if (theirs == SOSMC_OK) continue;
         if (local != SOSMC_OK) return local == theirs ? local : theirs;
         return sosmc_i_fail(s, theirs, "iteration %lld: rank %d stopped with %s", (long long)s->now->v.iteration, r,
@@ -99,8 +99,8 @@ sosmc_status sosmc_i_reduce(sosmc *s, const layout *l, double *leaves, size_t le
     double *out = s->packet_out + 1;
     for (int k = l->block_lo; k < l->block_hi; k = node_end(l->blocks, k, l->block_hi), out += len)
         memcpy(out, leaves + (size_t)k * len, len * sizeof(double));
-    TRY(allgather(s, doubles));
-    TRY(agree(s, local, doubles));
+    TRY(allgather(s, s->packet_out, doubles, s->packet_in));
+    TRY(agree(s, local, s->packet_in, doubles));
     for (int r = 0; r < size; r++) {
         const double *in = s->packet_in + (size_t)r * doubles + 1;
         int hi = sosmc_i_rank_bound(l->blocks, r + 1, size);
@@ -112,18 +112,18 @@ sosmc_status sosmc_i_reduce(sosmc *s, const layout *l, double *leaves, size_t le
     return SOSMC_OK;
 }
 
+/* Needs none of the engine's memory: a rank that could not have it must be able to say so. */
 sosmc_status sosmc_i_agree(sosmc *s, sosmc_status local, double *max, int64_t *bad)
 {
     enum { STATUS, MAX, BAD, DOUBLES };
+    double in[DOUBLES * MAX_RANKS];
+    const double out[DOUBLES] = {(double)local, *max, (double)*bad};
     if (ranks(s) == 1) return local;
-    s->packet_out[STATUS] = (double)local;
-    s->packet_out[MAX] = *max;
-    s->packet_out[BAD] = (double)*bad;
-    TRY(allgather(s, DOUBLES));
-    TRY(agree(s, local, DOUBLES));
+    TRY(allgather(s, out, DOUBLES, in));
+    TRY(agree(s, local, in, DOUBLES));
     *bad = 0;
     for (int r = 0; r < s->cfg.comm.size; r++) {
-        const double *theirs = s->packet_in + (size_t)r * DOUBLES;
+        const double *theirs = in + (size_t)r * DOUBLES;
         if (theirs[MAX] > *max) *max = theirs[MAX];
         *bad += (int64_t)theirs[BAD];
     }

@@ -149,7 +149,7 @@ static sosmc_status check_rest(const sosmc *s)
            "on_nonfinite is drop or retry, which weighted schemes know; an unweighted one takes fail or restart");
     REFUSE(s->nonfinite == SOSMC_NONFINITE_RETRY && s->cfg.scheme.sweeps > 1,
            "on_nonfinite is retry, which repeats one move; scheme.sweeps is %d", s->cfg.scheme.sweeps);
-    REQUIRE(c->size >= 0, "comm.size", c->size, "it must not be negative");
+    REQUIRE(c->size >= 0 && c->size <= MAX_RANKS, "comm.size", c->size, "it must be between 0 and 4096");
     if (c->size <= 1) return SOSMC_OK;
     REQUIRE(c->rank >= 0 && c->rank < c->size, "comm.rank", c->rank, "it must be below comm.size");
     REFUSE(!c->allgather || !c->exchange, "comm.allgather or comm.exchange is missing");

@@ -61,7 +61,9 @@ def table(name, what, f, weight, a, b, degree):
 
 def exp_tail(r):
     """(e^r - 1 - r) / r^2."""
-    return mp.nsum(lambda k: r ** k / mp.factorial(k + 2), [0, mp.inf]) if abs(r) < 1e-6 else (mp.exp(r) - 1 - r) / r ** 2
+    if abs(r) < 1e-6:
+        return sum(r ** k / mp.factorial(k + 2) for k in range(12))
+    return (mp.exp(r) - 1 - r) / r ** 2
 
 
 def log_tail(z):

@@ -162,7 +162,7 @@ typedef struct {
     int (*H)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
     /* Optional: a regulariser on the data batch, g += its theta-gradient summed over the batch times `weight` (1/M). */
     int (*penalty)(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g);
-    double energy2;          /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2) */
+    double energy2;          /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2); the latter only with a data batch */
     sosmc_score score;
     const double *theta_ref; /* the frozen reference of `kl`, and of the estimated KL divergence; may be NULL when kl = 0 */
     sosmc_source data;       /* where y_1..y_M come from, drawn anew in every iteration */
@@ -354,7 +354,7 @@ SOSMC_API sosmc_settings sosmc_defaults(void); /* by value: start here, change w
  * loss, kl and grad_norm to the theta at which the gradient was taken, with `gradient_updates` behind it. */
 typedef struct {
     int64_t iteration, updates, gradient_updates;
-    double ess;          /* between 1 and the number of particles */
+    double ess;          /* between 1 and the number of particles (of kept states, when several sweeps are kept) */
     double mean_score;   /* weighted mean of the reward */
     double mean_energy;  /* weighted mean of U */
     double loss, kl;     /* estimates from the running log Z */
@@ -378,7 +378,7 @@ SOSMC_API sosmc_status sosmc_step(sosmc *s); /* one iteration; one that failed i
 SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
 SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */
 
-SOSMC_API const char *sosmc_message(const sosmc *s);      /* in words, with numbers; NULL s: out of memory */
+SOSMC_API const char *sosmc_message(const sosmc *s);      /* in words, with numbers; NULL s: a general sentence */
 SOSMC_API const char *sosmc_why_no_loss(const sosmc *s);  /* NULL when loss and log Z are estimated, else a sentence */
 SOSMC_API const sosmc_info *sosmc_last(const sosmc *s);   /* the last iteration's info */
 SOSMC_API int64_t sosmc_iteration(const sosmc *s);        /* iterations done */

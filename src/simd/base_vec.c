@@ -1,5 +1,5 @@
-/* base_vec.c: random numbers, elementary functions, Langevin arithmetic and weights, compiled once per vector level, and
- * the table that hands them out.
+/* base_vec.c: random numbers, elementary functions, Langevin arithmetic and weights, compiled once per vector level,
+ * and the table that hands them out.
  *
  * Invariant: per particle and per element the sequence of IEEE operations is the same at each level, and a particle's
  * random numbers depend on their name alone (seed, step, stream, retry, particle, block), never on how the cloud is cut
@@ -151,8 +151,8 @@ static void propose(size_t len, const double *x, const double *g, const double *
     }
 }
 
-/* One coordinate's share of (g0 + g1).(dx/2 + h/4 (g0 - g1)): the squares |dx|^2/(4h) of the two Gaussian densities have
- * cancelled on paper, and g0^2 - g1^2 is a product here so that it does not cancel in the machine. */
+/* One coordinate's share of (g0 + g1).(dx/2 + h/4 (g0 - g1)): the squares |dx|^2/(4h) of the two Gaussian densities
+ * have cancelled on paper, and g0^2 - g1^2 is a product here so that it does not cancel in the machine. */
 VEC vd ratio_term(const double *x, const double *y, const double *g0, const double *g1, int k, vd quarter_h, vd acc)
 {
     vd a = vd_load_n(g0, k), b = vd_load_n(g1, k), dx = vd_sub(vd_load_n(y, k), vd_load_n(x, k));
@@ -218,8 +218,8 @@ static double max_of(int n, const double *x)
     return best;
 }
 
-static void weigh(int n, const double *logw, double shift, const double *R, const double *U, const double *Uref, double *w,
-                  double *sums)
+static void weigh(int n, const double *logw, double shift, const double *R, const double *U, const double *Uref,
+                  double *w, double *sums)
 {
     vd zero = vd_set(0.0), sw = zero, sw2 = zero, sr = zero, su = zero, sd = zero;
     for (int i = 0; i < n; i += LANES) {
@@ -258,10 +258,12 @@ static void coefficients(int n, const double *w, double scale, const double *R, 
 
 /* ------------------------------------------------------------------------------------------------ the table */
 
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx);
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c,
-                                        double *g);
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x);
+void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
+                                      double *gx);
+void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
+                                        const double *c, double *g);
+void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
+                                     double *x);
 
 extern const struct sosmc_simd AT_LEVEL(sosmc_i_simd);
 const struct sosmc_simd AT_LEVEL(sosmc_i_simd) = {

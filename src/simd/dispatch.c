@@ -12,14 +12,12 @@ extern const struct sosmc_simd sosmc_i_simd_avx512, sosmc_i_simd_avx2;
 
 static int has_avx512(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma");
 }
 
-static int has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
+static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 #endif
 
 const sosmc_simd *sosmc_simd_best(void)
@@ -41,25 +39,13 @@ const sosmc_simd *sosmc_simd_named(const char *name)
     return !strcmp(name, "plain") ? &sosmc_i_simd_plain : NULL;
 }
 
-const char *sosmc_simd_name(const sosmc_simd *simd)
-{
-    return sosmc_i_simd(simd)->name;
-}
+const char *sosmc_simd_name(const sosmc_simd *simd) { return sosmc_i_simd(simd)->name; }
 
-const sosmc_simd *sosmc_i_simd(const sosmc_simd *simd)
-{
-    return simd ? simd : sosmc_simd_best();
-}
+const sosmc_simd *sosmc_i_simd(const sosmc_simd *simd) { return simd ? simd : sosmc_simd_best(); }
 
-void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y)
-{
-    sosmc_i_simd(simd)->exp(n, x, y);
-}
+void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y) { sosmc_i_simd(simd)->exp(n, x, y); }
 
-void sosmc_log(const sosmc_simd *simd, int n, const double *x, double *y)
-{
-    sosmc_i_simd(simd)->log(n, x, y);
-}
+void sosmc_log(const sosmc_simd *simd, int n, const double *x, double *y) { sosmc_i_simd(simd)->log(n, x, y); }
 
 double sosmc_i_exp1(const sosmc_simd *simd, double x)
 {

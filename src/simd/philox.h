@@ -34,7 +34,7 @@ static inline uint32_t philox_c3(sosmc_rng rng)
 /* The two 64-bit numbers named by rng, particle and block. */
 static inline void philox_numbers(sosmc_rng rng, uint64_t particle, uint32_t block, uint64_t number[2])
 {
-    uint32_t c[4] = { block, (uint32_t)particle, (uint32_t)rng.step, philox_c3(rng) };
+    uint32_t c[4] = {block, (uint32_t)particle, (uint32_t)rng.step, philox_c3(rng)};
     philox_block((uint32_t)rng.seed, (uint32_t)(rng.seed >> 32), c);
     number[0] = c[0] | (uint64_t)c[1] << 32;
     number[1] = c[2] | (uint64_t)c[3] << 32;

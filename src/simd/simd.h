@@ -1,10 +1,10 @@
 /* simd.h: eight doubles (vd), eight 64-bit integers (vi) and eight truth values (vm), written once per vector level.
  *
- * Every operation here has one IEEE result, the same at each level and in each lane; code written with these types gives
- * the same bits on AVX-512, on AVX2 with FMA and in plain C. Two exceptions by intent: the payload and sign of a NaN are
- * not promised, and vi_hi32 leaves the upper half of each lane unspecified (see there).
+ * Every operation here has one IEEE result, the same at each level and in each lane; code written with these types
+ * gives the same bits on AVX-512, on AVX2 with FMA and in plain C. Two exceptions by intent: the payload and sign of a
+ * NaN are not promised, and vi_hi32 leaves the upper half of each lane unspecified (see there).
  *
- * The compiler defines one of SOSMC_LEVEL_AVX512, SOSMC_LEVEL_AVX2, SOSMC_LEVEL_PLAIN, and SOSMC_LEVEL as its bare name. */
+ * The build defines one of SOSMC_LEVEL_AVX512, SOSMC_LEVEL_AVX2, SOSMC_LEVEL_PLAIN, and SOSMC_LEVEL as its name. */
 #ifndef SOSMC_SIMD_SIMD_H
 #define SOSMC_SIMD_SIMD_H
 
@@ -44,8 +44,11 @@ VEC int all_lanes(int k) { return __builtin_constant_p(k) && k == LANES; }
 VEC vd vd_load_n(const double *p, int k) { return all_lanes(k) ? vd_load(p) : _mm512_maskz_loadu_pd(vm_first(k), p); }
 VEC void vd_store_n(double *p, int k, vd a)
 {
-    if (all_lanes(k)) vd_store(p, a);
-    else _mm512_mask_storeu_pd(p, vm_first(k), a);
+    if (all_lanes(k)) {
+        vd_store(p, a);
+    } else {
+        _mm512_mask_storeu_pd(p, vm_first(k), a);
+    }
 }
 VEC vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 VEC vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
@@ -93,12 +96,16 @@ VEC vm vi_odd(vi a) { return _mm512_test_epi64_mask(a, vi_set(1)); }
 #elif defined(SOSMC_LEVEL_AVX2)
 
 #include <immintrin.h>
-typedef struct { __m256d a, b; } vd;
-typedef struct { __m256i a, b; } vi;
+typedef struct {
+    __m256d a, b;
+} vd;
+typedef struct {
+    __m256i a, b;
+} vi;
 typedef vd vm; /* only the sign of each lane counts: what blendv looks at */
 
-VEC vd vd_pair(__m256d a, __m256d b) { return (vd){ a, b }; }
-VEC vi vi_pair(__m256i a, __m256i b) { return (vi){ a, b }; }
+VEC vd vd_pair(__m256d a, __m256d b) { return (vd){a, b}; }
+VEC vi vi_pair(__m256i a, __m256i b) { return (vi){a, b}; }
 VEC __m256i first_of_4(int k) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(k), _mm256_setr_epi64x(0, 1, 2, 3)); }
 VEC vd vd_set(double a) { return vd_pair(_mm256_set1_pd(a), _mm256_set1_pd(a)); }
 VEC vd vd_load(const double *p) { return vd_pair(_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4)); }
@@ -106,7 +113,8 @@ VEC void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a.a), _mm256_storeu_pd(
 VEC vd vd_load_n(const double *p, int k)
 {
     if (k >= LANES) return vd_load(p);
-    return vd_pair(_mm256_maskload_pd(p, first_of_4(k)), k > 4 ? _mm256_maskload_pd(p + 4, first_of_4(k - 4)) : _mm256_setzero_pd());
+    return vd_pair(_mm256_maskload_pd(p, first_of_4(k)),
+                   k > 4 ? _mm256_maskload_pd(p + 4, first_of_4(k - 4)) : _mm256_setzero_pd());
 }
 VEC void vd_store_n(double *p, int k, vd a)
 {
@@ -131,7 +139,10 @@ VEC vm vd_eq(vd a, vd b) { return vd_pair(_mm256_cmp_pd(a.a, b.a, _CMP_EQ_OQ), _
 VEC vm vd_ne(vd a, vd b) { return vd_pair(_mm256_cmp_pd(a.a, b.a, _CMP_NEQ_UQ), _mm256_cmp_pd(a.b, b.b, _CMP_NEQ_UQ)); }
 VEC vd vd_sel(vm m, vd a, vd b) { return vd_pair(_mm256_blendv_pd(b.a, a.a, m.a), _mm256_blendv_pd(b.b, a.b, m.b)); }
 VEC vd vd_fma_if(vm m, vd a, vd b, vd c) { return vd_sel(m, vd_fma(a, b, c), c); }
-VEC vd vd_gather(const double *p, vi at) { return vd_pair(_mm256_i64gather_pd(p, at.a, 8), _mm256_i64gather_pd(p, at.b, 8)); }
+VEC vd vd_gather(const double *p, vi at)
+{
+    return vd_pair(_mm256_i64gather_pd(p, at.a, 8), _mm256_i64gather_pd(p, at.b, 8));
+}
 VEC void store_pairs_of_4(double *p, __m256d a, __m256d b)
 {
     __m256d lo = _mm256_unpacklo_pd(a, b), hi = _mm256_unpackhi_pd(a, b); /* a0 b0 a2 b2, a1 b1 a3 b3 */
@@ -154,7 +165,10 @@ VEC vi vd_bits(vd a) { return vi_pair(_mm256_castpd_si256(a.a), _mm256_castpd_si
 VEC vd vi_double(vi a) { return vd_pair(_mm256_castsi256_pd(a.a), _mm256_castsi256_pd(a.b)); }
 VEC vi vi_set(uint64_t a) { return vi_pair(_mm256_set1_epi64x((long long)a), _mm256_set1_epi64x((long long)a)); }
 VEC vi vi_add(vi a, vi b) { return vi_pair(_mm256_add_epi64(a.a, b.a), _mm256_add_epi64(a.b, b.b)); }
-VEC vi vi_count(uint64_t a) { return vi_add(vi_set(a), vi_pair(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_setr_epi64x(4, 5, 6, 7))); }
+VEC vi vi_count(uint64_t a)
+{
+    return vi_add(vi_set(a), vi_pair(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_setr_epi64x(4, 5, 6, 7)));
+}
 VEC vi vi_and(vi a, vi b) { return vi_pair(_mm256_and_si256(a.a, b.a), _mm256_and_si256(a.b, b.b)); }
 VEC vi vi_or(vi a, vi b) { return vi_pair(_mm256_or_si256(a.a, b.a), _mm256_or_si256(a.b, b.b)); }
 VEC vi vi_xor(vi a, vi b) { return vi_pair(_mm256_xor_si256(a.a, b.a), _mm256_xor_si256(a.b, b.b)); }
@@ -172,14 +186,20 @@ VEC vm vi_odd(vi a) { return vi_double(vi_shl(a, 63)); }
 
 #else /* plain C: loops a compiler may vectorise as it likes, since no operation crosses lanes */
 
-typedef struct { double v[LANES]; } vd;
-typedef struct { uint64_t v[LANES]; } vi;
-typedef struct { uint64_t v[LANES]; } vm;
-#define EACH(type, expression)                      \
-    do {                                            \
-        type r;                                     \
+typedef struct {
+    double v[LANES];
+} vd;
+typedef struct {
+    uint64_t v[LANES];
+} vi;
+typedef struct {
+    uint64_t v[LANES];
+} vm;
+#define EACH(type, expression)                                 \
+    do {                                                       \
+        type r;                                                \
         for (int l = 0; l < LANES; l++) r.v[l] = (expression); \
-        return r;                                   \
+        return r;                                              \
     } while (0)
 
 VEC vd vd_set(double a) { EACH(vd, a); }

@@ -2,8 +2,8 @@
  *
  * Each is an exact argument reduction, a minimax polynomial (tools/minimax.py prints the tables; the bounds quoted are
  * those of the rounded coefficients) and an exact or singly rounded reconstruction. Measured over the whole range, the
- * errors stay below 1.1 ulp for exp, 0.9 ulp for log and 1.7e-16 for sine and cosine (tests/unit/test_vmath.c holds them
- * to it). Every step is one of simd.h's operations, so the bits are the same at each level. */
+ * errors stay below 1.1 ulp for exp, 0.9 ulp for log and 1.7e-16 for sine and cosine (tests/unit/test_vmath.c holds
+ * them to it). Every step is one of simd.h's operations, so the bits are the same at each level. */
 #ifndef SOSMC_SIMD_VMATH_H
 #define SOSMC_SIMD_VMATH_H
 
@@ -11,9 +11,8 @@
 
 /* exp(r) = 1 + r + r^2 q(r), |r| <= log(2)/2, relative: error 4.82e-18 = 2^-57.53 */
 static const double exp_c[10] = {
-    0x1.0000000000007p-1, 0x1.5555555555501p-3, 0x1.55555555513ecp-5, 0x1.1111111126f14p-7,
-    0x1.6c16c1821416ap-10, 0x1.a01a012ab7b8ep-13, 0x1.a0199ef43e1b1p-16, 0x1.71df2aee7ba52p-19,
-    0x1.28a96acf681f5p-22, 0x1.ad6ecc08d8e66p-26,
+    0x1.0000000000007p-1,  0x1.5555555555501p-3,  0x1.55555555513ecp-5,  0x1.1111111126f14p-7,  0x1.6c16c1821416ap-10,
+    0x1.a01a012ab7b8ep-13, 0x1.a0199ef43e1b1p-16, 0x1.71df2aee7ba52p-19, 0x1.28a96acf681f5p-22, 0x1.ad6ecc08d8e66p-26,
 };
 /* log(1+f) = 2 atanh s, remainder R(z) = z q(z), z = s^2 <= 0.0295, absolute in R: error 3.76e-18 = 2^-57.88 */
 static const double log_c[7] = {
@@ -92,8 +91,8 @@ VEC_LONG vd vd_log(vd x)
     return vd_sel(vd_lt(x, vd_set(0.0)), vd_set((double)NAN), y);
 }
 
-/* sin(2 pi x) and cos(2 pi x), |x| < 2^40. x = q/4 + r exactly with |r| <= 1/8; q chooses which of the two polynomials is
- * which and their signs. */
+/* sin(2 pi x) and cos(2 pi x), |x| < 2^40. x = q/4 + r exactly with |r| <= 1/8; q chooses which of the two polynomials
+ * is which and their signs. */
 VEC_LONG void vd_sincos2pi(vd x, vd *sine, vd *cosine)
 {
     vd t = vd_fma(x, vd_set(4.0), vd_set(ROUNDER));

@@ -280,13 +280,11 @@ static void any_type_becomes_doubles(void **state)
 /* A file with this dictionary and eight bytes behind it. */
 static void write_header(const char *dictionary)
 {
-    char b[512];
+    char b[512] = "\x93NUMPY\1";
     size_t n = strlen(dictionary);
-    memcpy(b, "\x93NUMPY\1\0", 8);
     b[8] = (char)n;
     b[9] = (char)(n >> 8);
-    memcpy(b + 10, dictionary, n);
-    memset(b + 10 + n, 0, 8);
+    (void)snprintf(b + 10, sizeof b - 10, "%s", dictionary);
     write_raw("h.npy", b, n + 18);
 }
 
@@ -640,7 +638,7 @@ static void no_table_crashes(void **state)
     static const char letters[] = "\",\n\r 1.ex-";
     uint32_t seed = 1;
     for (int k = 0; k < 4000; k++) {
-        char text[40];
+        char text[40] = "";
         size_t n = (size_t)(k % 39);
         for (size_t i = 0; i < n; i++) {
             seed = seed * 1664525U + 1013904223U;

@@ -438,19 +438,20 @@ static void restarts_follow_the_initial_law(void **state)
 static void baselines_have_their_known_bias(void **state)
 {
     stats_ledger ledger = stats_open(PLANNED);
-    const double start[2] = {1.5, 2.2}, h = 0.1, precision = (1 - sqrt(1 - 2 * h / 0.5)) / h;
-    const sosmc_scheme schemes[3] = {sosmc_scheme_unweighted(4000), sosmc_scheme_moved_first(4000),
-                                     sosmc_scheme_soul(4000)};
+    const double start[2] = {1.2, 1.8}, mean = 0.7, h = 0.1, precision = (1 - sqrt(1 - 2 * h / 0.5)) / h;
+    const toy_normal near = {&mean, 0.7};
+    const sosmc_scheme schemes[3] = {sosmc_scheme_unweighted(1000), sosmc_scheme_moved_first(1000),
+                                     sosmc_scheme_soul(2000)};
     const char *const names[3] = {"unweighted", "moved first", "SOUL"};
     sosmc_problem problem = {.model = toy_natural_model(),
                              .objective = sosmc_likelihood(sosmc_rows_source(&all_rows), ROWS),
-                             .init = toy_normal_source(&unit),
+                             .init = toy_normal_source(&near),
                              .theta0 = start};
     for (int k = 0; k < 3; k++) {
-        sosmc_settings cfg = baseline(schemes[k], h, 0.25, 100);
+        sosmc_settings cfg = baseline(schemes[k], h, 0.5, 150);
         stats_tally tally[2];
         cfg.seed += 1000u * (uint64_t)k;
-        stats_run(&problem, &cfg, 200, stats_replicates(40), read_average, &two, 2, tally);
+        stats_run(&problem, &cfg, 300, stats_replicates(40), read_average, &two, 2, tally);
         stats_compare(&ledger, &tally[0], 0.7 * precision, "theta_0, %s", names[k]);
         stats_compare(&ledger, &tally[1], precision, "theta_1, %s", names[k]);
         stats_must_notice(&ledger, &tally[1], 2, "an unadjusted chain's theta_1 as if unbiased");

@@ -22,32 +22,34 @@
 #endif
 
 enum { LEVELS = 3 };
-static const char *const level_name[LEVELS] = { "plain", "avx2", "avx512" };
+static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};
 #define FOR_LEVELS(s)                   \
     for (int v_ = 0; v_ < LEVELS; v_++) \
         for (const sosmc_simd *s = sosmc_simd_named(level_name[v_]); s; s = NULL)
 
 /* Names that reach every field of the counter. */
 static const sosmc_rng names[] = {
-    { .seed = 0 },
-    { .seed = 1, .step = 900, .stream = SOSMC_STREAM_MOVE },
-    { .seed = 0x0123456789ABCDEFu, .step = 0xFEDCBA987654u, .stream = 255, .retry = 255 },
-    { .seed = 0xFFFFFFFF00000000u, .step = (uint64_t)1 << 32, .stream = SOSMC_STREAM_USER, .retry = 3 },
+    {.seed = 0},
+    {.seed = 1, .step = 900, .stream = SOSMC_STREAM_MOVE},
+    {.seed = 0x0123456789ABCDEFu, .step = 0xFEDCBA987654u, .stream = 255, .retry = 255},
+    {.seed = 0xFFFFFFFF00000000u, .step = (uint64_t)1 << 32, .stream = SOSMC_STREAM_USER, .retry = 3},
 };
 enum { NAMES = sizeof names / sizeof *names };
-static const int64_t firsts[] = { 0, 17, 4294967290, 1099511627776 + 5 }; /* the third crosses a 32-bit border */
+static const int64_t firsts[] = {0, 17, 4294967290, 1099511627776 + 5}; /* the third crosses a 32-bit border */
 enum { FIRSTS = sizeof firsts / sizeof *firsts };
 
 static double unit(uint64_t number) { return 1.0 - (double)(number >> 12) * 0x1p-52; }
 
-/* ------------------------------------------------------------------------------------------------ Philox */
+/* ---------------------------------------------------------------------------------------- Philox */
 
 static void known_answers(void **unused)
 {
     static const uint32_t answer[3][10] = {
-        { 0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 },
-        { 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd },
-        { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 },
+        {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
+         0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
+         0x24126ea1},
     };
     for (int k = 0; k < 3; k++) {
         uint32_t c[4];
@@ -60,10 +62,10 @@ static void known_answers(void **unused)
 static void same_as_random123(void **unused)
 {
 #if defined(HAVE_RANDOM123)
-    uint32_t c[4] = { 1, 2, 3, 4 }, key[2] = { 5, 6 };
+    uint32_t c[4] = {1, 2, 3, 4}, key[2] = {5, 6};
     for (int k = 0; k < 10000; k++) { /* outputs become the next counter and key */
-        philox4x32_ctr_t ctr = { { c[0], c[1], c[2], c[3] } };
-        philox4x32_key_t secret = { { key[0], key[1] } };
+        philox4x32_ctr_t ctr = {{c[0], c[1], c[2], c[3]}};
+        philox4x32_key_t secret = {{key[0], key[1]}};
         ctr = philox4x32_R(10, ctr, secret);
         philox_block(key[0], key[1], c);
         assert_memory_equal(c, ctr.v, sizeof c);
@@ -76,19 +78,20 @@ static void same_as_random123(void **unused)
 
 static void packing_of_the_name(void **unused)
 {
-    sosmc_rng rng = { .seed = 0x299f31d0a4093822u, .step = 0x734413198a2eu, .stream = 0x03, .retry = 0x70 };
+    sosmc_rng rng = {.seed = 0x299f31d0a4093822u, .step = 0x734413198a2eu, .stream = 0x03, .retry = 0x70};
     uint64_t number[2];
     philox_numbers(rng, 0x85a308d3u, 0x243f6a88u, number); /* the third known answer, through the name */
     assert_true(number[0] == 0x94fdccebd16cfe09u && number[1] == 0x24126ea15001e420u);
 }
 
-/* ------------------------------------------------------------------------------------------------ uniforms and normals */
+/* ---------------------------------------------------------------------------------------- uniforms and normals */
 
 static void uniforms_by_definition(void **unused)
 {
     double u[80];
     uint64_t number[2];
-    FOR_LEVELS(v) for (int r = 0; r < NAMES; r++) for (int f = 0; f < FIRSTS; f++) for (int n = 0; n <= 70; n += 7) {
+    FOR_LEVELS(v) for (int r = 0; r < NAMES; r++) for (int f = 0; f < FIRSTS; f++) for (int n = 0; n <= 70; n += 7)
+    {
         uint32_t draw = (uint32_t)(n * 1000003);
         draw &= 0x7FFFFFFFu;
         for (int i = 0; i < 80; i++) u[i] = -7.0;
@@ -107,7 +110,8 @@ static void normals_by_definition(void **unused)
     const double two_pi = 6.283185307179586;
     double z[DIM * LD];
     uint64_t number[2];
-    FOR_LEVELS(v) for (int r = 0; r < NAMES; r++) for (int f = 0; f < FIRSTS; f++) {
+    FOR_LEVELS(v) for (int r = 0; r < NAMES; r++) for (int f = 0; f < FIRSTS; f++)
+    {
         for (int i = 0; i < DIM * LD; i++) z[i] = -7.0;
         v->normals(names[r], firsts[f], DIM, N, LD, z);
         for (int j = 0; j < DIM; j++) {
@@ -128,15 +132,16 @@ static void golden_numbers(void **unused)
         0x1.c27219a55cf98p-1, 0x1.df7a0726f27dp-3, 0x1.a764a1cdc363p-3, 0x1.dda2846850002p-1,
     };
     static const double normal[16] = {
-        0x1.19b0a802c107ap-1, 0x1.951222baefc5bp-4, 0x1.1853c3d726a8dp+0, 0x1.6e4721c098d45p+0,
-        0x1.b0e4bd2f73f57p-1, -0x1.da7f3944fd022p-1, -0x1.7f7339044b08dp-2, -0x1.4c92f6100c772p-1,
-        -0x1.0edd5c2f72071p+0, -0x1.f724150406dd9p-2, 0x1.10657217a9194p-2, 0x1.c8a79d8e9e126p+0,
+        0x1.19b0a802c107ap-1,  0x1.951222baefc5bp-4,  0x1.1853c3d726a8dp+0,  0x1.6e4721c098d45p+0,
+        0x1.b0e4bd2f73f57p-1,  -0x1.da7f3944fd022p-1, -0x1.7f7339044b08dp-2, -0x1.4c92f6100c772p-1,
+        -0x1.0edd5c2f72071p+0, -0x1.f724150406dd9p-2, 0x1.10657217a9194p-2,  0x1.c8a79d8e9e126p+0,
         -0x1.f34175522bffap-1, -0x1.9c3788f1ffb52p-4, -0x1.b4d2e6f8c5b4ap-1, 0x1.f0f46da0b1a51p-2,
     };
-    sosmc_rng rng = { .seed = 20240229, .step = 900, .stream = SOSMC_STREAM_MOVE, .retry = 1 };
+    sosmc_rng rng = {.seed = 20240229, .step = 900, .stream = SOSMC_STREAM_MOVE, .retry = 1};
     double u[8], z[16];
-    FOR_LEVELS(v) {
-        sosmc_batch b = { .simd = v, .dim = 2, .n = 8, .ld = 8, .first = 17 };
+    FOR_LEVELS(v)
+    {
+        sosmc_batch b = {.simd = v, .dim = 2, .n = 8, .ld = 8, .first = 17};
         sosmc_uniforms(rng, 0, &b, u);
         sosmc_normals(rng, &b, z);
         for (int i = 0; i < 8; i++) assert_true(u[i] == uniform[i]);
@@ -149,35 +154,38 @@ static void same_numbers_everywhere(void **unused)
 {
     enum { N = 300, LD = 304, MOST = 37 };
     static double whole[MOST * LD], part[MOST * LD], row[MOST], u[N], w[N];
-    static const int dims[] = { 1, 2, 3, 15, 16, 17, 32, MOST };
-    for (int r = 0; r < NAMES; r++) for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
-        const int dim = dims[d];
-        const int64_t first = firsts[r % FIRSTS];
-        sosmc_simd_best()->normals(names[r], first, dim, N, LD, whole);
-        sosmc_simd_best()->uniforms(names[r], 5, first, N, u);
-        FOR_LEVELS(v) {
-            for (int n = 1, at = 0; at < N; at += n, n = n * 2 + 1) {
-                if (n > N - at) n = N - at;
-                int ld = (n + 7) / 8 * 8;
-                v->normals(names[r], first + at, dim, n, ld, part);
-                for (int j = 0; j < dim; j++) assert_memory_equal(part + j * ld, whole + j * LD + at, (size_t)n * sizeof *part);
-                v->uniforms(names[r], 5, first + at, n, w);
-                assert_memory_equal(w, u + at, (size_t)n * sizeof *w);
-            }
-            for (int i = 0; i < N; i += 29) {
-                double guard = row[dim - 1 + (dim < MOST)] = -7.0;
-                v->normals(names[r], first + i, dim, 1, 1, row);
-                for (int j = 0; j < dim; j++) assert_memory_equal(row + j, whole + j * LD + i, sizeof *row);
-                if (dim < MOST) assert_true(row[dim] == guard);
+    static const int dims[] = {1, 2, 3, 15, 16, 17, 32, MOST};
+    for (int r = 0; r < NAMES; r++)
+        for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+            const int dim = dims[d];
+            const int64_t first = firsts[r % FIRSTS];
+            sosmc_simd_best()->normals(names[r], first, dim, N, LD, whole);
+            sosmc_simd_best()->uniforms(names[r], 5, first, N, u);
+            FOR_LEVELS(v)
+            {
+                for (int n = 1, at = 0; at < N; at += n, n = n * 2 + 1) {
+                    if (n > N - at) n = N - at;
+                    int ld = (n + 7) / 8 * 8;
+                    v->normals(names[r], first + at, dim, n, ld, part);
+                    for (int j = 0; j < dim; j++)
+                        assert_memory_equal(part + j * ld, whole + j * LD + at, (size_t)n * sizeof *part);
+                    v->uniforms(names[r], 5, first + at, n, w);
+                    assert_memory_equal(w, u + at, (size_t)n * sizeof *w);
+                }
+                for (int i = 0; i < N; i += 29) {
+                    double guard = row[dim - 1 + (dim < MOST)] = -7.0;
+                    v->normals(names[r], first + i, dim, 1, 1, row);
+                    for (int j = 0; j < dim; j++) assert_memory_equal(row + j, whole + j * LD + i, sizeof *row);
+                    if (dim < MOST) assert_true(row[dim] == guard);
+                }
             }
         }
-    }
 }
 
 static void every_field_matters(void **unused)
 {
-    const sosmc_rng base = { .seed = 7, .step = 11, .stream = 2, .retry = 0 };
-    sosmc_rng other[7] = { base, base, base, base, base, base, base };
+    const sosmc_rng base = {.seed = 7, .step = 11, .stream = 2, .retry = 0};
+    sosmc_rng other[7] = {base, base, base, base, base, base, base};
     double a[8], b[8];
     other[0].seed ^= 1;
     other[1].seed ^= (uint64_t)1 << 63;
@@ -186,7 +194,8 @@ static void every_field_matters(void **unused)
     other[4].step ^= (uint64_t)1 << 47;
     other[5].stream ^= 1;
     other[6].retry ^= 1;
-    FOR_LEVELS(v) {
+    FOR_LEVELS(v)
+    {
         v->uniforms(base, 0, 0, 8, a);
         for (int k = 0; k < 7; k++) {
             v->uniforms(other[k], 0, 0, 8, b);
@@ -197,7 +206,7 @@ static void every_field_matters(void **unused)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ their laws */
+/* ---------------------------------------------------------------------------------------- their laws */
 
 enum { DRAWS = 1 << 18, COORDINATES = 4, TOTAL = DRAWS * COORDINATES };
 static double z[TOTAL], later[TOTAL];
@@ -210,8 +219,8 @@ static void assert_within(const char *what, double value, double truth, double e
 
 static void moments_of_normals(void **unused)
 {
-    sosmc_rng rng = { .seed = 3, .step = 1, .stream = SOSMC_STREAM_USER };
-    double sum[9] = { 0 }, pair = 0.0, neighbour = 0.0, serial = 0.0, squares = 0.0;
+    sosmc_rng rng = {.seed = 3, .step = 1, .stream = SOSMC_STREAM_USER};
+    double sum[9] = {0}, pair = 0.0, neighbour = 0.0, serial = 0.0, squares = 0.0;
     sosmc_simd_best()->normals(rng, 0, COORDINATES, DRAWS, DRAWS, z);
     rng.step++;
     sosmc_simd_best()->normals(rng, 0, COORDINATES, DRAWS, DRAWS, later);
@@ -220,7 +229,8 @@ static void moments_of_normals(void **unused)
         for (int k = 1; k <= 6; k++) sum[k] += power *= z[i];
         serial += z[i] * later[i];
     }
-    for (int i = 0; i < DRAWS; i++) pair += z[i] * z[DRAWS + i], squares += (z[i] * z[i] - 1.0) * (z[DRAWS + i] * z[DRAWS + i] - 1.0);
+    for (int i = 0; i < DRAWS; i++)
+        pair += z[i] * z[DRAWS + i], squares += (z[i] * z[i] - 1.0) * (z[DRAWS + i] * z[DRAWS + i] - 1.0);
     for (int i = 0; i + 1 < DRAWS; i++) neighbour += z[i] * z[i + 1];
     /* E z^k = 0, 1, 0, 3, 0, 15; E z^2k = 1, 3, 15, 105, 945, 10395 */
     assert_within("mean", sum[1] / TOTAL, 0.0, sqrt(1.0 / TOTAL));
@@ -242,7 +252,7 @@ static int ascending(const void *a, const void *b)
 
 static void distribution_of_normals(void **unused)
 {
-    sosmc_rng rng = { .seed = 4, .step = 1, .stream = SOSMC_STREAM_USER };
+    sosmc_rng rng = {.seed = 4, .step = 1, .stream = SOSMC_STREAM_USER};
     double most = 0.0;
     sosmc_simd_best()->normals(rng, 0, COORDINATES, DRAWS, DRAWS, z);
     qsort(z, TOTAL, sizeof *z, ascending);
@@ -259,7 +269,7 @@ static void distribution_of_uniforms(void **unused)
 {
     enum { BINS = 1024 };
     static double count[BINS];
-    sosmc_rng rng = { .seed = 5, .step = 1, .stream = SOSMC_STREAM_USER };
+    sosmc_rng rng = {.seed = 5, .step = 1, .stream = SOSMC_STREAM_USER};
     double chi2 = 0.0, mean = (double)DRAWS / BINS;
     sosmc_simd_best()->uniforms(rng, 0, 0, DRAWS, z);
     for (int i = 0; i < DRAWS; i++) count[(int)(z[i] * BINS) % BINS] += 1.0;
@@ -270,11 +280,16 @@ static void distribution_of_uniforms(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_answers),          cmocka_unit_test(same_as_random123),
-        cmocka_unit_test(packing_of_the_name),    cmocka_unit_test(uniforms_by_definition),
-        cmocka_unit_test(normals_by_definition),  cmocka_unit_test(golden_numbers),
-        cmocka_unit_test(same_numbers_everywhere), cmocka_unit_test(every_field_matters),
-        cmocka_unit_test(moments_of_normals),     cmocka_unit_test(distribution_of_normals),
+        cmocka_unit_test(known_answers),
+        cmocka_unit_test(same_as_random123),
+        cmocka_unit_test(packing_of_the_name),
+        cmocka_unit_test(uniforms_by_definition),
+        cmocka_unit_test(normals_by_definition),
+        cmocka_unit_test(golden_numbers),
+        cmocka_unit_test(same_numbers_everywhere),
+        cmocka_unit_test(every_field_matters),
+        cmocka_unit_test(moments_of_normals),
+        cmocka_unit_test(distribution_of_normals),
         cmocka_unit_test(distribution_of_uniforms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

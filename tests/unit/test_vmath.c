@@ -1,5 +1,5 @@
-/* test_vmath.c: elementary functions against long double, table arithmetic against naive loops, and all levels bit by bit
- * against each other. A NaN counts as equal to any NaN: its payload is not promised. */
+/* test_vmath.c: elementary functions against long double, table arithmetic against naive loops, and all levels bit by
+ * bit against each other. A NaN counts as equal to any NaN: its payload is not promised. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include "simd/table.h"
 
 enum { LEVELS = 3, DENSE = 200000, FEWER = 20000 };
-static const char *const level_name[LEVELS] = { "plain", "avx2", "avx512" };
+static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};
 #define FOR_LEVELS(s)                   \
     for (int v_ = 0; v_ < LEVELS; v_++) \
         for (const sosmc_simd *s = sosmc_simd_named(level_name[v_]); s; s = NULL)
@@ -47,7 +47,7 @@ static double ulps(double got, long double exact)
     return (double)fabsl(((long double)got - exact) / ldexpl(1.0L, e - 53));
 }
 
-/* ------------------------------------------------------------------------------------------------ elementary functions */
+/* ---------------------------------------------------------------------------------------- elementary functions */
 
 #define EXP_ULP 1.1
 #define LOG_ULP 0.9
@@ -72,7 +72,8 @@ static void fill(double a, double b)
 
 static void exp_is_accurate(void **unused)
 {
-    static const double range[][2] = { { -708.0, 709.78 }, { -1.0, 1.0 }, { -1e-3, 1e-3 }, { 709.0, 709.78 }, { -708.0, -707.0 }, { -40, 0 } };
+    static const double range[][2] = {{-708.0, 709.78}, {-1.0, 1.0},      {-1e-3, 1e-3},
+                                      {709.0, 709.78},  {-708.0, -707.0}, {-40, 0}};
     for (size_t r = 0; r < sizeof range / sizeof *range; r++) {
         fill(range[r][0], range[r][1]);
         sosmc_simd_best()->exp(DENSE, x, y);
@@ -88,13 +89,28 @@ static void exp_is_accurate(void **unused)
 static void exp_at_the_edges(void **unused)
 {
     const double inf = (double)INFINITY;
-    double in[] = { 0.0, -0.0, -inf, inf, (double)NAN, -708.0, nextafter(-708.0, -1e9), -745.0, -1e308, 709.782712893384,
-                    nextafter(709.782712893384, 1e3), 710.0, 711.0, 1e4, 1e308, 1.0 };
+    double in[] = {0.0,
+                   -0.0,
+                   -inf,
+                   inf,
+                   (double)NAN,
+                   -708.0,
+                   nextafter(-708.0, -1e9),
+                   -745.0,
+                   -1e308,
+                   709.782712893384,
+                   nextafter(709.782712893384, 1e3),
+                   710.0,
+                   711.0,
+                   1e4,
+                   1e308,
+                   1.0};
     enum { N = sizeof in / sizeof *in };
     double out[N];
     uint64_t odd_nan = 0x7FF0000000000FFFu; /* a payload that reaches the bits used for the exponent */
     memcpy(&in[4], &odd_nan, sizeof odd_nan);
-    FOR_LEVELS(v) {
+    FOR_LEVELS(v)
+    {
         v->exp(N, in, out);
         assert_true(out[0] == 1.0 && out[1] == 1.0 && out[2] == 0.0 && out[3] == inf && isnan(out[4]));
         assert_true(out[5] > 0x1p-1022 && out[6] == 0.0 && out[7] == 0.0 && out[8] == 0.0);
@@ -107,7 +123,8 @@ static void exp_at_the_edges(void **unused)
 
 static void log_is_accurate(void **unused)
 {
-    static const double range[][2] = { { 0x1p-1022, 1e-300 }, { 0.0, 1.0 }, { 0.5, 2.0 }, { 0.999, 1.001 }, { 0.7, 0.72 }, { 1.41, 1.42 }, { 1.0, 1e6 }, { 1e300, 1.7e308 } };
+    static const double range[][2] = {{0x1p-1022, 1e-300}, {0.0, 1.0},   {0.5, 2.0}, {0.999, 1.001},
+                                      {0.7, 0.72},         {1.41, 1.42}, {1.0, 1e6}, {1e300, 1.7e308}};
     for (size_t r = 0; r < sizeof range / sizeof *range; r++) {
         fill(range[r][0], range[r][1]);
         sosmc_simd_best()->log(DENSE, x, y);
@@ -132,10 +149,22 @@ static void log_is_accurate(void **unused)
 static void log_at_the_edges(void **unused)
 {
     const double inf = (double)INFINITY;
-    double in[] = { 1.0, 0.0, -0.0, -1.0, -0x1p-1074, -inf, inf, (double)NAN, 0x1p-1074, 0x1p-1022, nextafter(0x1p-1022, 0.0), 0x1.fffffffffffffp1023 };
+    double in[] = {1.0,
+                   0.0,
+                   -0.0,
+                   -1.0,
+                   -0x1p-1074,
+                   -inf,
+                   inf,
+                   (double)NAN,
+                   0x1p-1074,
+                   0x1p-1022,
+                   nextafter(0x1p-1022, 0.0),
+                   0x1.fffffffffffffp1023};
     enum { N = sizeof in / sizeof *in };
     double out[N];
-    FOR_LEVELS(v) {
+    FOR_LEVELS(v)
+    {
         v->log(N, in, out);
         assert_true(out[0] == 0.0 && out[1] == -inf && out[2] == -inf && out[6] == inf && isnan(out[7]));
         assert_true(isnan(out[3]) && isnan(out[4]) && isnan(out[5]));
@@ -147,25 +176,29 @@ static void log_at_the_edges(void **unused)
 static void sincos_is_accurate(void **unused)
 {
     const long double two_pi = 6.283185307179586476925286766559005768L;
-    static const double size[] = { 1.0, 0.25, 1e-8, 100.0, 0x1p40 };
+    static const double size[] = {1.0, 0.25, 1e-8, 100.0, 0x1p40};
     for (size_t r = 0; r < sizeof size / sizeof *size; r++) {
         double most = 0.0;
         fill(-size[r], size[r]);
-        for (int i = 0; i < 64; i++) x[i] = ((double)i - 32.0) / 8.0 * (size[r] < 1.0 ? 0.0 : 1.0); /* multiples of pi/4 */
+        for (int i = 0; i < 64; i++)
+            x[i] = ((double)i - 32.0) / 8.0 * (size[r] < 1.0 ? 0.0 : 1.0); /* multiples of pi/4 */
         sosmc_simd_best()->sincos2pi(DENSE, x, s, c);
         for (int i = 0; i < DENSE; i++) {
             long double turn = (long double)x[i] - rintl((long double)x[i]);
-            double es = (double)fabsl((long double)s[i] - sinl(two_pi * turn)), ec = (double)fabsl((long double)c[i] - cosl(two_pi * turn));
+            double es = (double)fabsl((long double)s[i] - sinl(two_pi * turn)),
+                   ec = (double)fabsl((long double)c[i] - cosl(two_pi * turn));
             if (!(es <= most)) most = es;
             if (!(ec <= most)) most = ec;
         }
         print_message("sin, cos on %g: %.3g\n", size[r], most);
         assert_true(most < SINCOS_ERROR);
     }
-    double quarter[] = { 0.0, 0.25, 0.5, 0.75, 1.0, -0.25 }, sine[6], cosine[6];
-    FOR_LEVELS(v) {
+    double quarter[] = {0.0, 0.25, 0.5, 0.75, 1.0, -0.25}, sine[6], cosine[6];
+    FOR_LEVELS(v)
+    {
         v->sincos2pi(6, quarter, sine, cosine);
-        assert_true(sine[0] == 0.0 && sine[1] == 1.0 && sine[2] == 0.0 && sine[3] == -1.0 && sine[4] == 0.0 && sine[5] == -1.0);
+        assert_true(sine[0] == 0.0 && sine[1] == 1.0 && sine[2] == 0.0 && sine[3] == -1.0 && sine[4] == 0.0 &&
+                    sine[5] == -1.0);
         assert_true(cosine[0] == 1.0 && cosine[1] == 0.0 && cosine[2] == -1.0 && cosine[3] == 0.0 && cosine[4] == 1.0);
     }
 }
@@ -180,7 +213,8 @@ static void levels_agree(void **unused)
             if (pass == 1) x[i] = between(-760.0, 760.0);
             if (pass == 2) x[i] = between(-2.0, 2.0);
         }
-        FOR_LEVELS(v) {
+        FOR_LEVELS(v)
+        {
             plain->exp(FEWER, x, ref);
             v->exp(FEWER, x, y);
             assert_same(FEWER, y, ref);
@@ -199,7 +233,8 @@ static void levels_agree(void **unused)
 static void any_length_and_in_place(void **unused)
 {
     fill(0.1, 3.0);
-    FOR_LEVELS(v) {
+    FOR_LEVELS(v)
+    {
         v->exp(64, x, ref);
         v->log(64, x, ref2);
         for (int n = 0; n <= 33; n++) {
@@ -215,18 +250,23 @@ static void any_length_and_in_place(void **unused)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ Langevin and weights */
+/* ---------------------------------------------------------------------------------------- Langevin and weights */
 
 enum { ROOM = 40 * 64 };
 static double X[ROOM], Y[ROOM], G0[ROOM], G1[ROOM], Z[ROOM], U0[64], U1[64], out[ROOM], expect[ROOM];
 
 static void randomise(void)
 {
-    for (int i = 0; i < ROOM; i++) X[i] = between(-2, 2), Y[i] = between(-2, 2), G0[i] = between(-2, 2), G1[i] = between(-2, 2), Z[i] = between(-2, 2);
+    for (int i = 0; i < ROOM; i++)
+        X[i] = between(-2, 2), Y[i] = between(-2, 2), G0[i] = between(-2, 2), G1[i] = between(-2, 2),
+        Z[i] = between(-2, 2);
     for (int i = 0; i < 64; i++) U0[i] = between(-5, 5), U1[i] = between(-5, 5);
 }
 
-static const struct { int dim, n, ld; } shapes[] = { { 1, 8, 8 }, { 2, 64, 64 }, { 3, 13, 16 }, { 17, 5, 8 }, { 40, 3, 8 }, { 2, 1, 8 }, { 1, 1, 1 }, { 7, 1, 1 }, { 8, 1, 1 }, { 1000, 1, 1 } };
+static const struct {
+    int dim, n, ld;
+} shapes[] = {{1, 8, 8}, {2, 64, 64}, {3, 13, 16}, {17, 5, 8}, {40, 3, 8},
+              {2, 1, 8}, {1, 1, 1},   {7, 1, 1},   {8, 1, 1},  {1000, 1, 1}};
 
 static void ratio_and_norm(void **unused)
 {
@@ -235,7 +275,8 @@ static void ratio_and_norm(void **unused)
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
         int dim = shapes[k].dim, n = shapes[k].n, ld = shapes[k].ld;
         randomise();
-        FOR_LEVELS(v) {
+        FOR_LEVELS(v)
+        {
             for (int i = 0; i < 64; i++) out[i] = expect[i] = -7.0;
             v->langevin_ratio(dim, n, ld, X, Y, G0, G1, h, q, U0, U1, out);
             plain->langevin_ratio(dim, n, ld, X, Y, G0, G1, h, q, U0, U1, expect);
@@ -243,7 +284,8 @@ static void ratio_and_norm(void **unused)
             for (int i = 0; i < n; i++) {
                 double sum = 0.0;
                 for (int j = 0; j < dim; j++) { /* the two Gaussian densities, not yet simplified */
-                    double dx = Y[j * ld + i] - X[j * ld + i], f = dx + h * G0[j * ld + i], b = -dx + h * G1[j * ld + i];
+                    double dx = Y[j * ld + i] - X[j * ld + i], f = dx + h * G0[j * ld + i],
+                           b = -dx + h * G1[j * ld + i];
                     sum += (f * f - b * b) / (4.0 * h);
                 }
                 assert_near(out[i], U0[i] - U1[i] + q * sum, 100.0 * dim);
@@ -262,12 +304,13 @@ static void ratio_and_norm(void **unused)
 
 static void ratio_sums_in_eight(void **unused)
 {
-    double acc[8] = { 0 };
+    double acc[8] = {0};
     enum { N = 21 };
     randomise();
     for (int j = 0; j < N; j++) acc[j % 8] = fma(X[j], X[j], acc[j % 8]);
     double sum = ((acc[0] + acc[4]) + (acc[2] + acc[6])) + ((acc[1] + acc[5]) + (acc[3] + acc[7]));
-    FOR_LEVELS(v) {
+    FOR_LEVELS(v)
+    {
         v->norm2(N, 1, 1, X, out);
         assert_true(same_bits(out[0], sum));
     }
@@ -276,7 +319,8 @@ static void ratio_sums_in_eight(void **unused)
 static void proposals(void **unused)
 {
     randomise();
-    FOR_LEVELS(v) for (size_t n = 0; n < 40; n++) {
+    FOR_LEVELS(v) for (size_t n = 0; n < 40; n++)
+    {
         for (int i = 0; i < 64; i++) out[i] = -7.0;
         v->propose(n, X, G0, Z, 0.1, 0.4, out);
         for (size_t i = 0; i < n; i++) assert_true(same_bits(out[i], fma(0.4, Z[i], fma(-0.1, G0[i], X[i]))));
@@ -288,8 +332,9 @@ static void proposals(void **unused)
 
 static void maximum_and_finiteness(void **unused)
 {
-    const double inf = (double)INFINITY, bad[] = { inf, -inf, (double)NAN };
-    FOR_LEVELS(v) {
+    const double inf = (double)INFINITY, bad[] = {inf, -inf, (double)NAN};
+    FOR_LEVELS(v)
+    {
         assert_true(v->max(0, X) == -inf);
         for (int n = 1; n <= 40; n++)
             for (int at = 0; at < n; at++) {
@@ -320,9 +365,11 @@ static void weights_and_coefficients(void **unused)
         randomise();
         X[3] = -inf; /* a dropped particle: weight zero, energies anything */
         U0[3] = (double)NAN, U1[3] = inf, Y[3] = inf;
-        FOR_LEVELS(v) for (int with = 0; with < 4; with++) {
+        FOR_LEVELS(v) for (int with = 0; with < 4; with++)
+        {
             const double *R = with & 1 ? Y : NULL, *Uref = with & 2 ? U1 : NULL;
-            double sums[SUM_COUNT] = { 1, 2, 3, 4, 5 }, other[SUM_COUNT] = { 1, 2, 3, 4, 5 }, naive[SUM_COUNT] = { 1, 2, 3, 4, 5 };
+            double sums[SUM_COUNT] = {1, 2, 3, 4, 5}, other[SUM_COUNT] = {1, 2, 3, 4, 5},
+                   naive[SUM_COUNT] = {1, 2, 3, 4, 5};
             for (int i = 0; i < 64; i++) out[i] = expect[i] = -7.0;
             v->weigh(n, X, shift, R, U0, Uref, out, sums);
             plain->weigh(n, X, shift, R, U0, Uref, expect, other);
@@ -348,8 +395,10 @@ static void weights_and_coefficients(void **unused)
             assert_same(64, out, expect);
             for (int i = 0; i < n; i++) {
                 double score = (R ? R[i] : 0.0) + (Uref ? 0.3 * (U0[i] - Uref[i]) : 0.0);
-                if (w[i] == 0.0) assert_true(out[i] == 0.0);
-                else assert_near(out[i], 0.8 * w[i] * (score - 0.4 + 0.05 * U0[i]), 10.0);
+                if (w[i] == 0.0)
+                    assert_true(out[i] == 0.0);
+                else
+                    assert_near(out[i], 0.8 * w[i] * (score - 0.4 + 0.05 * U0[i]), 10.0);
             }
         }
     }
