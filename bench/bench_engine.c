@@ -7,31 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include <sosmc/models.h>
-
-#include "simd/table.h"
-
-static double now(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-enum { M = 6, D = 2, TILE = 256 };
-static double means[M * D];
-static const double theta0[M] = {1.5, -1.5, 1.5, -1.5, 1.5, -1.5};
-static const double center[D] = {10, 3.8};
-
-static void hexagon(void)
-{
-    for (int i = 0; i < M; i++) {
-        means[i * D] = 4 * cos(M_PI * i / 3);
-        means[i * D + 1] = 4 * sin(M_PI * i / 3);
-    }
-}
+#include "limit.h"
 
 /* ---------------------------------------------------------------------------- the engine */
 
@@ -41,15 +18,16 @@ typedef struct {
 
 static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc_scheme scheme, double beta, int order)
 {
-    sosmc_mixture mixture = {.dim = D, .components = M, .means = means, .variance = 1, .eps = 1e-9};
-    sosmc_mixture_law law = {.mixture = &mixture, .theta = theta0};
-    sosmc_gate gate = {.dim = D, .center = center, .tau = 20, .alpha = 2.5};
+    static const double center[LIMIT_DIM] = {10, 3.8};
+    sosmc_mixture mixture = limit_mixture();
+    sosmc_mixture_law law = {.mixture = &mixture, .theta = limit_theta};
+    sosmc_gate gate = {.dim = LIMIT_DIM, .center = center, .tau = 20, .alpha = 2.5};
     sosmc_source reference = sosmc_mixture_source(&law);
     reference.exact = 1;
     sosmc_problem p = {.model = sosmc_mixture_model(&mixture),
-                       .objective = sosmc_reward_forward(sosmc_gate_reward(&gate), beta, reference, 5000, theta0),
+                       .objective = sosmc_reward_forward(sosmc_gate_reward(&gate), beta, reference, 5000, limit_theta),
                        .init = reference,
-                       .theta0 = theta0};
+                       .theta0 = limit_theta};
     sosmc_settings cfg = sosmc_defaults();
     cfg.scheme = scheme;
     cfg.scheme.order = order;
@@ -67,7 +45,7 @@ static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc
     int iterations = 4000000 / particles, repeats = 7;
     iterations = iterations < 4 ? 4 : iterations > 400 ? 400 : iterations;
     for (int r = 0; r < repeats; r++) {
-        double begin = now();
+        double begin = limit_now();
         int resampled = 0;
         for (int k = 0; k < iterations; k++) {
             if (sosmc_step(s) != SOSMC_OK) {
@@ -76,53 +54,17 @@ static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc
             }
             resampled += sosmc_last(s)->resampled;
         }
-        double ns = (now() - begin) * 1e9 / iterations / particles;
+        double ns = (limit_now() - begin) * 1e9 / iterations / particles;
         if (ns < t.best) t = (timing){.best = ns, .resampled = (double)resampled / iterations};
     }
     sosmc_free(s);
     return t;
 }
 
-/* ---------------------------------------------------------------------------- the limit */
-
-static double time_floor(double *normals)
-{
-    const sosmc_simd *v = sosmc_simd_best();
-    sosmc_mixture mixture = {.dim = D, .components = M, .means = means, .variance = 1, .eps = 1e-9};
-    sosmc_model model = sosmc_mixture_model(&mixture);
-    static _Alignas(64) double x[D * TILE], y[D * TILE], g0[D * TILE], g1[D * TILE], z[D * TILE], U0[TILE], U1[TILE], out[TILE];
-    void *work = aligned_alloc(64, (model.work * TILE + 63) / 64 * 64), *prep = aligned_alloc(64, (model.prep + 63) / 64 * 64);
-    if (!work || !prep || model.prepare(model.self, theta0, prep)) exit(1);
-    sosmc_batch b = {.x = x, .prep = prep, .work = work, .simd = v, .dim = D, .n = TILE, .ld = TILE};
-    sosmc_normals((sosmc_rng){.seed = 1}, &b, x);
-    (void)model.energy(model.self, theta0, &b, U0, g0);
-    double best = INFINITY;
-    *normals = INFINITY;
-    enum { ROUNDS = 2000 };
-    for (int repeat = 0; repeat < 20; repeat++) {
-        double begin = now();
-        for (int k = 0; k < ROUNDS; k++) v->normals((sosmc_rng){.seed = 1, .step = (uint64_t)k}, 0, D, TILE, TILE, z);
-        double middle = now();
-        for (int k = 0; k < ROUNDS; k++) {
-            v->normals((sosmc_rng){.seed = 1, .step = (uint64_t)k}, 0, D, TILE, TILE, z);
-            v->propose(D * TILE, x, g0, z, 0.1, sqrt(0.2), y);
-            b.x = y;
-            (void)model.energy(model.self, theta0, &b, U1, g1);
-            v->langevin_ratio(D, TILE, TILE, x, y, g0, g1, 0.1, 1, U0, U1, out);
-        }
-        double end = now();
-        *normals = fmin(*normals, (middle - begin) * 1e9 / ROUNDS / (D * TILE));
-        best = fmin(best, (end - middle) * 1e9 / ROUNDS / TILE);
-    }
-    free(work);
-    free(prep);
-    return best;
-}
-
 int main(void)
 {
-    hexagon();
-    double normals, floor_ns = time_floor(&normals);
+    limit l = measure_limit();
+    double normals = l.normal, floor_ns = l.move;
     printf("vector level %s; times in ns per particle and iteration, best of 7\n\n", sosmc_simd_name(sosmc_simd_best()));
     printf("fp64 normal              %6.2f ns each   (target: at most 4)\n", normals);
     printf("move and weight, in L1   %6.2f ns        (the measured limit of this machine)\n\n", floor_ns);

@@ -30,7 +30,10 @@ typedef struct {
     size_t room;
 } extras;
 
-static int iterations_of(const extras *e, int setting) { return (int)(e->scale * langevin_settings()[setting].iterations); }
+static int iterations_of(const extras *e, int setting)
+{
+    return (int)(e->scale * langevin_settings()[setting].iterations);
+}
 
 /* ---------------------------------------------------------------------------- text */
 
@@ -102,9 +105,11 @@ static void look_at(task *t, int n, int dim, double *x, const double *logw)
     t->end.right = right;
     for (int i = 0, j = 0; t->sample && dim == PLANE && i < n; i++) {
         sum += exp(logw[i]);
-        for (; j < CLOUD && (j + 0.5) / CLOUD < sum; j++) memcpy(&t->sample[PLANE * j], &x[PLANE * i], PLANE * sizeof *x);
+        for (; j < CLOUD && (j + 0.5) / CLOUD < sum; j++)
+            memcpy(&t->sample[PLANE * j], &x[PLANE * i], PLANE * sizeof *x);
     }
-    for (int i = 0; i < n; i++) x[i] = x[(size_t)i * (size_t)dim]; /* copies agree in the first coordinate, others never */
+    for (int i = 0; i < n; i++)
+        x[i] = x[(size_t)i * (size_t)dim]; /* copies agree in the first coordinate, others never */
     qsort(x, (size_t)n, sizeof *x, ascending);
     int different = 1;
     for (int i = 1; i < n; i++) different += x[i] != x[i - 1];
@@ -145,8 +150,10 @@ static int run_task(void *context, int job, char *error, size_t room)
         int n = sosmc_particles(s), dim = t->mixture.dim;
         double *x = malloc((size_t)n * ((size_t)dim + 1) * sizeof *x), *logw = x ? x + (size_t)n * (size_t)dim : NULL;
         langevin_softmax(t->mixture.components, sosmc_theta(s), t->end.weight);
-        if (!x || sosmc_cloud(s, x, logw) != SOSMC_OK) rc = files_fail(error, room, "out of memory");
-        else look_at(t, n, dim, x, logw);
+        if (!x || sosmc_cloud(s, x, logw) != SOSMC_OK)
+            rc = files_fail(error, room, "out of memory");
+        else
+            look_at(t, n, dim, x, logw);
         free(x);
     }
     sosmc_free(s);
@@ -181,7 +188,8 @@ static task published(const extras *e, const langevin_setting *s, sosmc_kernel k
 
 /* ---------------------------------------------------------------------------- the single run */
 
-static const int colours[LANGEVIN_METHODS] = {PLOT_BLACK, PLOT_GREY, PLOT_VERMILION, PLOT_BLUE, PLOT_GREEN, PLOT_ORANGE};
+static const int colours[LANGEVIN_METHODS] = {PLOT_BLACK, PLOT_GREY,  PLOT_VERMILION,
+                                              PLOT_BLUE,  PLOT_GREEN, PLOT_ORANGE};
 
 static int illustrate(const extras *e, const langevin_result *r, const double *sample)
 {
@@ -189,7 +197,8 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
     static double reward[SIDE * SIDE], density[SIDE * SIDE];
     static double px[CLOUD], py[CLOUD];
     const langevin_setting *s = &langevin_settings()[C];
-    plot_series series[2][CURVES], dots = {.kind = PLOT_POINTS, .label = "particles", .colour = PLOT_VERMILION, .n = CLOUD};
+    plot_series series[2][CURVES],
+        dots = {.kind = PLOT_POINTS, .label = "particles", .colour = PLOT_VERMILION, .n = CLOUD};
     double q[MODES], best[MODES], optimum = 0, box = 7;
     char *svg = NULL;
     langevin_softmax(MODES, s->theta_ref, q);
@@ -214,10 +223,13 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
     dots.y = py;
     for (int p = 0; p < 2; p++) {
         for (int m = 0; m < LANGEVIN_METHODS; m++)
-            series[p][m] = (plot_series){.label = langevin_method_names[m], .colour = colours[m], .n = r[m].points,
-                                         .x = p ? r[m].curve_seconds : r[m].at, .y = r[m].curve_reward};
-        series[p][LANGEVIN_METHODS] = (plot_series){.kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_PURPLE,
-                                                    .dash = PLOT_DASHED, .n = 1, .y = &optimum};
+            series[p][m] = (plot_series){.label = langevin_method_names[m],
+                                         .colour = colours[m],
+                                         .n = r[m].points,
+                                         .x = p ? r[m].curve_seconds : r[m].at,
+                                         .y = r[m].curve_reward};
+        series[p][LANGEVIN_METHODS] = (plot_series){
+            .kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_PURPLE, .dash = PLOT_DASHED, .n = 1, .y = &optimum};
     }
     plot_lattice heat = {.nx = SIDE, .ny = SIDE, .x_min = -box, .x_max = box, .y_min = -box, .y_max = box, .z = reward};
     plot_lattice start = heat;
@@ -225,14 +237,23 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
     plot_panel panel[PANELS] = {
         {.x_label = "iteration", .y_label = "mean reward", .series = series[0], .n = CURVES},
         {.x_label = "seconds", .y_label = "mean reward", .log_x = 1, .series = series[1], .n = CURVES},
-        {.title = "SOSMC-ULA at the end, over the reward", .x_label = "x1", .y_label = "x2", .equal = 1, .series = &dots,
-         .n = 1, .heat = &heat, .shades = PLOT_BLUES, .contour = &start, .contour_label = "density at the start",
+        {.title = "SOSMC-ULA at the end, over the reward",
+         .x_label = "x1",
+         .y_label = "x2",
+         .equal = 1,
+         .series = &dots,
+         .n = 1,
+         .heat = &heat,
+         .shades = PLOT_BLUES,
+         .contour = &start,
+         .contour_label = "density at the start",
          .contour_colour = PLOT_BLACK}};
     plot_figure f = {.name = "single_run", .panel = panel, .panels = PANELS, .columns = 2, .width = 470, .height = 330};
     if (plot_write(&f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    page_figure(e->page, svg, "One run of every method on V_sparse with R_hard",
-                "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.",
-                "figures/single_run");
+    page_figure(
+        e->page, svg, "One run of every method on V_sparse with R_hard",
+        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.",
+        "figures/single_run");
     free(svg);
     return 0;
 }
@@ -245,8 +266,13 @@ static int single_run(const extras *e)
     double *sample = calloc(PLANE * CLOUD, sizeof *sample);
     int rc = r && sample ? 0 : files_fail(e->error, e->room, "out of memory");
     for (int m = 0; rc == 0 && m < LANGEVIN_METHODS; m++) {
-        langevin_run run = {.setting = s, .method = (langevin_method)m, .adam = 1, .particles = e->particles,
-                            .reference = e->particles / 2, .iterations = iterations_of(e, C), .threads = 1};
+        langevin_run run = {.setting = s,
+                            .method = (langevin_method)m,
+                            .adam = 1,
+                            .particles = e->particles,
+                            .reference = e->particles / 2,
+                            .iterations = iterations_of(e, C),
+                            .threads = 1};
         rc = langevin_execute(&run, NAN, &r[m], e->error, e->room);
     }
     task t = published(e, s, sosmc_ula(0.1), iterations_of(e, C), 0);
@@ -260,11 +286,12 @@ static int single_run(const extras *e)
             put_row(e->page, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
                     1e6 * r[m].seconds / r[m].iterations);
         page_table_end(e->page);
-        page_paragraph(e->page,
-                       "Weights softmax(theta) at the end of SOSMC-ULA: %.4f, %.4f, %.4f, %.4f, %.4f, %.4f, where the "
-                       "reward asks for the first mode alone; %.1f%% of the cloud lies in the half-plane that is rewarded.",
-                       t.end.weight[0], t.end.weight[1], t.end.weight[2], t.end.weight[3], t.end.weight[4],
-                       t.end.weight[5], 100 * t.end.right);
+        page_paragraph(
+            e->page,
+            "Weights softmax(theta) at the end of SOSMC-ULA: %.4f, %.4f, %.4f, %.4f, %.4f, %.4f, where the "
+            "reward asks for the first mode alone; %.1f%% of the cloud lies in the half-plane that is rewarded.",
+            t.end.weight[0], t.end.weight[1], t.end.weight[2], t.end.weight[3], t.end.weight[4], t.end.weight[5],
+            100 * t.end.right);
     }
     free(sample);
     free(r);
@@ -280,13 +307,23 @@ typedef struct {
 /* Microseconds per iteration, setting C with the reference batch; the best of several, since other work only adds time. */
 static int microseconds(const extras *e, langevin_method method, int particles, int threads, double *best)
 {
-    int iterations = (method == SOUL || e->o->quick ? 200000 : 2000000) / particles, repeats = e->o->quick ? 3 : 5;
+    int iterations = (e->o->quick      ? method == SOUL ? 50000 : 200000
+                      : method == SOUL ? 500000
+                                       : 2000000) /
+                     particles,
+        repeats = e->o->quick ? 3 : 5;
     static langevin_result r;
     *best = INFINITY;
     for (int k = 0; k < repeats && !interrupt_requested(); k++) {
         const langevin_setting *s = &langevin_settings()[C];
-        langevin_run run = {.setting = s, .method = method, .adam = 1, .beta = s->beta, .particles = particles,
-                            .reference = particles / 2, .iterations = iterations, .threads = threads};
+        langevin_run run = {.setting = s,
+                            .method = method,
+                            .adam = 1,
+                            .beta = s->beta,
+                            .particles = particles,
+                            .reference = particles / 2,
+                            .iterations = iterations,
+                            .threads = threads};
         if (langevin_execute(&run, NAN, &r, e->error, e->room)) return -1;
         *best = fmin(*best, 1e6 * r.seconds / r.iterations);
     }
@@ -311,11 +348,15 @@ static void claim_cheapest(double us[LANGEVIN_METHODS][TIMES], claim *c)
         if (us[m][LARGE] < us[next][LARGE]) next = m;
     double ratio = us[next][LARGE] / us[IMPDIFF][LARGE];
     (void)snprintf(c->claim, sizeof c->claim, "ImpDiff is the cheapest per iteration");
-    (void)snprintf(c->measured, sizeof c->measured, "%.0f µs at N = 10,000 on one thread; next is %s with %.0f µs (%.2f times)",
-                   us[IMPDIFF][LARGE], langevin_method_names[next], us[next][LARGE], ratio);
-    if (ratio > 1.05) (void)snprintf(c->verdict, sizeof c->verdict, "confirmed");
-    else if (ratio > 0.95) (void)snprintf(c->verdict, sizeof c->verdict, "a tie with %s", langevin_method_names[next]);
-    else (void)snprintf(c->verdict, sizeof c->verdict, "not here: %s is cheaper", langevin_method_names[next]);
+    (void)snprintf(c->measured, sizeof c->measured,
+                   "%.0f µs at N = 10,000 on one thread; next is %s with %.0f µs (%.2f times)", us[IMPDIFF][LARGE],
+                   langevin_method_names[next], us[next][LARGE], ratio);
+    if (ratio > 1.05)
+        (void)snprintf(c->verdict, sizeof c->verdict, "confirmed");
+    else if (ratio > 0.95)
+        (void)snprintf(c->verdict, sizeof c->verdict, "a tie with %s", langevin_method_names[next]);
+    else
+        (void)snprintf(c->verdict, sizeof c->verdict, "not here: %s is cheaper", langevin_method_names[next]);
 }
 
 static void claim_soul(double us[LANGEVIN_METHODS][TIMES], claim *c)
@@ -323,11 +364,13 @@ static void claim_soul(double us[LANGEVIN_METHODS][TIMES], claim *c)
     double growth = us[SOUL][LARGE] / us[SOUL][SMALL], gain = us[SOUL][LARGE] / us[SOUL][WIDE];
     double other = us[SOSMC_ULA][LARGE] / us[SOSMC_ULA][WIDE], ratio = us[SOUL][LARGE] / us[SOSMC_ULA][LARGE];
     int proportional = growth > 7 && growth < 13, serial = gain < 1.2;
-    (void)snprintf(c->claim, sizeof c->claim, "SOUL costs N serial steps: time proportional to N, no profit from threads or vectors");
-    (void)snprintf(c->measured, sizeof c->measured,
-                   "1,000 to 10,000 steps: %.1f times the time; two threads: %.2f times as fast (SOSMC-ULA: %.2f); %.1f "
-                   "times the time of SOSMC-ULA at N = 10,000",
-                   growth, gain, other, ratio);
+    (void)snprintf(c->claim, sizeof c->claim,
+                   "SOUL costs N serial steps: time proportional to N, no profit from threads or vectors");
+    (void)snprintf(
+        c->measured, sizeof c->measured,
+        "1,000 to 10,000 steps: %.1f times the time; two threads: %.2f times as fast (SOSMC-ULA: %.2f); %.1f "
+        "times the time of SOSMC-ULA at N = 10,000",
+        growth, gain, other, ratio);
     (void)snprintf(c->verdict, sizeof c->verdict, "%s",
                    proportional && serial && ratio > 1 ? "confirmed"
                    : proportional && serial            ? "serial, yet not slower than SOSMC here"
@@ -369,8 +412,8 @@ static int claim_optimisers(const extras *e, claim *c)
         (void)snprintf(c->measured, sizeof c->measured,
                        "reward %.4f ± %.4f (Adam), %.4f ± %.4f (SGD) after %d iterations; theta gives the good mode a "
                        "weight of %.4f and %.4f, where %.4f and %.4f of the particles are",
-                       reward[ADAM].mean, reward[ADAM].half, reward[SGD].mean, reward[SGD].half, K,
-                       asked[ADAM].mean, asked[SGD].mean, there[ADAM].mean, there[SGD].mean);
+                       reward[ADAM].mean, reward[ADAM].half, reward[SGD].mean, reward[SGD].half, K, asked[ADAM].mean,
+                       asked[SGD].mean, there[ADAM].mean, there[SGD].mean);
         (void)snprintf(c->verdict, sizeof c->verdict, "%s",
                        lower && ahead ? "confirmed, with its cause"
                        : lower        ? "confirmed; the cause is another"
@@ -406,7 +449,8 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
         means[i][dim] = 3;
         plane[i] = (sosmc_half_plane){.dim = dim, .normal = normal};
         for (int k = 0; rc == 0 && k < KERNELS * n; k++, used++) {
-            t[used] = published(e, &langevin_settings()[A], k / n == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1), iterations, k % n);
+            t[used] = published(e, &langevin_settings()[A], k / n == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1), iterations,
+                                k % n);
             t[used].mixture = (sosmc_mixture){.dim = dim, .components = 2, .means = means[i], .variance = 0.5};
             t[used].theta_ref = theta;
             t[used].reward = sosmc_half_plane_reward(&plane[i]);
@@ -436,8 +480,9 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
                    d->reward[MALA][last].mean);
     (void)snprintf(c->verdict, sizeof c->verdict, "%s",
                    falls && faster && d->reward[RWM][last].mean < 0.99 * d->reward[MALA][last].mean ? "confirmed"
-                   : falls && faster ? "confirmed for the particles; the reward does not show it, since weights carry it"
-                                     : "not confirmed here");
+                   : falls && faster
+                       ? "confirmed for the particles; the reward does not show it, since weights carry it"
+                       : "not confirmed here");
     free(t);
     return rc;
 }
@@ -446,9 +491,10 @@ static int claims(const extras *e)
 {
     enum { CLAIMS = 4 };
     static const char *const head[] = {"claim", "what we measured", "verdict", NULL};
-    static const char *const time_head[] = {"method", "µs at N = 1,000", "µs at N = 10,000", "growth", "µs, two threads",
-                                            "speed-up", NULL};
-    static const char *const dim_head[] = {"dimension", "method", "acceptance", "different particles", "reward", "± 1.96 se", NULL};
+    static const char *const time_head[] = {
+        "method", "µs at N = 1,000", "µs at N = 10,000", "growth", "µs, two threads", "speed-up", NULL};
+    static const char *const dim_head[] = {"dimension", "method",    "acceptance", "different particles",
+                                           "reward",    "± 1.96 se", NULL};
     claim c[CLAIMS] = {{{0}, {0}, {0}}};
     double us[LANGEVIN_METHODS][TIMES];
     dimension_study d = {{0}, {{0}}, {{0}}, {{{0, 0}}}};
@@ -459,7 +505,8 @@ static int claims(const extras *e)
     page_table(e->page, NULL, "lll", head);
     for (int i = 0; i < CLAIMS; i++) put_row(e->page, "%s|%s|%s", c[i].claim, c[i].measured, c[i].verdict);
     page_table_end(e->page);
-    page_table(e->page, "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
+    page_table(e->page,
+               "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
                "lrrrrr", time_head);
     for (int m = 0; m < LANGEVIN_METHODS; m++)
         put_row(e->page, "%s|%.1f|%.1f|%.1f|%.1f|%.2f", langevin_method_names[m], us[m][SMALL], us[m][LARGE],
@@ -517,8 +564,8 @@ static double recursion(sosmc_optimiser o, int m, const double *theta_ref, const
 
 static int several_peaks(const extras *e)
 {
-    static const char *const head[] = {"method", "reward", "± 1.96 se", "noise-free", "optimum", "weight of H_2", "of H_4",
-                                       "of H_6", "verdict", NULL};
+    static const char *const head[] = {"method",        "reward", "± 1.96 se", "noise-free", "optimum",
+                                       "weight of H_2", "of H_4", "of H_6",    "verdict",    NULL};
     const langevin_setting *s = &langevin_settings()[C];
     double centers[PLANE * PEAKS], r[MODES], p[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
     for (int j = 0; j < PEAKS; j++)
@@ -542,13 +589,14 @@ static int several_peaks(const extras *e)
     if (rc == 0) rc = run_tasks(e, t, 2 * n);
     if (rc == 0) {
         page_subheading(e->page, "R_multi");
-        page_paragraph(e->page,
-                       "R_multi(x) = max_j exp(−|x − c_j|²/15)/1.5 is described in the paper and never run. Our choice: V_sparse "
-                       "with the three centres at H_2, H_4, H_6, the modes that hold 1.6%% of the mass each at the start. Component "
-                       "rewards by quadrature: %.5f at the centres, %.5f between them; E[R] = %.5f at the start. Adam, beta = "
-                       "0, %d iterations, %d seeds. Any mixture of the three modes is optimal; the noise-free recursion keeps "
-                       "them equal, sampling noise may not.",
-                       r[1], r[0], start, K, n);
+        page_paragraph(
+            e->page,
+            "R_multi(x) = max_j exp(−|x − c_j|²/15)/1.5 is described in the paper and never run. Our choice: V_sparse "
+            "with the three centres at H_2, H_4, H_6, the modes that hold 1.6%% of the mass each at the start. Component "
+            "rewards by quadrature: %.5f at the centres, %.5f between them; E[R] = %.5f at the start. Adam, beta = "
+            "0, %d iterations, %d seeds. Any mixture of the three modes is optimal; the noise-free recursion keeps "
+            "them equal, sampling noise may not.",
+            r[1], r[0], start, K, n);
         page_table(e->page, NULL, "lrrrrrrrl", head);
         for (int k = 0; k < 2; k++) {
             double w[PEAKS] = {0};
@@ -557,11 +605,11 @@ static int several_peaks(const extras *e)
                 for (int j = 0; j < PEAKS; j++) w[j] += t[k * n + i].end.weight[2 * j + 1] / n;
             summary m = summarise(v, n);
             double z = fabs(m.mean - exact) / fmax(m.half / 1.96, 1e-5);
-            put_row(e->page, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA", m.mean, m.half, exact,
-                    optimum, w[0], w[1], w[2],
-                    z < 4                       ? "follows the recursion"
+            put_row(e->page, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA", m.mean, m.half,
+                    exact, optimum, w[0], w[1], w[2],
+                    z < 4                      ? "follows the recursion"
                     : m.mean >= 0.99 * optimum ? "within 1% of the optimum"
-                                                : "differs from the recursion");
+                                               : "differs from the recursion");
         }
         page_table_end(e->page);
     }
@@ -572,7 +620,8 @@ static int several_peaks(const extras *e)
 /* ---------------------------------------------------------------------------- the initial step */
 
 enum { PUBLISHED, SAFE, RULES, BINS = 21 };
-static const char *const rule_names[RULES] = {"published: 0.1, then 1% per iteration", "chosen before the first iteration"};
+static const char *const rule_names[RULES] = {"published: 0.1, then 1% per iteration",
+                                              "chosen before the first iteration"};
 
 static int histograms(const extras *e, double reward[RULES][MANY], int n)
 {
@@ -583,32 +632,45 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     for (int i = 0; i < BINS; i++) x[i] = (i + 0.5) * width;
     for (int k = 0; k < RULES; k++) {
         for (int i = 0; i < n; i++) y[k][(int)fmin(fmax(reward[k][i] / width, 0), BINS - 1)] += 1;
-        bars[k] = (plot_series){.kind = PLOT_BARS, .colour = k ? PLOT_BLUE : PLOT_VERMILION, .n = BINS, .x = x, .y = y[k]};
-        panel[k] = (plot_panel){.title = rule_names[k], .x_label = "reward at the end", .y_label = "runs", .y_min = 0,
-                                .y_max = n, .series = &bars[k], .n = 1};
+        bars[k] = (plot_series){
+            .kind = PLOT_BARS, .colour = k ? PLOT_BLUE : PLOT_VERMILION, .n = BINS, .x = x, .y = y[k]};
+        panel[k] = (plot_panel){.title = rule_names[k],
+                                .x_label = "reward at the end",
+                                .y_label = "runs",
+                                .y_min = 0,
+                                .y_max = n,
+                                .series = &bars[k],
+                                .n = 1};
     }
-    plot_figure f = {.name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
+    plot_figure f = {
+        .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
     if (plot_write(&f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    page_figure(e->page, svg, "Histograms of the terminal reward under both rules",
-                "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
-                "figures/initial_step");
+    page_figure(
+        e->page, svg, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
+        "figures/initial_step");
     free(svg);
     return 0;
 }
 
 static int initial_step(const extras *e)
 {
-    static const char *const head[] = {"initial step", "step", "runs", "near 0", "near 0.18", "near 0.40", "elsewhere",
-                                       "mean", "sd", NULL};
+    static const char *const head[] = {"initial step", "step",      "runs", "near 0", "near 0.18",
+                                       "near 0.40",    "elsewhere", "mean", "sd",     NULL};
     const langevin_setting *s = &langevin_settings()[D];
     double reward[RULES][MANY], kinds[] = {0, 0, 0}, r[MODES], steps[RULES] = {0.1, 0};
-    int n = e->seeds > 20 ? e->seeds : 20, optimal[RULES] = {0}, K = s->iterations; /* all of them: the rule needs 310 */
+    int n = e->seeds > 20 ? e->seeds : 20, optimal[RULES] = {0},
+        K = s->iterations; /* all of them: the rule needs 310 */
     if (n > MANY) n = MANY;
     langevin_component_rewards(s, r);
     kinds[1] = r[1];
     kinds[2] = r[0];
-    langevin_run trial = {.setting = s, .method = SOSMC_ULA, .adam = 1, .particles = e->particles,
-                          .reference = e->particles / 2, .threads = 1};
+    langevin_run trial = {.setting = s,
+                          .method = SOSMC_ULA,
+                          .adam = 1,
+                          .particles = e->particles,
+                          .reference = e->particles / 2,
+                          .threads = 1};
     steps[SAFE] = langevin_safe_step(&trial);
     task *t = calloc(RULES * (size_t)n, sizeof *t);
     int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
@@ -616,12 +678,13 @@ static int initial_step(const extras *e)
     if (rc == 0) rc = run_tasks(e, t, RULES * n);
     if (rc == 0) {
         page_subheading(e->page, "SOSMC-ULA on V_tight: the first step");
-        page_paragraph(e->page,
-                       "The published rule starts at 0.1, where every weight collapses, and shrinks the step by 1%% per iteration; "
-                       "modes are lost by chance meanwhile. Here the step is chosen before the first iteration instead: the "
-                       "largest one for which a move at fixed theta keeps an ESS of 95%% (bisection, seed 0), then the same rule. "
-                       "N = %d, %d iterations, %d seeds.",
-                       e->particles, K, n);
+        page_paragraph(
+            e->page,
+            "The published rule starts at 0.1, where every weight collapses, and shrinks the step by 1%% per iteration; "
+            "modes are lost by chance meanwhile. Here the step is chosen before the first iteration instead: the "
+            "largest one for which a move at fixed theta keeps an ESS of 95%% (bisection, seed 0), then the same rule. "
+            "N = %d, %d iterations, %d seeds.",
+            e->particles, K, n);
         page_table(e->page, NULL, "lrrrrrrrr", head);
         for (int k = 0; k < RULES; k++) {
             int count[4] = {0};
@@ -633,17 +696,19 @@ static int initial_step(const extras *e)
                 optimal[k] += v >= 0.99 * kinds[2];
             }
             summary m = summarise(reward[k], n);
-            put_row(e->page, "%s|%.4f|%d|%d|%d|%d|%d|%.4f|%.4f", rule_names[k], steps[k], n, count[0], count[1], count[2],
-                    count[3], m.mean, m.half / 1.96 * sqrt(n));
+            put_row(e->page, "%s|%.4f|%d|%d|%d|%d|%d|%.4f|%.4f", rule_names[k], steps[k], n, count[0], count[1],
+                    count[2], count[3], m.mean, m.half / 1.96 * sqrt(n));
         }
         page_table_end(e->page);
         if (plot_available()) rc = histograms(e, reward, n);
-        page_paragraph(e->page, "Runs within 1%% of the optimum %.4f: %d of %d under the published rule, %d of %d with the safe first step: %s.",
-                       kinds[2], optimal[PUBLISHED], n, optimal[SAFE], n,
-                       optimal[SAFE] == n && optimal[PUBLISHED] < n ? "the lottery disappears"
-                       : optimal[SAFE] > optimal[PUBLISHED]         ? "the lottery is rarer, not gone"
-                       : optimal[PUBLISHED] == n                    ? "there was no lottery to begin with"
-                                                                    : "the lottery stays");
+        page_paragraph(
+            e->page,
+            "Runs within 1%% of the optimum %.4f: %d of %d under the published rule, %d of %d with the safe first step: %s.",
+            kinds[2], optimal[PUBLISHED], n, optimal[SAFE], n,
+            optimal[SAFE] == n && optimal[PUBLISHED] < n ? "the lottery disappears"
+            : optimal[SAFE] > optimal[PUBLISHED]         ? "the lottery is rarer, not gone"
+            : optimal[PUBLISHED] == n                    ? "there was no lottery to begin with"
+                                                         : "the lottery stays");
     }
     free(t);
     return rc;
@@ -657,32 +722,40 @@ static int feedback(const extras *e)
 {
     enum { SETTINGS = 2, GROUPS = SETTINGS * KERNELS * RULES };
     static const int settings[SETTINGS] = {C, D};
-    static const char *const head[] = {"setting", "method", "adaptation", "final step", "smallest", "largest", "acceptance",
-                                       "reward", "optimum", "iterations to 99%", NULL};
+    static const char *const head[] = {"setting",    "method", "adaptation", "final step",        "smallest", "largest",
+                                       "acceptance", "reward", "optimum",    "iterations to 99%", NULL};
     int n = e->seeds < MANY ? e->seeds : MANY, better = 0, worse = 0, slower = 0;
     task *t = calloc(GROUPS * (size_t)n, sizeof *t);
     int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
     for (int i = 0; rc == 0 && i < GROUPS * n; i++) {
         int group = i / n, where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS;
-        t[i] = published(e, &langevin_settings()[where], kernel == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1), iterations_of(e, where),
-                         i % n);
+        t[i] = published(e, &langevin_settings()[where], kernel == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1),
+                         iterations_of(e, where), i % n);
         if (group % RULES == PUBLISHED) continue;
-        t[i].adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
-        t[i].adapt[1] = (sosmc_adapt){.threshold = kernel == RWM ? 0.35 : 0.57, .factor = 1.01, .min = 1e-5, .max = 10,
+        t[i].adapt[0] = (sosmc_adapt){
+            .threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
+        t[i].adapt[1] = (sosmc_adapt){.threshold = kernel == RWM ? 0.35 : 0.57,
+                                      .factor = 1.01,
+                                      .min = 1e-5,
+                                      .max = 10,
                                       .signal = SOSMC_SIGNAL_ACCEPT};
     }
     if (rc == 0) rc = run_tasks(e, t, GROUPS * n);
     if (rc == 0) {
         double away[RULES] = {0, 0};
         page_subheading(e->page, "Adaptation with feedback for reversible kernels");
-        page_paragraph(e->page, "Under MALA and RWM the ESS depends on how far theta moves and not on the step, so the published rule "
-                                "drives the step to one of its bounds. With feedback the learning rate follows the ESS (0.95) and the "
-                                "step the acceptance (0.57 for MALA, 0.35 for RWM), by the same factor of 1.01. Adam, beta = 0, %d "
-                                "seeds; steps and acceptances are those of the last iteration.", n);
+        page_paragraph(
+            e->page,
+            "Under MALA and RWM the ESS depends on how far theta moves and not on the step, so the published rule "
+            "drives the step to one of its bounds. With feedback the learning rate follows the ESS (0.95) and the "
+            "step the acceptance (0.57 for MALA, 0.35 for RWM), by the same factor of 1.01. Adam, beta = 0, %d "
+            "seeds; steps and acceptances are those of the last iteration.",
+            n);
         page_table(e->page, NULL, "lllrrrrrrr", head);
         for (int group = 0; group < GROUPS; group++) {
             const task *own = &t[group * n];
-            int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES, there = 0;
+            int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,
+                there = 0;
             double reward[MANY], step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
             double aim = kernel == RWM ? 0.35 : 0.57;
             char its[48];
@@ -698,10 +771,13 @@ static int feedback(const extras *e)
             }
             summary m = summarise(reward, n);
             away[rule] += fabs(acceptance - aim);
-            if (there) (void)snprintf(its, sizeof its, "%.0f (%d of %d runs)", reached / there, there, n);
-            else (void)snprintf(its, sizeof its, "none of %d runs", n);
-            put_row(e->page, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s", langevin_settings()[where].name, kernel_names[kernel],
-                    ways[rule], exp(step), low, high, acceptance, m.mean, m.half, own->optimum, its);
+            if (there)
+                (void)snprintf(its, sizeof its, "%.0f (%d of %d runs)", reached / there, there, n);
+            else
+                (void)snprintf(its, sizeof its, "none of %d runs", n);
+            put_row(e->page, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s", langevin_settings()[where].name,
+                    kernel_names[kernel], ways[rule], exp(step), low, high, acceptance, m.mean, m.half, own->optimum,
+                    its);
             if (rule == PUBLISHED) continue;
             double before = 0, before_reached = 0;
             int before_there = 0;
@@ -713,15 +789,19 @@ static int feedback(const extras *e)
             }
             better += m.mean - m.half > before;
             worse += m.mean + m.half < before;
-            slower += there < before_there || (there && before_there && reached / there > 1.05 * before_reached / before_there);
+            slower += there < before_there ||
+                      (there && before_there && reached / there > 1.05 * before_reached / before_there);
         }
         page_table_end(e->page);
-        page_paragraph(e->page, "Mean distance of the acceptance from its target: %.3f under the published rule, %.3f with feedback: %s. "
-                                "The reward at the end is higher with feedback in %d of %d comparisons and lower in %d; 99%% of the "
-                                "optimum takes at least 5%% more iterations in %d.",
-                       away[PUBLISHED] / (GROUPS / RULES), away[SAFE] / (GROUPS / RULES),
-                       away[SAFE] < 0.5 * away[PUBLISHED] ? "feedback keeps the kernel at work" : "feedback does not settle in this time",
-                       better, GROUPS / RULES, worse, slower);
+        page_paragraph(
+            e->page,
+            "Mean distance of the acceptance from its target: %.3f under the published rule, %.3f with feedback: %s. "
+            "The reward at the end is higher with feedback in %d of %d comparisons and lower in %d; 99%% of the "
+            "optimum takes at least 5%% more iterations in %d.",
+            away[PUBLISHED] / (GROUPS / RULES), away[SAFE] / (GROUPS / RULES),
+            away[SAFE] < 0.5 * away[PUBLISHED] ? "feedback keeps the kernel at work"
+                                               : "feedback does not settle in this time",
+            better, GROUPS / RULES, worse, slower);
     }
     free(t);
     return rc;
@@ -732,8 +812,15 @@ static int feedback(const extras *e)
 int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
                     char *error, size_t room)
 {
-    extras e = {.o = o, .particles = particles, .seeds = seeds, .threads = threads, .scale = o->quick ? 0.2 : 1, .page = page,
-                .figures = figures, .error = error, .room = room};
+    extras e = {.o = o,
+                .particles = particles,
+                .seeds = seeds,
+                .threads = threads,
+                .scale = o->quick ? 0.2 : 1,
+                .page = page,
+                .figures = figures,
+                .error = error,
+                .room = room};
     int (*const part[])(const extras *) = {single_run, claims, several_peaks, initial_step, feedback};
     enum { FIRST_BEYOND = 2, PARTS = sizeof part / sizeof *part };
     for (int i = 0; i < PARTS; i++) {

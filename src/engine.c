@@ -290,7 +290,7 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     sosmc_settings cfg = *settings;
     if (!cfg.alloc) cfg.alloc = libc_alloc;
     int threads = cfg.threads < 1 ? 1 : cfg.threads > 1024 ? 1024 : cfg.threads;
-    size_t room = 96 + 6 * (size_t)threads;
+    size_t room = 96 + 7 * (size_t)threads;
     sosmc *s = cfg.alloc(cfg.alloc_ctx, NULL, sizeof *s);
     if (!s) return SOSMC_ENOMEM;
     memset(s, 0, sizeof *s);

@@ -53,7 +53,7 @@ typedef struct {
     int64_t cached;         /* U and gx belong to theta (1) or still to theta_prev (0) */
 } vital;
 
-/* All that a checkpoint holds. There are two: `now`, and `spare`, into which moves, resampling and loading write. */
+/* All that a checkpoint holds. There are two: `now`, and `spare`, into which resampling and loading write. */
 typedef struct {
     vital v;
     double *theta, *theta_prev, *slots, *average;
@@ -84,10 +84,11 @@ typedef struct {
 typedef struct {
     double *tmp;              /* kernel scratch: vectors, then 4 rows */
     double *vec;              /* two vectors: a drawn batch and its gradient */
+    double *aside;            /* a tile's old x, gx and aux while the new ones are written */
     double *row;              /* rows of ld: ROW_COUNT of them */
     void *work, *work_ref;    /* the model's scratch where nothing is parked, and for theta_ref */
 } scratch;
-enum { ROW_LOGG, ROW_ACCEPT, ROW_U, ROW_A, ROW_B, ROW_COUNT };
+enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT };
 
 /* Sums over the sample, in the order of table.h, then these. */
 enum { SUM_ACCEPT = SUM_COUNT, SUM_ALL };
@@ -109,8 +110,9 @@ struct sosmc {
     cloud kept_cloud;
     sample seen;
     int seen_valid;              /* w and sums belong to the present cloud */
-    double *increment;           /* log G of the last carry, rows of ld per tile */
-    int pending;                 /* it has not yet been added to logw */
+    double *logw_next;           /* what a carry makes of logw */
+    double *increment;           /* log G of the carry under way, where it may be repeated; NULL otherwise */
+    int pending;                 /* logw has changed, and log Z not yet */
     int dropped;                 /* there may be particles that lost their weight to a value that was not finite */
     void *prep, *prep_prev, *prep_ref;
     char *work;                  /* parked scratch of the whole cloud, or NULL */
@@ -192,7 +194,7 @@ sosmc_status sosmc_i_start(sosmc *s);                            /* iteration 0:
 sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step);    /* to theta, and through the kernel */
 
 /* weights.c */
-sosmc_status sosmc_i_measure(sosmc *s); /* adds pending increments, and to log Z; then w and the sums */
+sosmc_status sosmc_i_measure(sosmc *s); /* w and the sums; after a reweighing log Z too */
 /* The effective sample size of the measured weights. */
 double sosmc_i_ess(const sosmc *s);
 sosmc_status sosmc_i_resample_cloud(sosmc *s);

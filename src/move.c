@@ -2,8 +2,7 @@
  *
  * Two things can happen to a tile. `evaluate`: U and gx are taken at the new theta where the particles stand, which for an
  * invariant kernel is the whole reweighing, log G = U_prev(x) - U(x) (maths.md INV-weight). `step`: the kernel moves the
- * particles, `sweeps` times, from `now` to `spare`; a kernel that is not invariant brings its own log G. Then the score is
- * taken at the new place. Invariant: after a carry, U, gx, R and Uref of every particle belong to its x and to theta. */
+ * particles, `sweeps` times; a kernel that is not invariant brings its own log G. Then the score is taken at the new place. Invariant: after a carry, U, gx, R and Uref of every particle belong to its x and to theta. */
 #include "internal.h"
 
 static sosmc_rng name(const sosmc *s, sosmc_stream stream, int64_t step)
@@ -302,35 +301,76 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
     return SOSMC_OK;
 }
 
+/* Where a tile's old state stands while the kernel writes the new one. Usually the tile is copied aside and rewritten in
+ * place: memory that was just read is the cheapest to write. A move that may have to be repeated goes to the spare cloud
+ * instead and leaves the old state alone. `here` is always where the new state ends. */
+typedef struct {
+    tile here, aside;
+} places;
+
+static places places_of(const sosmc *s, int t, int worker)
+{
+    const scratch *k = &s->worker[worker];
+    size_t vector = s->cut.vector;
+    if (s->nonfinite == SOSMC_NONFINITE_RETRY)
+        return (places){.here = tile_at(s, &s->spare->c, t), .aside = tile_at(s, &s->now->c, t)};
+    return (places){.here = tile_at(s, &s->now->c, t),
+                    .aside = {.x = k->aside,
+                              .gx = s->uses_gradient ? k->aside + vector : NULL,
+                              .aux = s->cfg.kernel.aux ? k->aside + 2 * vector : NULL,
+                              .U = worker_row(s, worker, ROW_ASIDE)}};
+}
+
+static void set_aside(const sosmc *s, const places *p, int n)
+{
+    size_t bytes = s->cut.vector * sizeof(double);
+    memcpy(p->aside.x, p->here.x, bytes);
+    if (p->aside.gx) memcpy(p->aside.gx, p->here.gx, bytes);
+    if (p->aside.aux) memcpy(p->aside.aux, p->here.aux, bytes * (size_t)s->cfg.kernel.aux);
+    memcpy(p->aside.U, p->here.U, (size_t)n * sizeof(double));
+}
+
+/* `sweeps` steps of the kernel that end `here`. */
+static sosmc_status sweep_tile(sosmc *s, int task, int worker, double *inc)
+{
+    const sosmc_scheme *scheme = &s->cfg.scheme;
+    int t = s->cut.tile_lo + task, n = s->cut.count[t], begin_aside = scheme->sweeps % 2 == 1;
+    places p = places_of(s, t, worker);
+    if (begin_aside && s->nonfinite != SOSMC_NONFINITE_RETRY) set_aside(s, &p, n);
+    for (int sweep = 0; sweep < scheme->sweeps; sweep++) {
+        int from_aside = (sweep % 2 == 0) == begin_aside;
+        const tile *from = from_aside ? &p.aside : &p.here, *to = from_aside ? &p.here : &p.aside;
+        TRY(step_tile(s, task, worker, from, to, sweep, inc));
+        if (scheme->keep > 1 && sweep >= scheme->sweeps - scheme->keep)
+            keep_tile(s, t, to, sweep - (scheme->sweeps - scheme->keep));
+    }
+    if (scheme->keep > 1) return score_kept(s, task, worker, t);
+    sosmc_batch b = sosmc_i_batch(s, &s->cut, t, p.here.x);
+    return score_batch(s, task, worker, &b, p.here.R, p.here.Uref);
+}
+
 static sosmc_status carry_tile(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
     const layout *l = &s->cut;
-    const sosmc_scheme *scheme = &s->cfg.scheme;
     int t = l->tile_lo + task, n = l->count[t];
-    tile from = tile_at(s, &s->now->c, t), to = tile_at(s, &s->spare->c, t);
-    double *inc = s->weighted ? row_at(s->increment, l, t) : NULL;
+    tile now = tile_at(s, &s->now->c, t);
+    double *inc = !s->weighted ? NULL : s->increment ? row_at(s->increment, l, t) : worker_row(s, worker, ROW_INC);
     if (inc && !s->move_evaluates && s->cfg.kernel.invariant) memset(inc, 0, (size_t)n * sizeof(double));
     s->faults[task].status = SOSMC_OK;
     s->tile_bad[task] = 0;
     if (s->move_steps) s->accept_sum[task] = 0;
 
-    if (s->move_steps && (s->now->pool || scheme->refresh > 0)) TRY(start_tile(s, task, worker, &from));
+    if (s->move_steps && (s->now->pool || s->cfg.scheme.refresh > 0)) TRY(start_tile(s, task, worker, &now));
     if (s->move_evaluates && (s->retry == 0 || !inc)) /* a repeated move starts from the same weighing */
-        TRY(evaluate_tile(s, task, worker, &from, inc));
-    for (int sweep = 0; sweep < (s->move_steps ? scheme->sweeps : 0); sweep++) {
-        TRY(step_tile(s, task, worker, &from, &to, sweep, inc));
-        tile swap = from;
-        from = to;
-        to = swap;
-        if (scheme->keep > 1 && sweep >= scheme->sweeps - scheme->keep)
-            keep_tile(s, t, &from, sweep - (scheme->sweeps - scheme->keep));
-    }
-    if (s->move_steps && scheme->keep > 1) TRY(score_kept(s, task, worker, t));
-    if (s->move_steps && scheme->keep == 1) {
-        sosmc_batch b = sosmc_i_batch(s, l, t, from.x);
-        TRY(score_batch(s, task, worker, &b, from.R, from.Uref));
-    }
+        TRY(evaluate_tile(s, task, worker, &now, inc));
+    if (s->move_steps) TRY(sweep_tile(s, task, worker, inc));
+    if (!inc) return SOSMC_OK;
+    const double *restrict logw = row_at(s->now->logw, l, t);
+    double *restrict next = row_at(s->logw_next, l, t);
+    double logmean = s->now->v.logmean;
+    for (int i = 0; i < n; i++) next[i] = (logw[i] - logmean) + inc[i];
+    s->tile_max[task] = s->simd->max(n, next);
     return SOSMC_OK;
 }
 
@@ -374,13 +414,18 @@ sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
     s->info.nonfinite += (int)bad;
     s->info.retries += (int)s->retry;
     s->retry = 0;
-    if (step && s->cfg.scheme.sweeps % 2 == 1) {
+    if (step && s->nonfinite == SOSMC_NONFINITE_RETRY) {
         cloud c = s->now->c;
         s->now->c = s->spare->c;
         s->spare->c = c;
     }
     /* a step that leaves pi invariant changes no weight, unless it lost particles */
     s->pending = s->weighted && (evaluate || !s->cfg.kernel.invariant || bad > 0);
+    if (s->pending) {
+        double *logw = s->now->logw;
+        s->now->logw = s->logw_next;
+        s->logw_next = logw;
+    }
     if (s->weighted && bad > 0) s->dropped = 1;
     s->now->v.cached = 1;
     s->seen_valid = 0;
@@ -396,7 +441,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     int t = l->tile_lo + task, n = l->count[t];
     tile a = tile_at(s, &s->now->c, t);
     sosmc_batch b = sosmc_i_batch(s, l, t, a.x);
-    double *logw = row_at(s->increment, l, t); /* W_0 is the first increment */
+    double *logw = row_at(s->now->logw, l, t);
     s->faults[task].status = SOSMC_OK;
     b.work = sosmc_i_work(s, t, worker);
     int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, a.x);
@@ -414,6 +459,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     s->now->fresh[task] = a.gx && s->work;
     TRY(score_batch(s, task, worker, &b, a.R, a.Uref));
     for (int i = 0; i < n; i++) logw[i] = 0;
+    s->tile_max[task] = 0;
     if (!s->weighted || !s->p.init.logpdf || s->p.init.exact) return SOSMC_OK;
     b = sosmc_i_batch(s, l, t, a.x);
     rc = s->p.init.logpdf(s->p.init.self, &b, logw);
@@ -422,6 +468,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
         if (!isfinite(logw[i])) return not_finite(s, task, "log density of an initial particle", b.first + i, logw[i], NAN);
         logw[i] = -a.U[i] - logw[i];
     }
+    s->tile_max[task] = s->simd->max(n, logw);
     return SOSMC_OK;
 }
 

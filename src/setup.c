@@ -359,6 +359,7 @@ static sosmc_status take_workers(sosmc *s, int ld)
     for (int i = 0; i < s->cfg.threads; i++) {
         TAKE(s->worker[i].tmp, (size_t)s->cfg.kernel.scratch * s->cut.vector + 4 * row);
         TAKE(s->worker[i].vec, 2 * vector);
+        TAKE(s->worker[i].aside, (2 + (size_t)s->cfg.kernel.aux) * s->cut.vector);
         TAKE(s->worker[i].row, ROW_COUNT * row);
         TAKE_BYTES(s->worker[i].work, work);
         TAKE_BYTES(s->worker[i].work_ref, work);
@@ -420,7 +421,8 @@ static sosmc_status take_memory(sosmc *s)
     s->seen = (sample){.l = c->keep > 1 ? &s->kept : &s->cut,
                        .c = c->keep > 1 ? &s->kept_cloud : &s->now->c};
     TAKE(s->seen.w, ((size_t)(s->seen.l->tile_hi - s->seen.l->tile_lo) + 1) * (size_t)s->seen.l->ld);
-    TAKE(s->increment, tiles * (size_t)s->cut.ld);
+    TAKE(s->logw_next, tiles * (size_t)s->cut.ld);
+    if (s->nonfinite == SOSMC_NONFINITE_RETRY) TAKE(s->increment, tiles * (size_t)s->cut.ld);
     TAKE_BYTES(s->prep, s->p.model.prep);
     TAKE_BYTES(s->prep_prev, s->p.model.prep);
     TAKE_BYTES(s->prep_ref, s->p.model.prep);

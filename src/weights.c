@@ -9,12 +9,8 @@
 static sosmc_status max_of_tile(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
-    int t = s->cut.tile_lo + task, n = s->cut.count[t];
-    double *restrict logw = row_at(s->now->logw, &s->cut, t);
-    const double *restrict inc = row_at(s->increment, &s->cut, t);
-    double logmean = s->now->v.logmean;
-    for (int i = 0; s->pending && i < n; i++) logw[i] = (logw[i] - logmean) + inc[i];
-    s->tile_max[task] = s->simd->max(n, logw);
+    int t = s->cut.tile_lo + task;
+    s->tile_max[task] = s->simd->max(s->cut.count[t], row_at(s->now->logw, &s->cut, t));
     return SOSMC_OK;
 }
 
@@ -72,7 +68,7 @@ sosmc_status sosmc_i_measure(sosmc *s)
         int tasks = s->cut.tile_hi - s->cut.tile_lo;
         double max = -INFINITY;
         int64_t bad = 0;
-        (void)sosmc_i_parallel(s->threads, max_of_tile, s, tasks);
+        if (!s->pending) (void)sosmc_i_parallel(s->threads, max_of_tile, s, tasks); /* a carry leaves them itself */
         for (int i = 0; i < tasks; i++)
             if (s->tile_max[i] > max) max = s->tile_max[i];
         TRY(sosmc_i_agree(s, SOSMC_OK, &max, &bad));

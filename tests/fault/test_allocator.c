@@ -41,27 +41,28 @@ void *__libc_realloc(void *ptr, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *ptr);
 
-void *malloc(size_t bytes)
+/* Parameters are called what libc calls them. */
+void *malloc(size_t __size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_malloc(bytes);
+    return __libc_malloc(__size);
 }
-void *calloc(size_t count, size_t bytes)
+void *calloc(size_t __nmemb, size_t __size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_calloc(count, bytes);
+    return __libc_calloc(__nmemb, __size);
 }
-void *realloc(void *ptr, size_t bytes)
+void *realloc(void *__ptr, size_t __size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_realloc(ptr, bytes);
+    return __libc_realloc(__ptr, __size);
 }
-void *aligned_alloc(size_t alignment, size_t bytes)
+void *aligned_alloc(size_t __alignment, size_t __size)
 {
     atomic_fetch_add(&mallocs, 1);
-    return __libc_memalign(alignment, bytes);
+    return __libc_memalign(__alignment, __size);
 }
-void free(void *ptr) { __libc_free(ptr); }
+void free(void *__ptr) { __libc_free(__ptr); }
 static long malloc_calls(void) { return atomic_load(&mallocs); }
 #else
 #define COUNTS_MALLOC 0
@@ -94,7 +95,10 @@ static void *ledger_alloc(void *ctx, void *ptr, size_t bytes)
         return NULL;
     }
     l->calls++;
-    if (bytes == 0) l->misused++;
+    if (bytes == 0) {
+        l->misused++;
+        return NULL;
+    }
     if (l->fail_at && (l->for_good ? l->calls >= l->fail_at : l->calls == l->fail_at)) return NULL;
     if ((l->limit && bytes > l->limit) || l->live == MOST_LIVE) return NULL;
     char *p = malloc(bytes);

@@ -413,7 +413,13 @@ static void free_record(record *r)
     free(r);
 }
 
-static int same(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }
+static int same(double a, double b)
+{
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y || (isnan(a) && isnan(b));
+}
 
 static int same_info(const sosmc_info *a, const sosmc_info *b)
 {
@@ -653,9 +659,10 @@ static void foreign_and_newer_streams(void **state)
     assert_non_null(copy.bytes);
     steps(s, 2);
     for (int q = 0; q < 5; q++) {
+        static const char foreign[8] = {'P', 'K', 3, 4, 'z', 'i', 'p', '?'};
         uint64_t version = 1000, reversed = 0x0807060504030201u;
         memcpy(copy.bytes, m->bytes, m->used);
-        if (q == 0) memcpy(copy.bytes, "PK\3\4zip?", 8);
+        if (q == 0) memcpy(copy.bytes, foreign, sizeof foreign);
         if (q == 1) memset(copy.bytes, 0, copy.used);
         if (q == 2) memset(copy.bytes, 0xff, copy.used);
         if (q == 3) memcpy(copy.bytes + VERSION_AT, &version, sizeof version);
@@ -819,8 +826,9 @@ static void another_tile(void **state)
         if (load(to, &m) == SOSMC_OK) {
             assert_int_equal(sosmc_cloud(from, x, NULL), SOSMC_OK);
             assert_int_equal(sosmc_cloud(to, y, NULL), SOSMC_OK);
-            if (memcmp(x, y, sizeof x) != 0)
-                fail_msg("a stream made with tiles of 64 was read with tiles of %d, and scrambled", tiles[q]);
+            for (int e = 0; e < 100 * DT; e++)
+                if (!same(x[e], y[e]))
+                    fail_msg("a stream made with tiles of 64 was read with tiles of %d, and scrambled", tiles[q]);
         } else {
             assert_true(sosmc_hash(to) == before);
         }

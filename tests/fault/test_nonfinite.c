@@ -1043,7 +1043,7 @@ static int trip(callback which, const sosmc_batch *b)
 {
     int call = atomic_fetch_add(&script.calls[which], 1) + 1;
     if (which != script.which) return 0;
-    if (script.by_tile) return b->first >= TILE ? 100 + (int)(b->first / TILE) : 0;
+    if (script.by_tile) return b && b->first >= TILE ? 100 + (int)(b->first / TILE) : 0;
     return call == script.at ? RETURNED : 0;
 }
 

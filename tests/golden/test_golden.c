@@ -309,7 +309,13 @@ static const golden *stored(const char *name)
     return NULL;
 }
 
-static int same(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b)); }
+static int same(double a, double b)
+{
+    uint64_t x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    return x == y || (isnan(a) && isnan(b));
+}
 
 static void compare(const golden *was, const golden *is, const char *level, int threads)
 {

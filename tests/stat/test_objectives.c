@@ -441,7 +441,7 @@ static void baselines_have_their_known_bias(void **state)
     const double start[2] = {1.2, 1.8}, mean = 0.7, h = 0.1, precision = (1 - sqrt(1 - 2 * h / 0.5)) / h;
     const toy_normal near = {&mean, 0.7};
     const sosmc_scheme schemes[3] = {sosmc_scheme_unweighted(1000), sosmc_scheme_moved_first(1000),
-                                     sosmc_scheme_soul(2000)};
+                                     sosmc_scheme_soul(4000)};
     const char *const names[3] = {"unweighted", "moved first", "SOUL"};
     sosmc_problem problem = {.model = toy_natural_model(),
                              .objective = sosmc_likelihood(sosmc_rows_source(&all_rows), ROWS),
@@ -451,7 +451,7 @@ static void baselines_have_their_known_bias(void **state)
         sosmc_settings cfg = baseline(schemes[k], h, 0.5, 150);
         stats_tally tally[2];
         cfg.seed += 1000u * (uint64_t)k;
-        stats_run(&problem, &cfg, 300, stats_replicates(40), read_average, &two, 2, tally);
+        stats_run(&problem, &cfg, 300, stats_replicates(30), read_average, &two, 2, tally);
         stats_compare(&ledger, &tally[0], 0.7 * precision, "theta_0, %s", names[k]);
         stats_compare(&ledger, &tally[1], precision, "theta_1, %s", names[k]);
         stats_must_notice(&ledger, &tally[1], 2, "an unadjusted chain's theta_1 as if unbiased");

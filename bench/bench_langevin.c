@@ -1,0 +1,248 @@
+/* bench_langevin.c: one outer iteration of the Langevin experiment, next to the same iteration in jitted JAX on the same two
+ * cores and to what the machine allows.
+ *
+ * Setting C (six modes, hard gate) with Adam, beta = 0.001 and a fresh reference batch in every iteration, in the order of
+ * the published programs. Run it from the root of the source tree:
+ *
+ *     build/bench/langevin [SECONDS]          how long the peer is measured each time; 4 unless told
+ *
+ * The peer lives in build/peers (SOSMC_PEER_PYTHON names another interpreter). Ours, peer and ours again are measured in
+ * turn and the best is taken of each, because other work on the machine only ever adds time. */
+#define _GNU_SOURCE
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "langevin_cells.h"
+#include "limit.h"
+
+enum { PARTICLES = 10000, REFERENCE = 5000, CORES = 2, PATH_ROOM = 4096 };
+static const double target_ratio = 15, target_ns = 40, target_start = 0.020;
+static const char *const advice =
+    "python3 -m venv build/peers && build/peers/bin/pip install -r bench/peers/requirements.txt";
+static const char *const script = "bench/peers/langevin_jax.py";
+
+/* The peer's names; NULL: it has no such method. */
+static const char *const peer_names[LANGEVIN_METHODS] = {
+    [IMPDIFF] = "impdiff", [SOSMC_ULA] = "sosmc-ula", [SOSMC_MALA] = "sosmc-mala", [SOSMC_RWM] = "sosmc-rwm"};
+
+/* This process and its children stay on the first two cores that are allowed to it. */
+static int pin(void)
+{
+    cpu_set_t allowed, chosen;
+    int found = 0;
+    CPU_ZERO(&chosen);
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) return 0;
+    for (int i = 0; i < CPU_SETSIZE && found < CORES; i++)
+        if (CPU_ISSET(i, &allowed)) {
+            CPU_SET(i, &chosen);
+            found++;
+        }
+    (void)sched_setaffinity(0, sizeof chosen, &chosen);
+    return found;
+}
+
+/* Seconds per iteration, the best of `repeats` stretches of some 0.05 s. */
+static double ours(langevin_method method, int particles, int reference, int threads, int repeats)
+{
+    static langevin_result r;
+    const langevin_setting *s = &langevin_settings()[2];
+    langevin_run run = {.setting = s,
+                        .method = method,
+                        .adam = 1,
+                        .beta = s->beta,
+                        .particles = particles,
+                        .reference = reference,
+                        .threads = threads};
+    double best = INFINITY;
+    run.iterations = (method == SOUL ? 500000 : 2000000) / particles;
+    if (run.iterations < 3) run.iterations = 3;
+    for (int k = 0; k < repeats; k++) {
+        char error[256];
+        run.seed = (uint64_t)k;
+        if (langevin_execute(&run, NAN, &r, error, sizeof error)) {
+            fprintf(stderr, "%s\n", error);
+            exit(1);
+        }
+        best = fmin(best, r.seconds / r.iterations);
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------------------- the peer */
+
+typedef struct {
+    double best, median; /* seconds per iteration: best tenth, median; NaN: no answer */
+} peer;
+
+static const char *interpreter(void)
+{
+    const char *named = getenv("SOSMC_PEER_PYTHON");
+    return named && *named ? named : "build/peers/bin/python";
+}
+
+static peer ask_peer(const char *method, double seconds)
+{
+    char n[32], batch[32], time[32], text[256] = "";
+    int ends[2], status = 0;
+    peer p = {NAN, NAN};
+    (void)snprintf(n, sizeof n, "%d", PARTICLES);
+    (void)snprintf(batch, sizeof batch, "%d", REFERENCE);
+    (void)snprintf(time, sizeof time, "%g", seconds);
+    if (pipe(ends)) return p;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
+        (void)execl(interpreter(), interpreter(), script, method, n, batch, time, (char *)NULL);
+        _exit(127);
+    }
+    (void)close(ends[1]);
+    for (size_t at = 0; child > 0 && at < sizeof text - 1;) {
+        ssize_t got = read(ends[0], text + at, sizeof text - 1 - at);
+        if (got <= 0) break;
+        at += (size_t)got;
+    }
+    (void)close(ends[0]);
+    if (child > 0) (void)waitpid(child, &status, 0);
+    char *end = text;
+    double best = strtod(text, &end), median = end != text ? strtod(end, NULL) : 0;
+    return child > 0 && status == 0 && best > 0 && median > 0 ? (peer){best, median} : p;
+}
+
+/* ---------------------------------------------------------------------------- start-up */
+
+/* Seconds from fork to exit of `sosmc --version`, the best of 20; NaN when it cannot be run. The program stands above the
+ * folder of this one. */
+static double start_up(void)
+{
+    enum { REPEATS = 20 };
+    char path[PATH_ROOM];
+    double best = INFINITY;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0) return NAN;
+    path[n] = 0;
+    for (int up = 0; up < 2; up++) {
+        char *slash = strrchr(path, '/');
+        if (!slash) return NAN;
+        *slash = 0;
+    }
+    if (strlen(path) + sizeof "/sosmc" > sizeof path) return NAN;
+    (void)strcat(path, "/sosmc");
+    for (int k = 0; k < REPEATS; k++) {
+        int status = 0;
+        double begin = limit_now();
+        pid_t child = fork();
+        if (child < 0) return NAN;
+        if (child == 0) {
+            if (!freopen("/dev/null", "w", stdout)) _exit(127);
+            (void)execl(path, path, "--version", (char *)NULL);
+            _exit(127);
+        }
+        (void)waitpid(child, &status, 0);
+        if (status) return NAN;
+        best = fmin(best, limit_now() - begin);
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------------------- */
+
+static const char *met(int yes) { return yes ? "met" : "missed"; }
+
+static void compare(const limit *l, double seconds)
+{
+    int have_peer = access(interpreter(), X_OK) == 0 && access(script, R_OK) == 0;
+    double to_ns = 1e9 / PARTICLES, floor_ns = l->move + l->reference * REFERENCE / PARTICLES;
+    printf(
+        "N = %d, reference batch %d, Adam, beta = 0.001; ns per particle and outer iteration (SOUL: per chain step)\n",
+        PARTICLES, REFERENCE);
+    printf("limit: move and weight %.2f, reference batch %.2f, together %.2f\n\n", l->move,
+           l->reference * REFERENCE / PARTICLES, floor_ns);
+    if (!have_peer) printf("no peer: from the root of the source tree, install it by\n    %s\n\n", advice);
+    printf("%-11s %10s %10s %10s %9s", "method", "1 thread", "of limit", "2 threads", "speed-up");
+    printf(have_peer ? " %12s %12s %9s %9s\n" : "\n", "JAX, best", "JAX, median", "ratio", "1 thread");
+    double worst_ns = 0, worst_ratio = INFINITY;
+    for (int m = 0; m < LANGEVIN_METHODS; m++) {
+        enum { ROUNDS = 2, REPEATS = 5 };
+        double one = INFINITY, two = INFINITY;
+        peer p = {INFINITY, INFINITY};
+        int asked = have_peer && peer_names[m] != NULL, judged = m == IMPDIFF || m == SOSMC_ULA;
+        for (int round = 0; round < ROUNDS; round++) { /* ours, peer, ours, peer, ours */
+            one = fmin(one, ours((langevin_method)m, PARTICLES, REFERENCE, 1, REPEATS));
+            two = fmin(two, ours((langevin_method)m, PARTICLES, REFERENCE, 2, REPEATS));
+            if (!asked) continue;
+            peer q = ask_peer(peer_names[m], seconds);
+            p.best = fmin(p.best, q.best);
+            p.median = fmin(p.median, q.median);
+        }
+        one = fmin(one, ours((langevin_method)m, PARTICLES, REFERENCE, 1, REPEATS));
+        two = fmin(two, ours((langevin_method)m, PARTICLES, REFERENCE, 2, REPEATS));
+        double fastest = fmin(one, two);
+        printf("%-11s %10.2f", langevin_method_names[m], one * to_ns);
+        if (m == SOUL)
+            printf(" %10s", "-"); /* a chain cannot use the lanes the limit counts on */
+        else
+            printf(" %9.0f%%", 100 * floor_ns / (one * to_ns));
+        printf(" %10.2f %8.2fx", two * to_ns, one / two);
+        if (asked && isfinite(p.best))
+            printf(" %12.1f %12.1f %8.1fx %8.1fx", p.best * to_ns, p.median * to_ns, p.best / fastest, p.best / one);
+        else if (asked)
+            printf("   (no answer from the peer)");
+        printf("\n");
+        (void)fflush(stdout);
+        if (!judged) continue;
+        worst_ns = fmax(worst_ns, one * to_ns);
+        if (asked && isfinite(p.best)) worst_ratio = fmin(worst_ratio, p.best / fastest);
+    }
+    printf("\ntargets for SOSMC-ULA and ImpDiff: at most %.0f ns on one core: %.1f, %s", target_ns, worst_ns,
+           met(worst_ns <= target_ns));
+    if (isfinite(worst_ratio))
+        printf("; at least %.0fx the peer on the same two cores: %.1fx, %s", target_ratio, worst_ratio,
+               met(worst_ratio >= target_ratio));
+    else
+        printf("; at least %.0fx the peer on the same two cores: not measured", target_ratio);
+    printf("\n\n");
+}
+
+static void over_sizes(void)
+{
+    static const int sizes[] = {1000, 10000, 100000, 1000000};
+    static const langevin_method methods[] = {SOSMC_ULA, IMPDIFF};
+    printf("over N, reference batch N/2\n%10s %12s %10s %10s %10s\n", "particles", "method", "1 thread", "2 threads",
+           "speed-up");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
+            double one = ours(methods[k], sizes[i], sizes[i] / 2, 1, 5),
+                   two = ours(methods[k], sizes[i], sizes[i] / 2, 2, 5);
+            printf("%10d %12s %10.2f %10.2f %9.2fx\n", sizes[i], langevin_method_names[methods[k]],
+                   one * 1e9 / sizes[i], two * 1e9 / sizes[i], one / two);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = argc > 1 ? strtod(argv[1], NULL) : 4;
+    if (!(seconds > 0)) {
+        fprintf(stderr, "usage: %s [SECONDS]\n", argv[0]);
+        return 2;
+    }
+    int cores = pin();
+    limit l = measure_limit();
+    printf("vector level %s, %d core%s; best of several repeats\n\n", sosmc_simd_name(sosmc_simd_best()), cores,
+           cores == 1 ? "" : "s");
+    compare(&l, seconds);
+    over_sizes();
+    double start = start_up();
+    if (isnan(start))
+        printf("\nstart-up: the program sosmc was not found beside the folder of this one\n");
+    else
+        printf("\nstart-up (sosmc --version): %.1f ms (target: at most %.0f): %s\n", 1e3 * start, 1e3 * target_start,
+               met(start <= target_start));
+    return 0;
+}

@@ -1,0 +1,215 @@
+/* test_langevin.c: the Langevin experiment. Exact rewards, optima, divergences and noise-free recursions against the printed
+ * digits of the experiment's tables; short runs of every weighted method against the recursion; the safe first step. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "langevin_cells.h"
+
+enum { A, B, C, D };
+
+/* Equal to the last printed digit, with room for the printed value's own rounding. */
+static void assert_printed(double value, double printed, int digits, const char *what)
+{
+    if (!(fabs(value - printed) <= 0.6 * pow(10, -digits)))
+        fail_msg("%s: %.10f, expected %.*f", what, value, digits, printed);
+}
+
+/* ---------------------------------------------------------------------------- exact values */
+
+static void component_rewards(void **state)
+{
+    static const double printed[LANGEVIN_SETTINGS][LANGEVIN_MAX] = {
+        {0.00077724, 0.64855043},
+        {0.00000002, 0.01857323},
+        {0.03672384, 0.01968422, 0.00008845, 0.00000005, 0.00000808, 0.00179757},
+        {0.39960040, 0.17969559, 0, 0, 0, 0.17969559}};
+    static const double start[LANGEVIN_SETTINGS] = {0.32466384, 0.00928662, 0.01203097, 0.12649860};
+    static const double best[LANGEVIN_SETTINGS] = {0.648550, 0.018573, 0.036724, 0.399600};
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
+        const langevin_setting *s = &langevin_settings()[k];
+        double r[LANGEVIN_MAX], q[LANGEVIN_MAX], mean = 0, largest = 0;
+        langevin_component_rewards(s, r);
+        langevin_softmax(s->mixture.components, s->theta_ref, q);
+        for (int i = 0; i < s->mixture.components; i++) {
+            assert_printed(r[i], printed[k][i], 8, s->label);
+            mean += q[i] * r[i];
+            largest = fmax(largest, r[i]);
+        }
+        assert_printed(mean, start[k], 8, s->label);
+        assert_printed(largest, best[k], 6, s->label);
+    }
+}
+
+static void optima(void **state)
+{
+    static const double printed[LANGEVIN_SETTINGS][LANGEVIN_MAX] = {
+        {0.071260, 0.928740},
+        {0.026194, 0.973806},
+        {0.981741, 0.000532, 0.008552, 0.000426, 0.008576, 0.000173},
+        {0.743951, 0.068783, 0.039494, 0.039494, 0.039494, 0.068783}};
+    static const double reward[] = {0.602390, 0.018087, 0.036065, 0.322003};
+    static const double kl[] = {0.664491, 1.141171, 2.072998, 0.765604};
+    static const double objective[] = {0.535941, 0.016946, 0.033992, 0.245443};
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
+        const langevin_setting *s = &langevin_settings()[k];
+        double r[LANGEVIN_MAX], p[LANGEVIN_MAX], mean = 0;
+        langevin_component_rewards(s, r);
+        langevin_optimum(s, s->beta, p);
+        for (int i = 0; i < s->mixture.components; i++) {
+            assert_printed(p[i], printed[k][i], 6, s->label);
+            mean += p[i] * r[i];
+        }
+        double divergence = langevin_kl(s, p);
+        assert_printed(mean, reward[k], 6, s->label);
+        assert_printed(divergence, kl[k], 6, s->label);
+        assert_printed(mean - s->beta * divergence, objective[k], 6, s->label);
+    }
+}
+
+static void divergence_of_the_reference_is_zero(void **state)
+{
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
+        const langevin_setting *s = &langevin_settings()[k];
+        double q[LANGEVIN_MAX];
+        langevin_softmax(s->mixture.components, s->theta_ref, q);
+        assert_true(fabs(langevin_kl(s, q)) < 1e-12);
+    }
+}
+
+static void recursions(void **state)
+{
+    enum { TIMES = 9 };
+    static const int at[TIMES] = {1, 50, 100, 250, 500, 750, 1000, 1500, 2000};
+    static const struct {
+        int setting, adam, beta;
+        double printed[TIMES]; /* zero: none */
+    } rows[] = {{A, 0, 0, {0.32991, 0.51873, 0.58237, 0.62459, 0.63736, 0.64131, 0.64321, 0.64505, 0.64595}},
+                {B, 0, 0, {0.00929, 0.00950, 0.00972, 0.01036, 0.01137, 0.01229, 0.01310, 0.01436, 0.01525}},
+                {C, 0, 0, {0.01204, 0.01249, 0.01297, 0.01451, 0.01733, 0.02025, 0.02300, 0.02730, 0.03000}},
+                {D, 0, 0, {0.12686, 0.14617, 0.17042, 0.27053, 0.36019, 0.37966, 0.38663, 0.39210, 0.39436}},
+                {A, 1, 0, {0.35694, 0.64473, 0.64663, 0.64789, 0.64830, 0.64842, 0.64847, 0.64851, 0.64852}},
+                {B, 1, 0, {0.01021, 0.01846, 0.01852, 0.01855, 0.01857, 0.01857, 0.01857, 0.01857, 0.01857}},
+                {C, 1, 0, {0.01367, 0.03646, 0.03660, 0.03668, 0.03671, 0.03671, 0.03672, 0.03672, 0.03672}},
+                {D, 1, 0, {0.13911, 0.39677, 0.39837, 0.39917, 0.39944, 0.39951, 0.39954, 0.39957, 0.39958}},
+                {A, 1, 1, {0.35694, 0.59875, 0.60180, 0.60239}},
+                {B, 1, 1, {0.01021, 0.01825, 0.01807, 0.01809}},
+                {C, 1, 1, {0.01367, 0.03626, 0.03609, 0.03606}},
+                {D, 1, 1, {0.13911, 0.31477, 0.32214, 0.32200}}};
+    static double rewards[2001];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const langevin_setting *s = &langevin_settings()[rows[i].setting];
+        char what[64];
+        int last = rows[i].beta ? 250 : 2000;
+        langevin_recursion(s, rows[i].adam ? sosmc_adam(0.1) : sosmc_sgd(0.1), rows[i].beta ? s->beta : 0, last,
+                           rewards);
+        for (int k = 0; k < TIMES && at[k] <= last; k++) {
+            (void)snprintf(what, sizeof what, "%s, %s, %s, K = %d", s->name, rows[i].adam ? "Adam" : "SGD",
+                           rows[i].beta ? "selected beta" : "beta 0", at[k]);
+            assert_printed(rewards[at[k]], rows[i].printed[k], 5, what);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------------------- short runs */
+
+enum { SEEDS = 4, UPDATES = 100 };
+
+typedef struct {
+    double mean, variance; /* of one run */
+} sample;
+
+static sample run_seeds(langevin_method method, double beta)
+{
+    static langevin_result r;
+    double v[SEEDS], mean = 0, square = 0;
+    for (int k = 0; k < SEEDS; k++) {
+        char error[256] = "";
+        langevin_run run = {.setting = &langevin_settings()[A],
+                            .method = method,
+                            .adam = 1,
+                            .beta = beta,
+                            .particles = 2000,
+                            .reference = 1000,
+                            .iterations = UPDATES,
+                            .threads = 1,
+                            .seed = (uint64_t)k};
+        if (langevin_execute(&run, NAN, &r, error, sizeof error)) fail_msg("%s", error);
+        assert_int_equal(r.iterations, UPDATES);
+        v[k] = r.reward;
+        mean += v[k] / SEEDS;
+    }
+    for (int k = 0; k < SEEDS; k++) square += (v[k] - mean) * (v[k] - mean);
+    return (sample){.mean = mean, .variance = square / (SEEDS - 1)};
+}
+
+/* Four runs give a poor variance, so the four methods lend each other theirs: they differ little in it. */
+static void weighted_methods_follow_the_recursion(void **state)
+{
+    static double exact[UPDATES + 1];
+    const langevin_setting *s = &langevin_settings()[A];
+    for (int leash = 0; leash < 2; leash++) {
+        double beta = leash ? s->beta : 0, variance = 0;
+        sample all[LANGEVIN_METHODS];
+        langevin_recursion(s, sosmc_adam(0.1), beta, UPDATES, exact);
+        for (int m = SOSMC_ULA; m < LANGEVIN_METHODS; m++) {
+            all[m] = run_seeds((langevin_method)m, beta);
+            variance += all[m].variance / (LANGEVIN_METHODS - SOSMC_ULA);
+        }
+        double error = sqrt(variance / SEEDS);
+        assert_true(error < 0.01);
+        for (int m = SOSMC_ULA; m < LANGEVIN_METHODS; m++)
+            if (fabs(all[m].mean - exact[UPDATES]) > 4 * error)
+                fail_msg("%s, beta %g: %.5f, the recursion gives %.5f, standard error %.5f", langevin_method_names[m],
+                         beta, all[m].mean, exact[UPDATES], error);
+        sample free = run_seeds(IMPDIFF, beta);
+        if (free.mean > exact[UPDATES] - 4 * sqrt(free.variance / SEEDS))
+            fail_msg("ImpDiff, beta %g: %.5f is not below %.5f", beta, free.mean, exact[UPDATES]);
+    }
+}
+
+static void curves_and_times_are_kept(void **state)
+{
+    static langevin_result r;
+    char error[256] = "";
+    langevin_run run = {.setting = &langevin_settings()[A],
+                        .method = SOSMC_MALA,
+                        .adam = 1,
+                        .particles = 500,
+                        .iterations = 60,
+                        .threads = 1};
+    assert_int_equal(langevin_execute(&run, 0.64855, &r, error, sizeof error), 0);
+    assert_int_equal(r.points, 60);
+    assert_true(r.at[0] == 1 && r.at[59] == 60 && r.curve_reward[59] == r.reward);
+    assert_true(r.reached > 1 && r.reached <= 60);
+    assert_true(r.curve_reward[r.reached - 1] >= 0.99 * 0.64855 && r.curve_reward[r.reached - 2] < 0.99 * 0.64855);
+    for (int i = 1; i < r.points; i++) assert_true(r.curve_seconds[i] >= r.curve_seconds[i - 1]);
+}
+
+static void safe_step_fits_the_tight_modes(void **state)
+{
+    langevin_run run = {
+        .setting = &langevin_settings()[D], .method = SOSMC_ULA, .adam = 1, .particles = 2000, .threads = 1};
+    double step = langevin_safe_step(&run);
+    if (!(step > 0.001 && step < 0.02)) fail_msg("V_tight: safe step %g", step);
+    run.setting = &langevin_settings()[A]; /* fifty times the variance */
+    double wide = langevin_safe_step(&run);
+    if (!(wide > 10 * step)) fail_msg("V_dual: safe step %g, V_tight %g", wide, step);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(component_rewards),
+                                       cmocka_unit_test(optima),
+                                       cmocka_unit_test(divergence_of_the_reference_is_zero),
+                                       cmocka_unit_test(recursions),
+                                       cmocka_unit_test(weighted_methods_follow_the_recursion),
+                                       cmocka_unit_test(curves_and_times_are_kept),
+                                       cmocka_unit_test(safe_step_fits_the_tight_modes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
