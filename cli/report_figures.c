@@ -90,19 +90,34 @@ static double time_unit(const report_data *r, const char **label)
 
 /* ---------------------------------------------------------------------------- curves against iteration and time */
 
-/* y times scale over x times unit, thinned, without rows that lack either. */
+/* Moves n values into memory of the figures. */
+static double *keep(gallery *g, const double *v, int n)
+{
+    double *out = take_doubles(g, n);
+    if (out && n > 0) memcpy(out, v, (size_t)n * sizeof *v);
+    return out;
+}
+
+/* y times scale over x times unit, thinned, without rows that lack either. Only what is thinned is kept: traces are long
+ * and there may be many lines. */
 static plot_series line_of(gallery *g, const report_data *r, const double *x, double unit, const double *y,
                            double scale, int limit)
 {
-    double *a = take_doubles(g, r->rows), *b = take_doubles(g, r->rows);
-    plot_series s = {.x = a, .y = b};
-    if (!a || !b) return s;
+    double *a = malloc(2 * ((size_t)r->rows + 1) * sizeof *a), *b = a ? a + r->rows + 1 : NULL;
+    plot_series s = {.n = 0};
+    if (!a) {
+        g->failed = 1;
+        return s;
+    }
     for (int i = 0; i < r->rows; i++) {
         if (!isfinite(x[i]) || !isfinite(y[i])) continue;
         a[s.n] = unit * x[i];
         b[s.n++] = scale * y[i];
     }
     s.n = plot_thin(a, b, s.n, limit, a, b);
+    s.x = keep(g, a, s.n);
+    s.y = keep(g, b, s.n);
+    free(a);
     return s;
 }
 

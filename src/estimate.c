@@ -43,8 +43,8 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
     for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
         if (l->count[t] == 0) continue;
         double *c = worker_row(s, worker, ROW_A);
-        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W], row_at(seen->c->R, l, t), o->kl,
-                              row_at(seen->c->U, l, t), row_at(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
+        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W], optional_row(seen->c->R, l, t), o->kl,
+                              row_at(seen->c->U, l, t), optional_row(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = l == &s->cut ? sosmc_i_work(s, t, worker) : s->worker[worker].work;

@@ -165,12 +165,14 @@ sosmc_status sosmc_i_setup(sosmc *s); /* validate, cut, allocate */
 sosmc_batch sosmc_i_batch(const sosmc *s, const layout *l, int t, const double *x);
 static inline double *vector_at(double *base, const layout *l, int t)
 {
-    return base ? base + (size_t)(t - l->tile_lo) * l->vector : NULL;
+    return base + (size_t)(t - l->tile_lo) * l->vector;
 }
 static inline double *row_at(double *base, const layout *l, int t)
 {
-    return base ? base + (size_t)(t - l->tile_lo) * (size_t)l->ld : NULL;
+    return base + (size_t)(t - l->tile_lo) * (size_t)l->ld;
 }
+/* The same for what not every problem has: NULL stays NULL. */
+static inline double *optional_row(double *base, const layout *l, int t) { return base ? row_at(base, l, t) : NULL; }
 static inline int tile_of(const layout *l, int64_t particle) { return (int)(particle / l->count[0]); }
 static inline int longest_row(const sosmc *s)
 {

@@ -27,11 +27,11 @@ static tile tile_at(const sosmc *s, const cloud *c, int t)
 {
     const layout *l = &s->cut;
     return (tile){.x = vector_at(c->x, l, t),
-                  .gx = vector_at(c->gx, l, t),
+                  .gx = c->gx ? vector_at(c->gx, l, t) : NULL,
                   .aux = c->aux ? c->aux + (size_t)(t - l->tile_lo) * l->vector * (size_t)s->cfg.kernel.aux : NULL,
                   .U = row_at(c->U, l, t),
-                  .R = row_at(c->R, l, t),
-                  .Uref = row_at(c->Uref, l, t)};
+                  .R = optional_row(c->R, l, t),
+                  .Uref = optional_row(c->Uref, l, t)};
 }
 
 static void copy_particle(const sosmc *s, const tile *from, int i_from, const tile *to, int i_to)
@@ -118,7 +118,7 @@ static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from
         switch (s->nonfinite) {
         case SOSMC_NONFINITE_DROP:
             copy_particle(s, from, i, to, i);
-            inc[i] = -INFINITY;
+            if (inc) inc[i] = -INFINITY;
             break;
         case SOSMC_NONFINITE_RESTART: TRY(restart_particle(s, task, worker, to, t, i, step)); break;
         case SOSMC_NONFINITE_RETRY:
@@ -162,7 +162,7 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
                 double value = culprit(s, &at_theta, i, NULL, &what);
                 return not_finite(s, task, what, b.first + i, value, a->U[i]);
             }
-            inc[i] = -INFINITY; /* without weight it never counts; keep what is cached finite */
+            if (inc) inc[i] = -INFINITY; /* without weight it never counts; keep what is cached finite */
             for (size_t j = 0; a->gx && j < (size_t)b.dim; j++) a->gx[j * (size_t)b.ld + (size_t)i] = 0;
             continue;
         }
@@ -262,7 +262,7 @@ static sosmc_status score_kept(sosmc *s, int task, int worker, int t)
     for (int q = l->block_tile[t]; q < l->block_tile[t + 1]; q++) {
         if (l->count[q] == 0) continue;
         sosmc_batch b = sosmc_i_batch(s, l, q, vector_at(s->kept_cloud.x, l, q));
-        TRY(score_batch(s, task, worker, &b, row_at(s->kept_cloud.R, l, q), row_at(s->kept_cloud.Uref, l, q)));
+        TRY(score_batch(s, task, worker, &b, optional_row(s->kept_cloud.R, l, q), optional_row(s->kept_cloud.Uref, l, q)));
     }
     return SOSMC_OK;
 }
@@ -325,8 +325,8 @@ static void set_aside(const sosmc *s, const places *p, int n)
 {
     size_t bytes = s->cut.vector * sizeof(double);
     memcpy(p->aside.x, p->here.x, bytes);
-    if (p->aside.gx) memcpy(p->aside.gx, p->here.gx, bytes);
-    if (p->aside.aux) memcpy(p->aside.aux, p->here.aux, bytes * (size_t)s->cfg.kernel.aux);
+    if (p->aside.gx && p->here.gx) memcpy(p->aside.gx, p->here.gx, bytes);
+    if (p->aside.aux && p->here.aux) memcpy(p->aside.aux, p->here.aux, bytes * (size_t)s->cfg.kernel.aux);
     memcpy(p->aside.U, p->here.U, (size_t)n * sizeof(double));
 }
 

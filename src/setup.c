@@ -297,10 +297,10 @@ static sosmc_status cut_kept(sosmc *s)
 {
     layout *l = &s->kept;
     int64_t most = (int64_t)s->cut.count[0] * s->cfg.scheme.keep;
-    int tile = tile_size(&s->p.model, most), per_group = (int)((most + tile - 1) / tile);
+    int tile = tile_size(&s->p.model, most);
     set_rows(l, s->p.model.dim_x, tile);
     if (l->ld > 1) tile = l->ld; /* positions are counted in rows of ld */
-    per_group = (int)((most + tile - 1) / tile);
+    int per_group = (int)((most + tile - 1) / tile);
     l->particles = (int64_t)s->cfg.scheme.particles * s->cfg.scheme.keep;
     l->tiles = per_group * s->cut.tiles;
     l->blocks = s->cut.tiles;

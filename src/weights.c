@@ -31,13 +31,13 @@ static sosmc_status weigh_block(void *ctx, int task, int worker)
     for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
         double *w = row_at(seen->w, l, t);
         if (s->weighted) {
-            s->simd->weigh(l->count[t], row_at(s->now->logw, l, t), job->shift, row_at(seen->c->R, l, t),
-                           row_at(seen->c->U, l, t), row_at(seen->c->Uref, l, t), w, sums);
+            s->simd->weigh(l->count[t], row_at(s->now->logw, l, t), job->shift, optional_row(seen->c->R, l, t),
+                           row_at(seen->c->U, l, t), optional_row(seen->c->Uref, l, t), w, sums);
         } else { /* w is 1 and stays 1: its logarithm serves as log-weight */
             double *zero = worker_row(s, worker, ROW_A);
             for (int i = 0; i < l->count[t]; i++) zero[i] = 0;
-            s->simd->weigh(l->count[t], zero, 0, row_at(seen->c->R, l, t), row_at(seen->c->U, l, t),
-                           row_at(seen->c->Uref, l, t), w, sums);
+            s->simd->weigh(l->count[t], zero, 0, optional_row(seen->c->R, l, t), row_at(seen->c->U, l, t),
+                           optional_row(seen->c->Uref, l, t), w, sums);
         }
         if (l == &s->cut) sums[SUM_ACCEPT] += s->accept_sum[t - l->tile_lo];
     }

@@ -53,8 +53,9 @@ SOSMC_API const char *sosmc_status_name(sosmc_status status);
 
 /* The arithmetic exists three times (AVX-512, AVX2 with FMA, plain C) with the same bits; this is one of them. */
 typedef struct sosmc_simd sosmc_simd;
-SOSMC_API const sosmc_simd *sosmc_simd_best(void);              /* the fastest this machine runs */
-SOSMC_API const sosmc_simd *sosmc_simd_named(const char *name); /* "avx512", "avx2", "plain"; NULL if unknown or unsupported here */
+SOSMC_API const sosmc_simd *sosmc_simd_best(void); /* the fastest this machine runs */
+/* "avx512", "avx2" or "plain"; NULL if unknown or not for this machine. */
+SOSMC_API const sosmc_simd *sosmc_simd_named(const char *name);
 SOSMC_API const char *sosmc_simd_name(const sosmc_simd *simd);
 
 /* Elementwise functions whose bits do not depend on machine or library; libm's exp and log do. simd NULL: the best. */
@@ -162,9 +163,10 @@ typedef struct {
     int (*H)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
     /* Optional: a regulariser on the data batch, g += its theta-gradient summed over the batch times `weight` (1/M). */
     int (*penalty)(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g);
-    double energy2;          /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2); the latter only with a data batch */
+    /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2); the latter only with a data batch */
+    double energy2;
     sosmc_score score;
-    const double *theta_ref; /* the frozen reference of `kl`, and of the estimated KL divergence; may be NULL when kl = 0 */
+    const double *theta_ref; /* the frozen reference of `kl` and of the estimated divergence; may be NULL when kl = 0 */
     sosmc_source data;       /* where y_1..y_M come from, drawn anew in every iteration */
     int batch;               /* M */
     int loss;                /* sosmc_loss_kind: which estimate of l the info carries */
@@ -297,9 +299,11 @@ typedef struct {
     int resampling; /* sosmc_resampling */
 } sosmc_scheme;
 SOSMC_API sosmc_scheme sosmc_scheme_sosmc(int particles);
-SOSMC_API sosmc_scheme sosmc_scheme_unweighted(int particles); /* ImpDiff, PGD: gradient, then move (the paper's order) */
-SOSMC_API sosmc_scheme sosmc_scheme_moved_first(int particles); /* ImpDiff as coded: move at theta_k, gradient at the new particles */
-SOSMC_API sosmc_scheme sosmc_scheme_soul(int sweeps);          /* one chain, average over its second half */
+/* ImpDiff, PGD: gradient, then move (the paper's order). */
+SOSMC_API sosmc_scheme sosmc_scheme_unweighted(int particles);
+/* ImpDiff as coded: move at theta_k, then the gradient at the new particles. */
+SOSMC_API sosmc_scheme sosmc_scheme_moved_first(int particles);
+SOSMC_API sosmc_scheme sosmc_scheme_soul(int sweeps); /* one chain, average over its second half */
 SOSMC_API sosmc_scheme sosmc_scheme_pcd(int particles, int pool, int sweeps);
 
 /* A multiplicative rule (Remark 4): divide by `factor` when the signal is below threshold, multiply otherwise. */
@@ -374,7 +378,8 @@ typedef int (*sosmc_observer)(void *ctx, const sosmc *s, const sosmc_info *info)
 /* All allocation, validation and the draw of the initial cloud happen here. *out is set even on failure (except out of
  * memory, where it may be NULL), so that sosmc_message can say what is wrong; free it in either case. */
 SOSMC_API sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings);
-SOSMC_API sosmc_status sosmc_step(sosmc *s); /* one iteration; one that failed is not gone on from: load a checkpoint */
+/* One iteration. After a failure every further step fails likewise, until a checkpoint is loaded. */
+SOSMC_API sosmc_status sosmc_step(sosmc *s);
 SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
 SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */
 

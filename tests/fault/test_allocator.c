@@ -32,9 +32,11 @@
 #define SANITIZED 1
 #endif
 
+static atomic_long mallocs; /* stays zero where nobody counts */
+static long malloc_calls(void) { return atomic_load(&mallocs); }
+
 #if defined(__GLIBC__) && !defined(SANITIZED)
 #define COUNTS_MALLOC 1
-static atomic_long mallocs;
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *ptr, size_t bytes);
@@ -63,10 +65,8 @@ void *aligned_alloc(size_t __alignment, size_t __size)
     return __libc_memalign(__alignment, __size);
 }
 void free(void *__ptr) { __libc_free(__ptr); }
-static long malloc_calls(void) { return atomic_load(&mallocs); }
 #else
 #define COUNTS_MALLOC 0
-static long malloc_calls(void) { return 0; }
 #endif
 
 /* ---------------------------------------------------------------------------- an allocator that fails */

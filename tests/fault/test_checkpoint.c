@@ -1342,6 +1342,7 @@ static void sleep_for(long microseconds)
 static void killed_while_saving(void **state)
 {
     place p = place_new();
+    /* cppcheck-suppress invalidFunctionArg */
     progress *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     world w = killed_world();
     sosmc *s = open_world(w), *whole = open_world(w); /* the second is never interrupted */
