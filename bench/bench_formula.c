@@ -1,6 +1,7 @@
-/* bench_formula.c: nanoseconds per particle of rewards typed as formulas beside the same rewards compiled, on one core, best
- * of many short repeats, for each vector level this machine runs. Tiles of 256 particles in two dimensions, as the engine
- * hands them out. Typed gates must reach a quarter of the compiled ones' speed, ratio at most 4, or the program returns 1. */
+/* bench_formula.c: nanoseconds per particle of rewards typed as formulas beside the same rewards compiled, on one core,
+ * best of many short repeats, for each vector level this machine runs. Tiles of 256 particles in two dimensions, as the
+ * engine hands them out. Typed gates must reach a quarter of the compiled ones' speed, ratio at most 4, or the program
+ * returns 1. */
 #include <math.h>
 #include <sosmc/models.h>
 #include <stdio.h>

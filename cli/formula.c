@@ -1,10 +1,10 @@
 /* formula.c: a formula as text, turned into a few vector instructions and run over chunks of 256 particles.
  *
- * The language, loosest binding first; all values are doubles, true is 1 and false is 0, and anything but 0 counts as true
- * (so does NaN, as in C):
+ * The language, loosest binding first; all values are doubles, true is 1 and false is 0, and anything but 0 counts as
+ * true (so does NaN, as in C):
  *
  *     a || b   a && b                   both sides are always evaluated
- *     a < b   <=   >   >=   ==   !=     do not chain: a < b < c is refused. With NaN all are false but !=, which is true
+ *     a < b   <=   >   >=   ==   !=     do not chain: a < b < c is refused. With NaN all are false, but != is true
  *     a + b   a - b
  *     a * b   a / b
  *     -a   +a   !a
@@ -18,28 +18,28 @@
  *     if(c, a, b)                a where c is true, else b; both are evaluated, the other one's NaN does no harm
  *     sum mean norm2 norm        of all coordinates: sum x_j, sum / dim, sum x_j^2, sqrt(norm2); with or without ()
  *
- * The arithmetic: every operation rounds once, as IEEE 754 says, in the order written; constants are computed by the same
- * code as vectors, and nothing is rearranged unless the result has the same bits, the sign of zero included. What is not a
- * single operation:
+ * The arithmetic: every operation rounds once, as IEEE 754 says, in the order written; constants are computed by the
+ * same code as vectors, and nothing is rearranged unless the result has the same bits, the sign of zero included. What
+ * is not a single operation:
  *
  *     exp, log       the library's own: exp is 0 below -708 and inf above 709.78; log 0 = -inf, log of less is NaN
  *     sin, cos       errors below 8e-16 for |a| <= 2^30, NaN beyond; tan = sin / cos
  *     sigmoid(a)     1 / (1 + exp(-a))
- *     tanh(a)        (1 - e) / (1 + e) with e = exp(-2|a|); for |a| < 1/2 a quotient of polynomials, relative error 1e-15
+ *     tanh(a)        (1 - e) / (1 + e) with e = exp(-2|a|); for |a| < 1/2 a quotient of polynomials, to 1e-15 relative
  *     softplus(a)    max(a, 0) + log(1 + e) with e = exp(-|a|), the logarithm corrected for the rounding of 1 + e
- *     a ^ b          b a whole constant up to 1024 in size: by multiplications (squares and products of them), the reciprocal
- *                    of that for b < 0, and 1 for b = 0; b = 0.5: sqrt(a). Otherwise exp(b log a), relative error about
+ *     a ^ b          b a whole constant up to 1024 in size: by multiplications (squares and products of them), the
+ *                    reciprocal of that for b < 0, and 1 for b = 0; b = 0.5: sqrt(a). Otherwise exp(b log a), relative error about
  *                    |b log a| 2e-16; a < 0 gives NaN unless b is whole; 0^0 = 1
  *     sum, norm2     x1 first, one coordinate after the other
  *
- * So a formula gives the same bits on every machine, at every vector level and in any batch; the sign and the payload of a
- * NaN are not promised.
+ * So a formula gives the same bits on every machine, at every vector level and in any batch; the sign and the payload
+ * of a NaN are not promised.
  *
  * How: the parser makes nodes, each once (equal subexpressions become one node), folding constants as they appear. The
- * nodes the result needs become instructions over a file of registers, each a row of 256 particles; coordinates are read
- * where they lie, constants are rows of 8. Whoever evaluates owns the register file, on the stack: a compiled formula is
- * never written to. Invariant: instructions work on whole blocks of 8 particles; what is in the lanes of particles that do
- * not exist is computed and never stored. */
+ * nodes the result needs become instructions over a file of registers, each a row of 256 particles; coordinates are
+ * read where they lie, constants are rows of 8. Whoever evaluates owns the register file, on the stack: a compiled
+ * formula is never written to. Invariant: instructions work on whole blocks of 8 particles; what is in the lanes of
+ * particles that do not exist is computed and never stored. */
 #include "formula.h"
 
 #include <float.h>
@@ -132,8 +132,8 @@ struct formula {
 
 /* ------------------------------------------------------------------------------------------------ arithmetic */
 
-/* Rows of n doubles, n a multiple of BLOCK; a row whose mask is 0 has BLOCK doubles that stand for all. `out` may be one
- * of the others. */
+/* Rows of n doubles, n a multiple of BLOCK; a row whose mask is 0 has BLOCK doubles that stand for all. `out` may be
+ * one of the others. */
 typedef struct {
     const double *in[3];
     size_t mask[3];
@@ -141,8 +141,8 @@ typedef struct {
     int n, number;
 } rows;
 
-/* Eight lanes for arithmetic, four where there are comparisons: gcc takes those apart lane by lane when they are wider than
- * the processor's registers, and likewise when two of their results meet before they have selected anything. */
+/* Eight lanes for arithmetic, four where there are comparisons: gcc takes those apart lane by lane when they are wider
+ * than the processor's registers, and likewise when two of their results meet before they have selected anything. */
 typedef double v8 __attribute__((vector_size(64), aligned(8), may_alias));
 typedef double v4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef int64_t m8 __attribute__((vector_size(64), aligned(8), may_alias));
@@ -298,8 +298,8 @@ static level level_of(const sosmc_simd *simd)
     return (level){.lanes = lanes_plain, .across = across_plain};
 }
 
-/* Any instruction that looks at its arguments alone. The library's functions take rows that are all there, which they are:
- * an instruction whose arguments are all constant was folded. */
+/* Any instruction that looks at its arguments alone. The library's functions take rows that are all there, which they
+ * are: an instruction whose arguments are all constant was folded. */
 static void perform(const sosmc_simd *simd, level at, op code, const rows *r)
 {
     double turns[CHUNK], other[CHUNK];
@@ -523,7 +523,7 @@ static int choose(parser *p, int c, int a, int b)
     return a < 0 || b < 0 || c < 0 ? -1 : make(p, OP_SELECT, 0, c, a, b);
 }
 
-/* ------------------------------------------------------------------------------------------------ what functions mean */
+/* ---------------------------------------------------------------------------------------------- what functions mean */
 
 static int add(parser *p, int a, int b) { return binary(p, OP_ADD, a, b); }
 static int subtract(parser *p, int a, int b) { return binary(p, OP_SUBTRACT, a, b); }

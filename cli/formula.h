@@ -11,8 +11,8 @@
 
 typedef struct formula formula;
 
-/* For a model with `dim` coordinates x1..x<dim>. On failure NULL, and in `error` (room bytes, cut short where it does not
- * fit) one sentence that begins with the column, counted in bytes from 1. Prints nothing. */
+/* For a model with `dim` coordinates x1..x<dim>. On failure NULL, and in `error` (room bytes, cut short where it does
+ * not fit) one sentence that begins with the column, counted in bytes from 1. Prints nothing. */
 formula *formula_compile(const char *text, int dim, char *error, size_t room);
 
 /* Borrows f. Any number of threads may evaluate at once; an evaluation takes about 70 KB of the caller's stack. */

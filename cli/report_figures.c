@@ -98,8 +98,8 @@ static double *keep(gallery *g, const double *v, int n)
     return out;
 }
 
-/* y times scale over x times unit, thinned, without rows that lack either. Only what is thinned is kept: traces are long
- * and there may be many lines. */
+/* y times scale over x times unit, thinned, without rows that lack either. Only what is thinned is kept: traces are
+ * long, and there may be many lines. */
 static plot_series line_of(gallery *g, const report_data *r, const double *x, double unit, const double *y,
                            double scale, int limit)
 {

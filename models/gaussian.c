@@ -1,4 +1,4 @@
-/* gaussian.c: a Gaussian law given by the factor of its precision, with an optional wide part, as a source with density.
+/* gaussian.c: a Gaussian law given by the factor of its precision, with an optional wide part: a source with density.
  *
  *     q(x) = (1 - share) N(x; mean, widen^2 (C C^T)^-1) + share N(x; centre 1, variance I)
  *     draw: C^T u = z by back substitution, x = mean + widen u;   density: |C^T (x - mean)|^2, log det = sum log C_jj

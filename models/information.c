@@ -1,7 +1,8 @@
 /* information.c: what a fit is worth: observed information by Louis' identity, and log Z with its Monte Carlo error.
  *
- * Both look at a model through its callbacks alone. Louis' identity needs dU/dtheta of single particles, which grad_theta
- * gives for batches of one, and the mean of d2U/dtheta2, which is the derivative of the contraction at fixed weights. */
+ * Both look at a model through its callbacks alone. Louis' identity needs dU/dtheta of single particles, which
+ * grad_theta gives for batches of one, and the mean of d2U/dtheta2, which is the derivative of the contraction at fixed
+ * weights. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +125,7 @@ sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t 
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ importance sampling */
+/* ---------------------------------------------------------------------------------------------- importance sampling */
 
 /* Sums of W and W^2 as multiples of exp(top) and exp(2 top), top the largest log-weight so far. */
 typedef struct {

@@ -1,6 +1,7 @@
 /* logistic_vec.c: energy and gradient of Bayesian logistic regression, compiled once per vector level.
  *
- *     t_r = (1 - 2 y_r) f_r . x,   -log p(y | x) = sum_r log(1 + exp(t_r)),   d/dx = sum_r f_r (1 - 2 y_r) / (1 + exp(-t_r))
+ *     t_r = (1 - 2 y_r) f_r . x,   -log p(y | x) = sum_r log(1 + exp(t_r)),
+ *     d/dx = sum_r f_r (1 - 2 y_r) / (1 + exp(-t_r))
  *
  * With e = exp(-|t|) nothing overflows: log(1 + exp t) = max(t, 0) + log(1 + e), and 1 / (1 + exp(-t)) is 1/(1 + e) or
  * e/(1 + e). The factors 1 + e lie between 1 and 2, so 256 of them are multiplied before one logarithm is taken.
@@ -8,7 +9,7 @@
  * Eight particles at a time pass over all rows, four rows at a time: each coordinate is loaded once for four scalar
  * products, each entry of the gradient once for four updates, and four exponentials are in flight.
  *
- * Invariant: a particle's U and gx come from one sequence of operations, whatever the level, the tile, or its place in it. */
+ * Invariant: a particle's U and gx come from one sequence of operations, whatever the level, the tile, or its place there. */
 #include "simd/simd.h"
 #include "simd/table.h"
 #include "simd/vmath.h"

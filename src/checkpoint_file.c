@@ -161,13 +161,14 @@ static sosmc_status read_file(sosmc *s, const char *path)
 
 sosmc_status sosmc_load_file(sosmc *s, const char *path)
 {
-    char previous[PATH_ROOM], first[MESSAGE];
+    char previous[PATH_ROOM], temporary[PATH_ROOM], first[MESSAGE];
     if (!s->ready) return s->failed;
-    if (!path || !*path || name(previous, path, ".previous"))
+    if (!path || !*path || name(temporary, path, ".tmp") || name(previous, path, ".previous"))
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint's path is empty or too long");
     sosmc_status status = read_file(s, path);
     if (status != SOSMC_EIO) return status;
     (void)snprintf(first, sizeof first, "%s", s->message);
     if (read_file(s, previous) == SOSMC_OK) return SOSMC_OK;
+    if (read_file(s, temporary) == SOSMC_OK) return SOSMC_OK; /* whole, if the machine stopped between the two renames */
     return sosmc_i_fail(s, status, "%.*s", MESSAGE - 1, first); /* what is wrong with the newest matters most */
 }

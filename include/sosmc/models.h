@@ -59,8 +59,8 @@ SOSMC_API sosmc_score sosmc_half_plane_reward(const sosmc_half_plane *half_plane
 
 /* ------------------------------------------------------------------------------------------------ models from data */
 
-/* For sosmc_mmle. exp(-U_theta(x)) is p_theta(x, y) with all its constants, so log Z is the log-likelihood log p_theta(y);
- * it is absolute when the initial law has a density, as those below do. theta is one number. */
+/* For sosmc_mmle. exp(-U_theta(x)) is p_theta(x, y) with all its constants, so log Z is the log-likelihood
+ * log p_theta(y); it is absolute when the initial law has a density, as those below do. theta is one number. */
 
 /* x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1), d = 1..dim. */
 typedef struct {
@@ -87,8 +87,8 @@ typedef struct {
 } sosmc_logistic;
 SOSMC_API sosmc_model sosmc_logistic_model(const sosmc_logistic *data);
 
-/* N(mean, widen^2 P^-1) with P = factor factor^T, with density; a particle comes from the wide law N(centre 1, variance I)
- * instead with probability `share`. The wide part bounds the weights of a proposal whose tails are too thin. */
+/* N(mean, widen^2 P^-1) with P = factor factor^T, with density; a particle comes from the wide law
+ * N(centre 1, variance I) instead with probability `share`. The wide part bounds the weights of a proposal whose tails are too thin. */
 typedef struct {
     int dim;
     const double *mean;   /* dim numbers */
@@ -98,27 +98,27 @@ typedef struct {
 } sosmc_gaussian;
 SOSMC_API sosmc_source sosmc_gaussian_source(const sosmc_gaussian *law);
 
-/* Laplace's approximation of the posterior at a given theta: its mode (dim numbers) and the factor of P = d2U/dx2 there.
- * With widen = 1.2, share = 0.02 and the prior as the wide part (centre = theta, the model's variance) it makes an initial law
- * whose weights are bounded. SOSMC_ENOMEM, or SOSMC_ENUMERIC when the data are not finite. */
+/* Laplace's approximation of the posterior at a given theta: its mode (dim numbers) and the factor of P = d2U/dx2
+ * there. With widen = 1.2, share = 0.02 and the prior as the wide part (centre = theta, the model's variance) it makes
+ * an initial law whose weights are bounded. SOSMC_ENOMEM, or SOSMC_ENUMERIC when the data are not finite. */
 SOSMC_API sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double theta, double *mode, double *factor);
 
-/* ------------------------------------------------------------------------------------------------ what a fit is worth */
+/* ---------------------------------------------------------------------------------------------- what a fit is worth */
 
 /* Observed information at theta, minus the second derivative of log Z, by Louis' identity under a weighted cloud:
  *     I = E[d2U/dtheta2] - Cov(dU/dtheta)                                                        (dim_theta rows of it)
- * for any model with few parameters. x (n rows of dim_x) and logw are those of sosmc_cloud; logw NULL: equal weights. The
- * second derivatives are central differences of grad_theta, exact for a U quadratic in theta. At a maximum likelihood
- * estimate the inverse of I is its asymptotic covariance. SOSMC_EMODEL when a callback fails, SOSMC_ENUMERIC when the
- * weights or gradients are not finite, SOSMC_ENOMEM. */
+ * for any model with few parameters. x (n rows of dim_x) and logw are those of sosmc_cloud; logw NULL: equal weights.
+ * The second derivatives are central differences of grad_theta, exact for a U quadratic in theta. At a maximum
+ * likelihood estimate the inverse of I is its asymptotic covariance. SOSMC_EMODEL when a callback fails, SOSMC_ENUMERIC
+ * when the weights or gradients are not finite, SOSMC_ENOMEM. */
 SOSMC_API sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t n, const double *x,
                                    const double *logw, double *information);
 
 /* log Z of exp(-U_theta) with its Monte Carlo error, from `draws` independent draws of a law with density:
  *     Z = mean of W_i = exp(-U(x_i)) / q(x_i),   error of log Z = standard error of that mean / Z.
- * The error is worth believing when ess, (sum W)^2 / sum W^2, is in the hundreds. Nothing of the run enters but theta, so
- * this checks the running log Z of a fit, whose own error one run does not show. Statuses as sosmc_louis; a law without
- * density is SOSMC_EINVAL. */
+ * The error is worth believing when ess, (sum W)^2 / sum W^2, is in the hundreds. Nothing of the run enters but theta,
+ * so this checks the running log Z of a fit, whose own error one run does not show. Statuses as sosmc_louis; a law
+ * without density is SOSMC_EINVAL. */
 typedef struct {
     double logz, error, ess;
 } sosmc_evidence;

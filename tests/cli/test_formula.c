@@ -1,5 +1,6 @@
-/* test_formula.c: formulas typed by users. Values against libm and against C's own operators, precedence, every message,
- * limits, shapes of batches, vector levels, two threads at once, and a hundred thousand strings that are mostly nonsense. */
+/* test_formula.c: formulas typed by users. Values against libm and against C's own operators, precedence, every
+ * message, limits, shapes of batches, vector levels, two threads at once, and a hundred thousand strings that are
+ * mostly nonsense. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "../../cli/formula.c" /* the program's, not the library's */
+#include "../../cli/formula.c" /* NOLINT(bugprone-suspicious-include): the tests count instructions and registers */
 
 enum { DIM = 3, N = 301, LD = 304 };
 
@@ -199,7 +200,7 @@ static void folding_changes_no_bit(void **state)
             eval(f, &b, &direct);
             eval(g, &b, &folded);
             assert_int_equal(g->instructions, 0);
-            if (!(isnan(direct) && isnan(folded)) && memcmp(&direct, &folded, sizeof direct))
+            if (!(isnan(direct) && isnan(folded)) && memcmp(&direct, &folded, sizeof direct) != 0)
                 fail_msg("%s is %.17g, but %s is %.17g", values[k].text, direct, text, folded);
             formula_free(f);
             formula_free(g);
@@ -284,7 +285,7 @@ static void expect_error(const char *text, int dim, const char *message)
     char error[256];
     formula *f = formula_compile(text, dim, error, sizeof error);
     if (f) fail_msg("%.60s compiles, but should say: %s", text, message);
-    if (strcmp(error, message)) fail_msg("%.60s: \"%s\" instead of \"%s\"", text, error, message);
+    if (strcmp(error, message) != 0) fail_msg("%.60s: \"%s\" instead of \"%s\"", text, error, message);
 }
 
 static void errors_say_where_and_what(void **state)
@@ -484,7 +485,8 @@ static void shapes_and_levels_agree(void **state)
                 assert_true(s[b.n] == 1234.5);
                 for (int i = 0; i < b.n; i++)
                     if (isnan(s[i])) s[i] = NAN;
-                if (memcmp(s, expect, (size_t)b.n * sizeof *s)) fail_msg("%s differs at %s", values[k].text, names[v]);
+                if (memcmp(s, expect, (size_t)b.n * sizeof *s) != 0)
+                    fail_msg("%s differs at %s", values[k].text, names[v]);
             }
             for (int i = 0; i < N; i += 5) {
                 sosmc_batch one = {.x = alone, .dim = DIM, .n = 1, .ld = 1, .simd = b.simd};
@@ -564,7 +566,7 @@ static uint64_t next_random(uint64_t *seed)
     return *seed >> 33;
 }
 
-/* Words of the language in random order, now and then random bytes. What compiles must run; what does not must say why. */
+/* Words of the language in random order, now and then random bytes. What compiles must run; the rest must say why. */
 static void nonsense_does_no_harm(void **state)
 {
     static const char *const words[] = {

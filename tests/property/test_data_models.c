@@ -1,6 +1,7 @@
-/* test_data_models.c: the models that carry data, and what is computed from their clouds. Energies against the joint density
- * in long double, gradients against finite differences, bit by bit level against level and tile against tile; Laplace's
- * approximation against the gradient it should annul; Louis' identity and importance sampling against closed forms. */
+/* test_data_models.c: the models that carry data, and what is computed from their clouds. Energies against the joint
+ * density in long double, gradients against finite differences, bit by bit level against level and tile against tile;
+ * Laplace's approximation against the gradient it should annul; Louis' identity and importance sampling against closed
+ * forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -379,7 +380,7 @@ static void evidence_without_error(void **state)
     assert_close(evidence.ess, 1000, 1e-6L);
 }
 
-/* From a law that is a little off, the errors are as large as claimed: z-scores over seeds have mean 0 and variance 1. */
+/* From a law that is a little off, errors are as large as claimed: z-scores over seeds have mean 0 and variance 1. */
 static void evidence_with_honest_error(void **state)
 {
     enum { SEEDS = 400, DRAWS = 1000 };

@@ -1,10 +1,10 @@
 /* test_mmle_data.c: maximum marginal likelihood with the library's models from data, weighted SOSMC with ULA and MALA.
  *
- * The hierarchical Gaussian has closed forms for everything. For logistic regression on the Wisconsin breast cancer data
- * (546 training rows, nine features, prior N(theta 1, 5 I)) the reference values were computed without particles, by
- * 2 million importance samples; their own errors are added in squares to those of the replicates. Near theta* the
- * log-likelihood is its maximum minus I (theta - theta*)^2 / 2, which carries the running log Z of any theta_k there. All
- * estimates have a bias of order 1/N, which N is chosen to hide behind the standard error. */
+ * The hierarchical Gaussian has closed forms for everything. For logistic regression on the Wisconsin breast cancer
+ * data (546 training rows, nine features, prior N(theta 1, 5 I)) the reference values were computed without particles,
+ * by 2 million importance samples; their own errors are added in squares to those of the replicates. Near theta* the
+ * log-likelihood is its maximum minus I (theta - theta*)^2 / 2, which carries the running log Z of any theta_k there.
+ * All estimates have a bias of order 1/N, which N is chosen to hide behind the standard error. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* toys.h: small targets, laws and rewards whose every expectation is known, as plain values of the public API.
  *
- *     toy_gauss      U = |x - theta|^2 / (2 v)                       log Z = (d/2) log 2 pi v, whatever theta
- *     toy_scaled     U = exp(theta_1) (x - theta_0)^2 / 2            log Z = log(2 pi)/2 - theta_1/2
- *     toy_natural    U = theta_1 x^2 / 2 - theta_0 x, theta_1 > 0    log Z = log(2 pi/theta_1)/2 + theta_0^2/(2 theta_1)
- *     toy_skew       U = (x-theta_0)^2 / 2 + theta_1 log(1+exp(2x))  by quadrature; N(theta_0, 1) at theta_1 = 0
- *     toy_hierarchy  x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1)        log Z = sum log N(y_d; theta, 2)
- *     toy_spread     x_d ~ N(0, exp(theta)), y_d | x_d ~ N(x_d, 1)   log Z = sum log N(y_d; 0, 1 + exp(theta))
+ *     toy_gauss     U = |x - theta|^2 / (2 v)                       log Z = (d/2) log 2 pi v, whatever theta
+ *     toy_scaled    U = exp(theta_1) (x - theta_0)^2 / 2            log Z = log(2 pi)/2 - theta_1/2
+ *     toy_natural   U = theta_1 x^2 / 2 - theta_0 x, theta_1 > 0    log Z = log(2 pi/theta_1)/2 + theta_0^2/(2 theta_1)
+ *     toy_skew      U = (x-theta_0)^2 / 2 + theta_1 log(1+exp(2x))  by quadrature; N(theta_0, 1) at theta_1 = 0
+ *     toy_hierarchy x_d ~ N(theta, 1), y_d | x_d ~ N(x_d, 1)        log Z = sum log N(y_d; theta, 2)
+ *     toy_spread    x_d ~ N(0, exp(theta)), y_d | x_d ~ N(x_d, 1)   log Z = sum log N(y_d; 0, 1 + exp(theta))
  *
  * Structs are borrowed by what is made of them. */
 #ifndef SOSMC_TESTS_TOYS_H
