@@ -65,12 +65,14 @@ int main(void)
 {
     limit l = measure_limit();
     double normals = l.normal, floor_ns = l.move;
-    printf("vector level %s; times in ns per particle and iteration, best of 7\n\n", sosmc_simd_name(sosmc_simd_best()));
+    printf("vector level %s; times in ns per particle and iteration, best of 7\n\n",
+           sosmc_simd_name(sosmc_simd_best()));
     printf("fp64 normal              %6.2f ns each   (target: at most 4)\n", normals);
     printf("move and weight, in L1   %6.2f ns        (the measured limit of this machine)\n\n", floor_ns);
 
     printf("SOSMC-ULA, mixture m = 6, d = 2, hard gate, no reference batch   (target: at most 25 on one core)\n");
-    printf("%10s %10s %10s %10s %12s %10s\n", "particles", "1 thread", "of limit", "2 threads", "speed-up", "resampled");
+    printf("%10s %10s %10s %10s %12s %10s\n", "particles", "1 thread", "of limit", "2 threads", "speed-up",
+           "resampled");
     const int sizes[] = {1000, 10000, 100000, 1000000};
     double smallest = INFINITY, largest = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -81,8 +83,9 @@ int main(void)
         smallest = fmin(smallest, one.best);
         largest = fmax(largest, one.best);
     }
-    printf("flatness over N: %.2fx (target: at most 1.5x); targets for the speed-up: 1.6x at 10,000, 1.8x at 100,000\n\n",
-           largest / smallest);
+    printf(
+        "flatness over N: %.2fx (target: at most 1.5x); targets for the speed-up: 1.6x at 10,000, 1.8x at 100,000\n\n",
+        largest / smallest);
 
     printf("other methods, N = 10,000, one thread\n");
     struct {

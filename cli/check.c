@@ -39,8 +39,13 @@ static int probe_open(probe *p, const job *j)
     p->work = aligned_alloc(64, work);
     p->prep = aligned_alloc(64, prep);
     if (!p->theta || !p->x || !p->U || !p->g || !p->v || !p->work || !p->prep) return -1;
-    p->b = (sosmc_batch){.x = p->x, .prep = p->prep, .work = p->work, .simd = sosmc_simd_best(), .dim = m->dim_x,
-                         .n = PARTICLES, .ld = PARTICLES};
+    p->b = (sosmc_batch){.x = p->x,
+                         .prep = p->prep,
+                         .work = p->work,
+                         .simd = sosmc_simd_best(),
+                         .dim = m->dim_x,
+                         .n = PARTICLES,
+                         .ld = PARTICLES};
     memcpy(p->theta, j->problem.theta0, (size_t)m->dim_theta * sizeof(double));
     return j->problem.init.draw(j->problem.init.self, (sosmc_rng){.seed = j->settings.seed}, &p->b, p->x);
 }
@@ -92,9 +97,12 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
         last_log_r = log(r);
         last_log_e = log(e);
     }
-    if (points > 3) fit.rate = sum / (points - 1);
-    else if (points <= 1) fit.rate = 2; /* the function is linear, or the remainder is all rounding: the gradient is right */
-    else fit.rate = sum / (points - 1);
+    if (points > 3)
+        fit.rate = sum / (points - 1);
+    else if (points <= 1)
+        fit.rate = 2; /* the function is linear, or the remainder is all rounding: the gradient is right */
+    else
+        fit.rate = sum / (points - 1);
     return fit;
 }
 
@@ -107,7 +115,8 @@ static int report_gradient(FILE *out, const char *name, const char *callback, re
     int good = fit.rate > 1.7;
     fprintf(out, "%s  %s: Taylor remainder falls as step^%.2f (expected 2)", good ? "ok  " : "FAIL", name, fit.rate);
     if (!good)
-        fprintf(out, "; %s does not match the energy (finite differences over the claimed derivative: %.6g)", callback, fit.slope);
+        fprintf(out, "; %s does not match the energy (finite differences over the claimed derivative: %.6g)", callback,
+                fit.slope);
     fputc('\n', out);
     return !good;
 }
@@ -179,7 +188,8 @@ static int check_weights(const job *j, FILE *out)
         sosmc_status status = sosmc_create(&s, &j->problem, &cfg);
         if (status == SOSMC_OK) status = sosmc_run(s, 1, NULL, NULL);
         double start = status == SOSMC_OK && cfg.scheme.order == SOSMC_ORDER_PAPER ? sosmc_last(s)->logz : 0;
-        if (status == SOSMC_OK) status = sosmc_run(s, cfg.scheme.order == SOSMC_ORDER_PAPER ? PATH : PATH - 1, NULL, NULL);
+        if (status == SOSMC_OK)
+            status = sosmc_run(s, cfg.scheme.order == SOSMC_ORDER_PAPER ? PATH : PATH - 1, NULL, NULL);
         if (status != SOSMC_OK) {
             fprintf(out, "FAIL  weights: %s\n", sosmc_message(s));
             sosmc_free(s);
@@ -196,7 +206,8 @@ static int check_weights(const job *j, FILE *out)
             return 0;
         }
         if (r == 0) shift = start;
-        double gain = exp(end - shift) - exp(start - shift); /* mean zero, though the quotient of the two would not be 1 */
+        double gain = exp(end - shift) -
+                      exp(start - shift); /* mean zero, though the quotient of the two would not be 1 */
         begun += exp(start - shift) / REPLICATES;
         sum += gain;
         square += gain * gain;
@@ -204,8 +215,9 @@ static int check_weights(const job *j, FILE *out)
     double mean = sum / REPLICATES, se = sqrt(fmax(square / REPLICATES - mean * mean, 0) / (REPLICATES - 1)) / begun;
     mean = 1 + mean / begun;
     int good = fabs(mean - 1) < 4.5 * fmax(se, 1e-12);
-    fprintf(out, "%s  weights: Z along a closed path of theta returns to %.4f +- %.4f (expected 1)%s\n", good ? "ok  " : "FAIL", mean,
-            se, good ? "" : "; U, its gradient and the kernel do not agree, or the step is too large for weights");
+    fprintf(out, "%s  weights: Z along a closed path of theta returns to %.4f +- %.4f (expected 1)%s\n",
+            good ? "ok  " : "FAIL", mean, se,
+            good ? "" : "; U, its gradient and the kernel do not agree, or the step is too large for weights");
     return !good;
 }
 
@@ -218,7 +230,8 @@ static int check_short_run(const job *j, FILE *out)
     int64_t iterations = j->iterations < 20 ? j->iterations : 20;
     if (cfg.scheme.particles > 1000) {
         cfg.scheme.particles = 1000;
-        if (cfg.scheme.pool > cfg.scheme.particles && cfg.scheme.pool == j->settings.scheme.particles) cfg.scheme.pool = 1000;
+        if (cfg.scheme.pool > cfg.scheme.particles && cfg.scheme.pool == j->settings.scheme.particles)
+            cfg.scheme.pool = 1000;
     }
     sosmc_status status = sosmc_create(&s, &j->problem, &cfg);
     if (status == SOSMC_OK) status = sosmc_run(s, iterations, NULL, NULL);
@@ -226,8 +239,8 @@ static int check_short_run(const job *j, FILE *out)
     if (status != SOSMC_OK)
         fprintf(out, "FAIL  short run: %s\n", sosmc_message(s));
     else
-        fprintf(out, "%s  short run: %lld iterations, all values finite%s\n", nonfinite ? "FAIL" : "ok  ", (long long)iterations,
-                nonfinite ? " but for some particles of the last" : "");
+        fprintf(out, "%s  short run: %lld iterations, all values finite%s\n", nonfinite ? "FAIL" : "ok  ",
+                (long long)iterations, nonfinite ? " but for some particles of the last" : "");
     if (status == SOSMC_OK && sosmc_why_no_loss(s)) fprintf(out, "note  no loss: %s\n", sosmc_why_no_loss(s));
     sosmc_free(s);
     return status != SOSMC_OK || nonfinite;

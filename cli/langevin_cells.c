@@ -41,7 +41,10 @@ static void adapt_of(const langevin_run *r, sosmc_adapt adapt[2])
     adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 0.001, .max = 0.99};
     if (!r->feedback) return;
     adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
-    adapt[1] = (sosmc_adapt){.threshold = r->method == SOSMC_RWM ? 0.35 : 0.57, .factor = 1.01, .min = 1e-5, .max = 10,
+    adapt[1] = (sosmc_adapt){.threshold = r->method == SOSMC_RWM ? 0.35 : 0.57,
+                             .factor = 1.01,
+                             .min = 1e-5,
+                             .max = 10,
                              .signal = SOSMC_SIGNAL_ACCEPT};
 }
 
@@ -53,8 +56,8 @@ static void describe(const langevin_run *r, sosmc_mixture_law *law, sosmc_proble
     sosmc_source reference = sosmc_mixture_source(law);
     reference.exact = 1;
     *p = (sosmc_problem){.model = sosmc_mixture_model(&s->mixture),
-                         .objective = sosmc_reward_forward(sosmc_gate_reward(&s->reward), r->beta, reference, r->reference,
-                                                           s->theta_ref),
+                         .objective = sosmc_reward_forward(sosmc_gate_reward(&s->reward), r->beta, reference,
+                                                           r->reference, s->theta_ref),
                          .init = reference,
                          .theta0 = s->theta_ref};
     *cfg = sosmc_defaults();
@@ -90,7 +93,8 @@ int langevin_execute(const langevin_run *run, double optimum, langevin_result *o
     for (int k = 0; status == SOSMC_OK && k < run->iterations && !interrupt_requested(); k++) {
         status = sosmc_step(s);
         double seconds = monotonic_seconds() - begin;
-        if (status != SOSMC_OK || (run->budget_seconds > 0 && seconds >= run->budget_seconds)) break; /* never peek ahead */
+        if (status != SOSMC_OK || (run->budget_seconds > 0 && seconds >= run->budget_seconds))
+            break; /* never peek ahead */
         const sosmc_info *info = sosmc_last(s);
         out->reward = info->mean_score;
         out->seconds = seconds;
@@ -121,8 +125,10 @@ double langevin_safe_step(const langevin_run *run)
         double ess = 0;
         if (sosmc_create(&s, &p, &cfg) == SOSMC_OK && sosmc_step(s) == SOSMC_OK) ess = sosmc_last(s)->ess;
         sosmc_free(s);
-        if (ess < 0.95 * run->particles) high = trial.step;
-        else low = trial.step;
+        if (ess < 0.95 * run->particles)
+            high = trial.step;
+        else
+            low = trial.step;
     }
     return low;
 }

@@ -15,20 +15,21 @@ typedef struct {
     int adam; /* else SGD */
     double beta;
     int particles, reference, iterations, threads;
-    double budget_seconds;  /* 0: all iterations */
-    double step;            /* initial kernel step; 0: the published 0.1 */
-    int feedback;           /* reversible kernels: rate follows the ESS, step the acceptance */
+    double budget_seconds; /* 0: all iterations */
+    double step;           /* initial kernel step; 0: the published 0.1 */
+    int feedback;          /* reversible kernels: rate follows the ESS, step the acceptance */
     uint64_t seed;
 } langevin_run;
 
 typedef struct {
-    double reward;     /* as logged last: weighted, before resampling */
-    double seconds;    /* of the iterations alone */
-    int iterations;    /* done; with a budget, those that ended before it */
-    int reached;       /* the first iteration whose reward was within 1% of the optimum; -1: none */
+    double reward;  /* as logged last: weighted, before resampling */
+    double seconds; /* of the iterations alone */
+    int iterations; /* done; with a budget, those that ended before it */
+    int reached;    /* the first iteration whose reward was within 1% of the optimum; -1: none */
     double reached_seconds;
     int points;
-    double at[LANGEVIN_POINTS], curve_reward[LANGEVIN_POINTS], curve_density[LANGEVIN_POINTS], curve_seconds[LANGEVIN_POINTS];
+    double at[LANGEVIN_POINTS], curve_reward[LANGEVIN_POINTS], curve_density[LANGEVIN_POINTS],
+        curve_seconds[LANGEVIN_POINTS];
 } langevin_result;
 
 /* 0, or -1 with a sentence. `optimum` is what `reached` is measured against (NaN: not measured). */

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "langevin_cells.h"
 #include "page.h"
 #include "reproduce.h"
 
@@ -12,5 +13,8 @@
  * sentence, also when interrupted. */
 int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
                     char *error, size_t room);
+
+/* Seconds of one iteration, by the best tenth of those whose times were kept: other work on the machine only adds time. */
+double langevin_best_tenth(const langevin_result *r);
 
 #endif

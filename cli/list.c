@@ -24,5 +24,7 @@ void list_choices(FILE *out)
     list_of(out, "resampling", "resampling.scheme");
     list_of(out, "optimisers", "optimiser.type");
     list_of(out, "schedules", "optimiser.schedule.type");
-    fputs("experiments (sosmc reproduce)\n  langevin               reward tuning of Langevin processes: four settings, six methods\n", out);
+    fputs(
+        "experiments (sosmc reproduce)\n  langevin               reward tuning of Langevin processes: four settings, six methods\n",
+        out);
 }

@@ -53,7 +53,8 @@ static const char check_text[] =
     "Tests both gradients of the model (the Taylor remainder must fall as the square of the step), the weights (Z along a\n"
     "closed path of theta must return to its start on average) and a short run. Exit code 0 when all hold, 3 otherwise.\n";
 
-static const char report_text[] = "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
+static const char report_text[] =
+    "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
 
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
@@ -67,8 +68,8 @@ static const char list_text[] = "sosmc list [--complete]\n\nOne line for each th
 
 static const struct {
     const char *name, *text;
-} helps[] = {{"run", run_text},       {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
-             {"list", list_text},     {"help", usage_text}};
+} helps[] = {{"run", run_text},   {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
+             {"list", list_text}, {"help", usage_text}};
 
 static const char *help_of(const char *command)
 {
@@ -112,9 +113,7 @@ static int take_flag(flags *f, int option, const char *value)
     switch (option) {
     case FLAG_SET: return add_set(f, value);
     case FLAG_OUT: f->out = value; return 0;
-    case FLAG_SEED:
-        (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value);
-        return add_set(f, f->seed_set);
+    case FLAG_SEED: (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value); return add_set(f, f->seed_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
         f->threads = (long)number;
@@ -135,10 +134,14 @@ static int parse_flags(flags *f, int argc, char **argv, const struct option *kno
     int option, index = 0;
     *f = (flags){.seeds = 0};
     while ((option = getopt_long(argc, argv, "h", known, &index)) != -1) {
-        if (option == 'h') f->help = 1;
-        else if (option == '?') return -1;
-        else if (option == 0) { *(known[index].flag) = 1; }
-        else if (take_flag(f, option, optarg)) return -1;
+        if (option == 'h')
+            f->help = 1;
+        else if (option == '?')
+            return -1;
+        else if (option == 0) {
+            *(known[index].flag) = 1;
+        } else if (take_flag(f, option, optarg))
+            return -1;
     }
     return 0;
 }
@@ -180,11 +183,16 @@ static int command_run(int argc, char **argv)
 {
     flags f;
     int resume = 0, overwrite = 0, quiet = 0, code;
-    const struct option known[] = {{"set", 1, NULL, FLAG_SET},         {"out", 1, NULL, FLAG_OUT},
-                                   {"seed", 1, NULL, FLAG_SEED},       {"threads", 1, NULL, FLAG_THREADS},
-                                   {"budget-seconds", 1, NULL, FLAG_BUDGET}, {"resume", 0, &resume, 1},
-                                   {"overwrite", 0, &overwrite, 1},    {"quiet", 0, &quiet, 1},
-                                   {"help", 0, NULL, 'h'},             {0}};
+    const struct option known[] = {{"set", 1, NULL, FLAG_SET},
+                                   {"out", 1, NULL, FLAG_OUT},
+                                   {"seed", 1, NULL, FLAG_SEED},
+                                   {"threads", 1, NULL, FLAG_THREADS},
+                                   {"budget-seconds", 1, NULL, FLAG_BUDGET},
+                                   {"resume", 0, &resume, 1},
+                                   {"overwrite", 0, &overwrite, 1},
+                                   {"quiet", 0, &quiet, 1},
+                                   {"help", 0, NULL, 'h'},
+                                   {0}};
     char directory[FILES_PATH];
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(run_text, stdout) < 0;
@@ -192,7 +200,10 @@ static int command_run(int argc, char **argv)
     config *c = load(&f, argv[optind], &code);
     if (!c) return code;
     default_directory(argv[optind], directory);
-    run_options options = {.out = f.out ? f.out : directory, .resume = resume, .overwrite = overwrite, .quiet = quiet,
+    run_options options = {.out = f.out ? f.out : directory,
+                           .resume = resume,
+                           .overwrite = overwrite,
+                           .quiet = quiet,
                            .budget_seconds = f.budget_seconds};
     code = run_job(c, &options);
     config_free(c);
@@ -203,7 +214,8 @@ static int command_check(int argc, char **argv)
 {
     flags f;
     int code;
-    const struct option known[] = {{"set", 1, NULL, FLAG_SET}, {"seed", 1, NULL, FLAG_SEED}, {"help", 0, NULL, 'h'}, {0}};
+    const struct option known[] = {
+        {"set", 1, NULL, FLAG_SET}, {"seed", 1, NULL, FLAG_SEED}, {"help", 0, NULL, 'h'}, {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(check_text, stdout) < 0;
     if (argc - optind != 1) return complain(SOSMC_EXIT_USAGE, "check takes one run file; see 'sosmc help check'");
@@ -221,7 +233,8 @@ static int command_report(int argc, char **argv)
     const struct option known[] = {{"help", 0, NULL, 'h'}, {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(report_text, stdout) < 0;
-    if (argc - optind != 1) return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
+    if (argc - optind != 1)
+        return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
     if (picture_report(argv[optind], error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     return SOSMC_EXIT_OK;
 }
@@ -230,16 +243,24 @@ static int command_reproduce(int argc, char **argv)
 {
     flags f;
     int quick = 0, quiet = 0;
-    const struct option known[] = {{"quick", 0, &quick, 1},           {"quiet", 0, &quiet, 1},
-                                   {"budget-seconds", 1, NULL, FLAG_BUDGET}, {"seeds", 1, NULL, FLAG_SEEDS},
-                                   {"threads", 1, NULL, FLAG_THREADS}, {"out", 1, NULL, FLAG_OUT},
-                                   {"help", 0, NULL, 'h'},            {0}};
+    const struct option known[] = {{"quick", 0, &quick, 1},
+                                   {"quiet", 0, &quiet, 1},
+                                   {"budget-seconds", 1, NULL, FLAG_BUDGET},
+                                   {"seeds", 1, NULL, FLAG_SEEDS},
+                                   {"threads", 1, NULL, FLAG_THREADS},
+                                   {"out", 1, NULL, FLAG_OUT},
+                                   {"help", 0, NULL, 'h'},
+                                   {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(reproduce_text, stdout) < 0;
     if (argc - optind != 1 || strcmp(argv[optind], "langevin") != 0)
         return complain(SOSMC_EXIT_USAGE, "reproduce takes an experiment: langevin; see 'sosmc help reproduce'");
-    reproduce_options options = {.out = f.out ? f.out : "langevin", .quick = quick, .quiet = quiet,
-                                 .budget_seconds = f.budget_seconds, .seeds = (int)f.seeds, .threads = (int)f.threads};
+    reproduce_options options = {.out = f.out ? f.out : "langevin",
+                                 .quick = quick,
+                                 .quiet = quiet,
+                                 .budget_seconds = f.budget_seconds,
+                                 .seeds = (int)f.seeds,
+                                 .threads = (int)f.threads};
     return reproduce_langevin(&options);
 }
 
@@ -266,8 +287,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int, char **);
-    } commands[] = {{"run", command_run},   {"check", command_check}, {"report", command_report},
-                    {"reproduce", command_reproduce}, {"list", command_list}, {"help", command_help}};
+    } commands[] = {{"run", command_run},       {"check", command_check},
+                    {"report", command_report}, {"reproduce", command_reproduce},
+                    {"list", command_list},     {"help", command_help}};
     interrupt_catch();
     if (argc < 2) {
         fputs(usage_text, stderr);

@@ -52,8 +52,12 @@ static void find_box(const picture *p, plot_lattice *l)
         low[j] -= margin;
         high[j] += margin;
     }
-    *l = (plot_lattice){.nx = SIDE, .ny = dim == 2 ? SIDE : 1, .x_min = low[0], .x_max = high[0],
-                        .y_min = dim == 2 ? low[1] : 0, .y_max = dim == 2 ? high[1] : 0};
+    *l = (plot_lattice){.nx = SIDE,
+                        .ny = dim == 2 ? SIDE : 1,
+                        .x_min = low[0],
+                        .x_max = high[0],
+                        .y_min = dim == 2 ? low[1] : 0,
+                        .y_max = dim == 2 ? high[1] : 0};
 }
 
 /* U (or the score) at every node of the lattice, a tile at a time. */
@@ -67,7 +71,8 @@ static int evaluate(picture *p, int64_t nodes)
     int rc = !prep || !work || (m->prepare && m->prepare(m->self, p->theta.data, prep)) ? -1 : 0;
     for (int64_t from = 0; rc == 0 && from < nodes; from += TILE) {
         int n = nodes - from < TILE ? (int)(nodes - from) : TILE;
-        sosmc_batch b = {.x = x, .prep = prep, .work = work, .simd = sosmc_simd_best(), .dim = m->dim_x, .n = n, .ld = TILE};
+        sosmc_batch b = {
+            .x = x, .prep = prep, .work = work, .simd = sosmc_simd_best(), .dim = m->dim_x, .n = n, .ld = TILE};
         for (int i = 0; i < TILE; i++) {
             int64_t at = from + (i < n ? i : n - 1), column = at % l->nx, row = at / l->nx;
             x[i] = l->x_min + (l->x_max - l->x_min) * (double)column / (l->nx - 1);
@@ -75,7 +80,8 @@ static int evaluate(picture *p, int64_t nodes)
         }
         rc = m->energy(m->self, p->theta.data, &b, value, NULL);
         memcpy(p->density + from, value, (size_t)n * sizeof(double));
-        if (rc == 0 && p->reward) rc = p->job.problem.objective.score.eval(p->job.problem.objective.score.self, &b, value);
+        if (rc == 0 && p->reward)
+            rc = p->job.problem.objective.score.eval(p->job.problem.objective.score.self, &b, value);
         if (p->reward) memcpy(p->reward + from, value, (size_t)n * sizeof(double));
     }
     free(prep);
@@ -124,7 +130,8 @@ int picture_report(const char *dir, char *error, size_t room)
     if (rc == 0) {
         char ignored[512];
         draw_levels(&p, c, &extra);
-        if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && draw_maps(&p, &extra)) extra.density = extra.reward = NULL;
+        if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && draw_maps(&p, &extra))
+            extra.density = extra.reward = NULL;
         rc = report_write(dir, &extra, error, room);
     }
     job_free(&p.job);

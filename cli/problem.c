@@ -194,7 +194,8 @@ static int logistic_data(builder *b, const csv_table *t)
     int rc = dim < 0 ? -1 : !b->p->features || !b->p->labels ? out_of_memory(b) : 0;
     for (int64_t r = 0; rc == 0 && r < t->rows; r++) {
         if (y[r] != 0 && y[r] != 1)
-            rc = files_fail(b->error, b->room, "%s: label %g in data row %lld; expected 0 or 1", t->path, y[r], (long long)r + 1);
+            rc = files_fail(b->error, b->room, "%s: label %g in data row %lld; expected 0 or 1", t->path, y[r],
+                            (long long)r + 1);
         if (in_training(b, t, split, r)) b->p->labels[rows++] = y[r];
     }
     for (int j = 0; rc == 0 && j < dim; j++) {
@@ -204,8 +205,13 @@ static int logistic_data(builder *b, const csv_table *t)
             if (in_training(b, t, split, r))
                 b->p->features[kept++ * dim + j] = (t->column[column[j]].number[r] - mean) / scale;
     }
-    if (rc == 0 && rows == 0) rc = wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"), t->path);
-    b->p->logistic = (sosmc_logistic){.rows = rows, .dim = dim, .features = b->p->features, .labels = b->p->labels,
+    if (rc == 0 && rows == 0)
+        rc = wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"),
+                   t->path);
+    b->p->logistic = (sosmc_logistic){.rows = rows,
+                                      .dim = dim,
+                                      .features = b->p->features,
+                                      .labels = b->p->labels,
                                       .variance = config_number(b->c, "model.prior_variance")};
     free(column);
     return rc;
@@ -270,12 +276,13 @@ static int build_reward(builder *b, sosmc_score *out)
 static int forward_objective(builder *b, sosmc_score reward)
 {
     if (!is(b, "model.type", "gaussian_mixture"))
-        return wrong(b, "objective.type", "is reward_forward, which needs exact draws of the reference; model %s has none",
+        return wrong(b, "objective.type",
+                     "is reward_forward, which needs exact draws of the reference; model %s has none",
                      config_text(b->c, "model.type"));
     b->p->reference_mixture = (sosmc_mixture_law){.mixture = &b->p->mixture, .theta = b->p->theta_ref};
-    b->job->problem.objective =
-        sosmc_reward_forward(reward, config_number(b->c, "objective.beta"), sosmc_mixture_source(&b->p->reference_mixture),
-                             (int)config_integer(b->c, "objective.reference.batch"), b->p->theta_ref);
+    b->job->problem.objective = sosmc_reward_forward(
+        reward, config_number(b->c, "objective.beta"), sosmc_mixture_source(&b->p->reference_mixture),
+        (int)config_integer(b->c, "objective.reference.batch"), b->p->theta_ref);
     return 0;
 }
 
@@ -316,8 +323,10 @@ static int likelihood_objective(builder *b)
 {
     int64_t rows = 0, batch = config_integer(b->c, "objective.batch");
     if (load_points(b, &rows)) return -1;
-    if (rows < 1 || rows > INT32_MAX) return wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31", (long long)rows);
-    b->p->rows = (sosmc_rows){.data = b->p->points, .rows = rows, .mode = batch ? SOSMC_ROWS_RANDOM : SOSMC_ROWS_IN_ORDER};
+    if (rows < 1 || rows > INT32_MAX)
+        return wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31", (long long)rows);
+    b->p->rows = (sosmc_rows){
+        .data = b->p->points, .rows = rows, .mode = batch ? SOSMC_ROWS_RANDOM : SOSMC_ROWS_IN_ORDER};
     b->job->problem.objective = sosmc_likelihood(sosmc_rows_source(&b->p->rows), (int)(batch ? batch : rows));
     return 0;
 }
@@ -405,18 +414,24 @@ static int choice(const builder *b, const char *path, const char *const *words, 
         if (is(b, path, words[i])) return i;
     return 0;
 }
-#define CHOICE(b, path, ...)                                                                                                \
-    choice(b, path, (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
+#define CHOICE(b, path, ...)                            \
+    choice(b, path, (const char *const[]){__VA_ARGS__}, \
+           (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
 
 static sosmc_scheme build_scheme(const builder *b)
 {
     int n = (int)config_integer(b->c, "particles"), sweeps = (int)config_integer(b->c, "scheme.sweeps");
     sosmc_scheme s;
-    if (is(b, "scheme.type", "sosmc")) s = sosmc_scheme_sosmc(n);
-    else if (is(b, "scheme.type", "impdiff")) s = sosmc_scheme_moved_first(n);
-    else if (is(b, "scheme.type", "soul")) s = sosmc_scheme_soul(sweeps);
-    else if (is(b, "scheme.type", "pcd")) s = sosmc_scheme_pcd(n, n, sweeps);
-    else s = sosmc_scheme_unweighted(n);
+    if (is(b, "scheme.type", "sosmc"))
+        s = sosmc_scheme_sosmc(n);
+    else if (is(b, "scheme.type", "impdiff"))
+        s = sosmc_scheme_moved_first(n);
+    else if (is(b, "scheme.type", "soul"))
+        s = sosmc_scheme_soul(sweeps);
+    else if (is(b, "scheme.type", "pcd"))
+        s = sosmc_scheme_pcd(n, n, sweeps);
+    else
+        s = sosmc_scheme_unweighted(n);
     if (config_has(b->c, "scheme.order")) s.order = CHOICE(b, "scheme.order", "paper", "authors");
     if (config_has(b->c, "scheme.drift_at")) s.drift_at = CHOICE(b, "scheme.drift_at", "previous", "current");
     if (config_has(b->c, "scheme.sweeps")) s.sweeps = sweeps;
@@ -433,7 +448,9 @@ static sosmc_kernel build_kernel(const builder *b)
     double h = config_number(b->c, "kernel.step");
     if (is(b, "kernel.type", "hmc"))
         return sosmc_hmc(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
-    sosmc_kernel k = is(b, "kernel.type", "mala") ? sosmc_mala(h) : is(b, "kernel.type", "rwm") ? sosmc_rwm(h) : sosmc_ula(h);
+    sosmc_kernel k = is(b, "kernel.type", "mala")  ? sosmc_mala(h)
+                     : is(b, "kernel.type", "rwm") ? sosmc_rwm(h)
+                                                   : sosmc_ula(h);
     k.noise = config_number(b->c, "kernel.noise");
     return k;
 }
@@ -524,7 +541,8 @@ double job_information(const job *j, const sosmc *s)
     double information = NAN;
     int64_t n = sosmc_particles(s);
     if (j->problem.model.dim_theta != 1) return NAN;
-    double *x = malloc((size_t)n * (size_t)j->problem.model.dim_x * sizeof *x), *logw = malloc((size_t)n * sizeof *logw);
+    double *x = malloc((size_t)n * (size_t)j->problem.model.dim_x * sizeof *x),
+           *logw = malloc((size_t)n * sizeof *logw);
     if (!x || !logw || sosmc_cloud(s, x, logw) != SOSMC_OK ||
         sosmc_louis(&j->problem.model, sosmc_theta(s), n, x, logw, &information) != SOSMC_OK)
         information = NAN;

@@ -57,7 +57,7 @@ typedef struct {
     trace *trace, *timing;
     progress progress;
     double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
-    double seconds; /* of all iterations */
+    double seconds;       /* of all iterations */
     double last_checkpoint;
     int64_t thin, checkpoint_every;
     double checkpoint_seconds;

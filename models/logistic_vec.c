@@ -9,7 +9,7 @@
  * Eight particles at a time pass over all rows, four rows at a time: each coordinate is loaded once for four scalar
  * products, each entry of the gradient once for four updates, and four exponentials are in flight.
  *
- * Invariant: a particle's U and gx come from one sequence of operations, whatever the level, the tile, or its place there. */
+ * Invariant: a particle's U and gx come from one sequence of operations, whatever the level, the tile, the place. */
 #include "simd/simd.h"
 #include "simd/table.h"
 #include "simd/vmath.h"

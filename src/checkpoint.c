@@ -19,11 +19,25 @@ typedef struct {
     uint64_t check; /* hash of the above: a damaged header must not be taken for another problem's */
 } header;
 
-static const char *const SHAPE_NAMES[SHAPES] = {
-    "seed",           "model.dim_x",      "model.dim_theta",  "scheme.particles", "tile",
-    "scheme.pool",    "scheme.sweeps",    "scheme.keep",      "scheme.weighted",  "scheme.order",
-    "scheme.drift_at", "optimiser.slots", "average",          "kernel gradients", "kernel.aux",
-    "a score",        "a reference energy", "kernel's name (hashed)", "optimiser's name (hashed)"};
+static const char *const SHAPE_NAMES[SHAPES] = {"seed",
+                                                "model.dim_x",
+                                                "model.dim_theta",
+                                                "scheme.particles",
+                                                "tile",
+                                                "scheme.pool",
+                                                "scheme.sweeps",
+                                                "scheme.keep",
+                                                "scheme.weighted",
+                                                "scheme.order",
+                                                "scheme.drift_at",
+                                                "optimiser.slots",
+                                                "average",
+                                                "kernel gradients",
+                                                "kernel.aux",
+                                                "a score",
+                                                "a reference energy",
+                                                "kernel's name (hashed)",
+                                                "optimiser's name (hashed)"};
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 {
@@ -50,10 +64,10 @@ static header describe(const sosmc *s)
     const sosmc_scheme *c = &s->cfg.scheme;
     header h = {.version = FORMAT_VERSION,
                 .byte_order = BYTE_ORDER_MARK,
-                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, s->cut.count[0], c->pool,
-                          c->sweeps, c->keep, s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots, s->cfg.average > 0,
-                          s->uses_gradient, s->cfg.kernel.aux, s->p.objective.score.eval != NULL, s->uses_reference,
-                          name_hash(s->cfg.kernel.name), name_hash(s->cfg.optimiser.name)}};
+                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, s->cut.count[0],
+                          c->pool, c->sweeps, c->keep, s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots,
+                          s->cfg.average > 0, s->uses_gradient, s->cfg.kernel.aux, s->p.objective.score.eval != NULL,
+                          s->uses_reference, name_hash(s->cfg.kernel.name), name_hash(s->cfg.optimiser.name)}};
     memcpy(h.magic, MAGIC, sizeof MAGIC);
     strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
     strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
@@ -117,18 +131,43 @@ enum { INFO = 16 };
 /* All but the wall-clock time, which no two runs share. */
 static void pack_info(const sosmc_info *f, double out[INFO])
 {
-    const double all[INFO] = {(double)f->iteration, (double)f->updates, (double)f->gradient_updates, f->ess, f->mean_score,
-                              f->mean_energy, f->loss, f->kl, f->logz, f->grad_norm, f->accept, f->h, f->rate,
-                              (double)f->resampled, (double)f->nonfinite, (double)f->retries};
+    const double all[INFO] = {(double)f->iteration,
+                              (double)f->updates,
+                              (double)f->gradient_updates,
+                              f->ess,
+                              f->mean_score,
+                              f->mean_energy,
+                              f->loss,
+                              f->kl,
+                              f->logz,
+                              f->grad_norm,
+                              f->accept,
+                              f->h,
+                              f->rate,
+                              (double)f->resampled,
+                              (double)f->nonfinite,
+                              (double)f->retries};
     memcpy(out, all, sizeof all);
 }
 
 static sosmc_info unpack_info(const double in[INFO])
 {
-    return (sosmc_info){.iteration = (int64_t)in[0], .updates = (int64_t)in[1], .gradient_updates = (int64_t)in[2],
-                        .ess = in[3], .mean_score = in[4], .mean_energy = in[5], .loss = in[6], .kl = in[7], .logz = in[8],
-                        .grad_norm = in[9], .accept = in[10], .h = in[11], .rate = in[12], .resampled = (int)in[13],
-                        .nonfinite = (int)in[14], .retries = (int)in[15]};
+    return (sosmc_info){.iteration = (int64_t)in[0],
+                        .updates = (int64_t)in[1],
+                        .gradient_updates = (int64_t)in[2],
+                        .ess = in[3],
+                        .mean_score = in[4],
+                        .mean_energy = in[5],
+                        .loss = in[6],
+                        .kl = in[7],
+                        .logz = in[8],
+                        .grad_norm = in[9],
+                        .accept = in[10],
+                        .h = in[11],
+                        .rate = in[12],
+                        .resampled = (int)in[13],
+                        .nonfinite = (int)in[14],
+                        .retries = (int)in[15]};
 }
 
 /* ---------------------------------------------------------------------------- save */
@@ -192,8 +231,9 @@ static sosmc_status check_health(sosmc *s, double *heaviest)
     spans_of(s, s->now, spans);
     for (int i = 1; i < SPANS; i++) /* the first holds the scalars, whole numbers among them */
         if (spans[i].bytes && !s->simd->all_finite(spans[i].bytes / sizeof(double), spans[i].data))
-            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: theta, the optimiser's memory, the average or the pool is "
-                                                   "not finite; not saved",
+            return sosmc_i_fail(s, SOSMC_ENUMERIC,
+                                "iteration %lld: theta, the optimiser's memory, the average or the pool is "
+                                "not finite; not saved",
                                 (long long)v->iteration);
     if (!s->simd->all_finite(sizeof scalars / sizeof *scalars, scalars))
         return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the step, the rate or log Z is not finite; not saved",
@@ -203,8 +243,9 @@ static sosmc_status check_health(sosmc *s, double *heaviest)
         if (tile_max > *heaviest) *heaviest = tile_max;
         sosmc_i_pack(s, s->now, t, s->record);
         if (!finite_or_zero_weight(s, s->record, l->count[t]))
-            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: a particle between %lld and %lld is not finite; not saved",
-                                (long long)v->iteration, (long long)l->first[t], (long long)l->first[t] + l->count[t] - 1);
+            return sosmc_i_fail(
+                s, SOSMC_ENUMERIC, "iteration %lld: a particle between %lld and %lld is not finite; not saved",
+                (long long)v->iteration, (long long)l->first[t], (long long)l->first[t] + l->count[t] - 1);
     }
     return SOSMC_OK;
 }
@@ -237,7 +278,9 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     uint64_t checksum = f.hash;
     write_bytes(&f, &checksum, sizeof checksum);
     sosmc_status status = SOSMC_OK;
-    if (f.failed) status = sosmc_i_fail(s, SOSMC_EIO, "iteration %lld: the checkpoint could not be written", (long long)s->now->v.iteration);
+    if (f.failed)
+        status = sosmc_i_fail(s, SOSMC_EIO, "iteration %lld: the checkpoint could not be written",
+                              (long long)s->now->v.iteration);
     return sosmc_i_agree(s, status, &heaviest, &none);
 }
 
@@ -256,8 +299,8 @@ static sosmc_status truncated(sosmc *s) { return sosmc_i_fail(s, SOSMC_EIO, "the
 static sosmc_status compare_names(sosmc *s, const header *theirs, const header *ours)
 {
     if (strncmp(theirs->kernel, ours->kernel, NAME) != 0)
-        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME, theirs->kernel,
-                            ours->kernel);
+        return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME,
+                            theirs->kernel, ours->kernel);
     if (strncmp(theirs->optimiser, ours->optimiser, NAME) != 0)
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with optimiser %.*s, this run has %s", NAME,
                             theirs->optimiser, ours->optimiser);
@@ -267,7 +310,8 @@ static sosmc_status compare_names(sosmc *s, const header *theirs, const header *
 static sosmc_status compare(sosmc *s, const header *theirs)
 {
     header ours = describe(s);
-    if (memcmp(theirs->magic, MAGIC, sizeof MAGIC) != 0) return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
+    if (memcmp(theirs->magic, MAGIC, sizeof MAGIC) != 0)
+        return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
     if (theirs->byte_order != BYTE_ORDER_MARK)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
     if (theirs->version > FORMAT_VERSION)
@@ -278,7 +322,8 @@ static sosmc_status compare(sosmc *s, const header *theirs)
     for (int i = 0; i < SHAPES; i++) {
         if (i == NAMES_FROM) TRY(compare_names(s, theirs, &ours));
         if (theirs->shape[i] != ours.shape[i])
-            return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint belongs to another problem: its %s is %lld, this run's is %lld",
+            return sosmc_i_fail(s, SOSMC_EINVAL,
+                                "the checkpoint belongs to another problem: its %s is %lld, this run's is %lld",
                                 SHAPE_NAMES[i], (long long)theirs->shape[i], (long long)ours.shape[i]);
     }
     return SOSMC_OK;
@@ -304,7 +349,8 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     }
     uint64_t expected = f->hash, checksum;
     if (f->get(f->ctx, &checksum, sizeof checksum)) return truncated(s);
-    if (checksum != expected) return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
+    if (checksum != expected)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
     return SOSMC_OK;
 }
 

@@ -6,8 +6,8 @@
 
 sosmc_batch sosmc_i_batch(const sosmc *s, const layout *l, int t, const double *x)
 {
-    return (sosmc_batch){.x = x, .prep = s->prep, .simd = s->simd, .dim = l->dim, .n = l->count[t], .ld = l->ld,
-                         .first = l->first[t]};
+    return (sosmc_batch){
+        .x = x, .prep = s->prep, .simd = s->simd, .dim = l->dim, .n = l->count[t], .ld = l->ld, .first = l->first[t]};
 }
 
 void *sosmc_i_work(const sosmc *s, int t, int worker)
@@ -204,8 +204,7 @@ static void hand_out(const sosmc *s, int t, const double *x, const double *logw,
         int64_t particle = l->first[t] + i;
         if (user_logw) user_logw[particle] = logw[i] - shift;
         if (user_x)
-            for (int j = 0; j < l->dim; j++)
-                user_x[particle * l->dim + j] = x[(size_t)j * ld + (size_t)i];
+            for (int j = 0; j < l->dim; j++) user_x[particle * l->dim + j] = x[(size_t)j * ld + (size_t)i];
     }
 }
 

@@ -46,20 +46,25 @@ sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks)
         if (f->status == SOSMC_OK) continue;
         (void)sosmc_i_theta_words(s, theta, sizeof theta);
         if (f->status == SOSMC_EMODEL)
-            return sosmc_i_fail(s, f->status, "iteration %lld: %s returned %d for the batch that starts at particle %lld; "
-                                              "theta = (%s)",
+            return sosmc_i_fail(s, f->status,
+                                "iteration %lld: %s returned %d for the batch that starts at particle %lld; "
+                                "theta = (%s)",
                                 iteration, f->what, f->returned, (long long)f->particle, theta);
         if (isnan(f->before))
-            return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g (%sparticle %lld); theta = (%s)", iteration, f->what,
-                                f->value, f->initial ? "initial " : "", (long long)f->particle, theta);
-        return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g for particle %lld (it was %g before the move, kernel step "
-                                          "%g); theta = (%s)",
+            return sosmc_i_fail(s, f->status, "iteration %lld: %s is %g (%sparticle %lld); theta = (%s)", iteration,
+                                f->what, f->value, f->initial ? "initial " : "", (long long)f->particle, theta);
+        return sosmc_i_fail(s, f->status,
+                            "iteration %lld: %s is %g for particle %lld (it was %g before the move, kernel step "
+                            "%g); theta = (%s)",
                             iteration, f->what, f->value, (long long)f->particle, f->before, s->now->v.h, theta);
     }
     return status;
 }
 
-const char *sosmc_message(const sosmc *s) { return s ? s->message : "there is no engine: out of memory, or no problem or settings were given"; }
+const char *sosmc_message(const sosmc *s)
+{
+    return s ? s->message : "there is no engine: out of memory, or no problem or settings were given";
+}
 const char *sosmc_why_no_loss(const sosmc *s) { return s->why_no_loss; }
 const sosmc_info *sosmc_last(const sosmc *s) { return &s->info; }
 int64_t sosmc_iteration(const sosmc *s) { return s->now->v.iteration; }
@@ -86,8 +91,7 @@ static void average(sosmc *s)
     if (s->cfg.average <= 0 || st->v.updates <= s->cfg.average_from) return;
     double keep = (double)st->v.averaged / (double)(st->v.averaged + 1); /* plain mean, and the start of the other */
     if (s->cfg.average < 1 && s->cfg.average < keep) keep = s->cfg.average;
-    for (int j = 0; j < s->p.model.dim_theta; j++)
-        st->average[j] = keep * st->average[j] + (1 - keep) * st->theta[j];
+    for (int j = 0; j < s->p.model.dim_theta; j++) st->average[j] = keep * st->average[j] + (1 - keep) * st->theta[j];
     st->v.averaged++;
 }
 
@@ -110,7 +114,8 @@ static sosmc_status optimise(sosmc *s)
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))
-            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the update made theta[%d] %g (it was %g, gradient %g, rate %g)",
+            return sosmc_i_fail(s, SOSMC_ENUMERIC,
+                                "iteration %lld: the update made theta[%d] %g (it was %g, gradient %g, rate %g)",
                                 (long long)st->v.iteration, j, st->theta[j], old[j], s->grad[j], opt.lr);
     void *prep = s->prep;
     s->prep = s->prep_prev;
@@ -183,7 +188,7 @@ static sosmc_status step_as_printed(sosmc *s)
     int moves_first = !s->weighted && s->cfg.scheme.drift_at == SOSMC_AT_CURRENT;
     if (s->now->v.iteration > 0 || moves_first) {
         TRY(sosmc_i_carry(s, must_evaluate(s), 1)); /* x ~ K(x, .), log W += log G */
-        TRY(weigh(s));                 /* w = W / sum W, ESS */
+        TRY(weigh(s));                              /* w = W / sum W, ESS */
         note_acceptance(s);
     } else {
         TRY(weigh(s));
@@ -244,7 +249,8 @@ sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *c
     for (int64_t k = 0; k < iterations; k++) {
         TRY(sosmc_step(s));
         if (see && see(ctx, s, &s->info))
-            return sosmc_i_fail(s, SOSMC_STOPPED, "stopped by the observer after iteration %lld", (long long)s->info.iteration);
+            return sosmc_i_fail(s, SOSMC_STOPPED, "stopped by the observer after iteration %lld",
+                                (long long)s->info.iteration);
     }
     return SOSMC_OK;
 }
@@ -269,7 +275,8 @@ static sosmc_status begin(sosmc *s)
     double unused = 0;
     int64_t none = 0;
     sosmc_status status = sosmc_i_setup(s);
-    if (can_talk(&s->cfg.comm)) status = sosmc_i_agree(s, status, &unused, &none); /* nobody waits for one that failed */
+    if (can_talk(&s->cfg.comm))
+        status = sosmc_i_agree(s, status, &unused, &none); /* nobody waits for one that failed */
     TRY(status);
     for (int j = 0; j < s->p.model.dim_theta; j++) {
         st->theta[j] = s->p.theta0 ? s->p.theta0[j] : 0;

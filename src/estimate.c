@@ -22,7 +22,8 @@ static int bury_the_dead(sosmc *s, int worker, int t, sosmc_batch *b)
     if (live == 0 && dead == 0) return 1;
     memcpy(copy, b->x, (size_t)b->dim * ld * sizeof(double));
     for (size_t i = 0; i < (size_t)b->n; i++)
-        for (size_t j = 0; logw[i] == -INFINITY && j < (size_t)b->dim; j++) copy[j * ld + i] = copy[j * ld + (size_t)live];
+        for (size_t j = 0; logw[i] == -INFINITY && j < (size_t)b->dim; j++)
+            copy[j * ld + i] = copy[j * ld + (size_t)live];
     b->x = copy;
     b->fresh = 0;
     return 1;
@@ -43,8 +44,9 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
     for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
         if (l->count[t] == 0) continue;
         double *c = worker_row(s, worker, ROW_A);
-        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W], optional_row(seen->c->R, l, t), o->kl,
-                              row_at(seen->c->U, l, t), optional_row(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
+        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W],
+                              optional_row(seen->c->R, l, t), o->kl, row_at(seen->c->U, l, t),
+                              optional_row(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = l == &s->cut ? sosmc_i_work(s, t, worker) : s->worker[worker].work;
@@ -177,7 +179,8 @@ sosmc_status sosmc_i_estimate(sosmc *s)
     if (isfinite(norm2)) return SOSMC_OK;
     for (size_t j = 0; j < dim; j++)
         if (!isfinite(s->grad[j]))
-            return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: component %zu of the gradient is %g (theta[%zu] = %g)",
+            return sosmc_i_fail(s, SOSMC_ENUMERIC,
+                                "iteration %lld: component %zu of the gradient is %g (theta[%zu] = %g)",
                                 (long long)s->now->v.iteration, j, s->grad[j], j, s->now->theta[j]);
     return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the gradient is too large to square",
                         (long long)s->now->v.iteration);

@@ -19,10 +19,10 @@
 #include "simd/table.h"
 #include "threads.h"
 
-#define TRY(expression)                                                                                                     \
-    do {                                                                                                                    \
-        sosmc_status try_status = (expression);                                                                             \
-        if (try_status != SOSMC_OK) return try_status;                                                                      \
+#define TRY(expression)                                \
+    do {                                               \
+        sosmc_status try_status = (expression);        \
+        if (try_status != SOSMC_OK) return try_status; \
     } while (0)
 
 enum { ALIGNMENT = 64, LANES = 8, MAX_RETRIES = 8, MAX_RANKS = 4096, MESSAGE = 512 };
@@ -40,17 +40,17 @@ typedef struct {
 
 /* Everything known about the particles of this rank's tiles, tile after tile. */
 typedef struct {
-    double *x, *gx, *aux;   /* vectors: layout.vector doubles per tile (aux: kernel.aux of them) */
-    double *U, *R, *Uref;   /* rows of ld per tile: energy, score, reference energy */
+    double *x, *gx, *aux; /* vectors: layout.vector doubles per tile (aux: kernel.aux of them) */
+    double *U, *R, *Uref; /* rows of ld per tile: energy, score, reference energy */
 } cloud;
 
 /* The scalars that decide the future. */
 typedef struct {
     int64_t iteration, updates, averaged;
-    double h, rate;         /* kernel step; factor on the learning rate */
-    double logz, logz0;     /* running log Z; its value at the start */
-    double logmean;         /* log of the mean of exp(logw) */
-    int64_t cached;         /* U and gx belong to theta (1) or still to theta_prev (0) */
+    double h, rate;     /* kernel step; factor on the learning rate */
+    double logz, logz0; /* running log Z; its value at the start */
+    double logmean;     /* log of the mean of exp(logw) */
+    int64_t cached;     /* U and gx belong to theta (1) or still to theta_prev (0) */
 } vital;
 
 /* All that a checkpoint holds. There are two: `now`, and `spare`, into which resampling and loading write. */
@@ -58,8 +58,8 @@ typedef struct {
     vital v;
     double *theta, *theta_prev, *slots, *average;
     cloud c;
-    double *logw;   /* rows of ld per tile */
-    double *pool;   /* scheme.pool rows of dim, when the pool is larger than the cloud */
+    double *logw;         /* rows of ld per tile */
+    double *pool;         /* scheme.pool rows of dim, when the pool is larger than the cloud */
     unsigned char *fresh; /* per tile of this rank: work matches x and theta */
 } state;
 
@@ -67,26 +67,26 @@ typedef struct {
 typedef struct {
     const layout *l;
     const cloud *c;
-    double *w;                   /* rows of ld per tile */
+    double *w; /* rows of ld per tile */
 } sample;
 
 /* What went wrong in a task, told after the threads have met. */
 typedef struct {
     sosmc_status status;
-    const char *what;  /* "energy", "grad_theta", ...: the callback; or "U", "score": the value */
-    int returned;      /* what the callback returned */
-    int64_t particle;  /* the first particle of the batch, or the offender */
+    const char *what;     /* "energy", "grad_theta", ...: the callback; or "U", "score": the value */
+    int returned;         /* what the callback returned */
+    int64_t particle;     /* the first particle of the batch, or the offender */
     double value, before; /* before: U before the move; NaN where there was no move */
     int initial;          /* it happened to an initial particle */
 } fault;
 
 /* One worker's own memory. */
 typedef struct {
-    double *tmp;              /* kernel scratch: vectors, then 4 rows */
-    double *vec;              /* two vectors: a drawn batch and its gradient */
-    double *aside;            /* a tile's old x, gx and aux while the new ones are written */
-    double *row;              /* rows of ld: ROW_COUNT of them */
-    void *work, *work_ref;    /* the model's scratch where nothing is parked, and for theta_ref */
+    double *tmp;           /* kernel scratch: vectors, then 4 rows */
+    double *vec;           /* two vectors: a drawn batch and its gradient */
+    double *aside;         /* a tile's old x, gx and aux while the new ones are written */
+    double *row;           /* rows of ld: ROW_COUNT of them */
+    void *work, *work_ref; /* the model's scratch where nothing is parked, and for theta_ref */
 } scratch;
 enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT };
 
@@ -98,54 +98,54 @@ struct sosmc {
     sosmc_problem p;
     sosmc_settings cfg;
     const sosmc_simd *simd;
-    int nonfinite;               /* the policy, default resolved */
+    int nonfinite; /* the policy, default resolved */
     int weighted, uses_gradient, uses_reference;
     int relative_logz, absolute_logz;
     const char *why_no_loss;
 
-    layout cut;                  /* the cloud */
-    layout kept;                 /* the states of several sweeps, when scheme.keep > 1 */
-    layout batch;                /* the data batch */
+    layout cut;   /* the cloud */
+    layout kept;  /* the states of several sweeps, when scheme.keep > 1 */
+    layout batch; /* the data batch */
     state state_a, state_b, *now, *spare;
     cloud kept_cloud;
     sample seen;
-    int seen_valid;              /* w and sums belong to the present cloud */
-    double *logw_next;           /* what a carry makes of logw */
-    double *increment;           /* log G of the carry under way, where it may be repeated; NULL otherwise */
-    int pending;                 /* logw has changed, and log Z not yet */
-    int dropped;                 /* there may be particles that lost their weight to a value that was not finite */
+    int seen_valid;    /* w and sums belong to the present cloud */
+    double *logw_next; /* what a carry makes of logw */
+    double *increment; /* log G of the carry under way, where it may be repeated; NULL otherwise */
+    int pending;       /* logw has changed, and log Z not yet */
+    int dropped;       /* there may be particles that lost their weight to a value that was not finite */
     void *prep, *prep_prev, *prep_ref;
-    char *work;                  /* parked scratch of the whole cloud, or NULL */
-    size_t work_stride;          /* bytes per tile */
+    char *work;         /* parked scratch of the whole cloud, or NULL */
+    size_t work_stride; /* bytes per tile */
 
     double sums[SUM_ALL], data_sums[DATA_ALL];
     double *accept_sum, *tile_max; /* per tile of this rank */
     int *tile_bad;
-    double *leaves;              /* per block: dim_theta partial gradients, or sums */
-    double *data_leaves;         /* per data block: dim_theta, then DATA_ALL */
+    double *leaves;      /* per block: dim_theta partial gradients, or sums */
+    double *data_leaves; /* per data block: dim_theta, then DATA_ALL */
     double *grad;
 
-    double *pool_gather;         /* with several ranks: all particles, to be written back to the pool */
+    double *pool_gather; /* with several ranks: all particles, to be written back to the pool */
     double *all_w, *resample_scratch;
     int *ancestors;
     double *packet_out, *packet_in; /* reduce.c, resampling and checkpoints between ranks */
     size_t packet_doubles;
     size_t *bytes_out, *bytes_in;
-    double *record;              /* one tile, packed */
+    double *record; /* one tile, packed */
     uint64_t *tile_hash;
 
     scratch *worker;
-    fault *faults;               /* per task */
+    fault *faults; /* per task */
     pool *threads;
     sosmc_info info;
     uint32_t retry;
     int move_evaluates, move_steps; /* what the current carry does */
     double move_h;
     char message[MESSAGE];
-    int ready;                   /* sosmc_create succeeded */
-    sosmc_status failed;         /* a step that failed left the state in the middle of an iteration */
+    int ready;           /* sosmc_create succeeded */
+    sosmc_status failed; /* a step that failed left the state in the middle of an iteration */
 
-    void **owned;                /* every allocation, for sosmc_free */
+    void **owned; /* every allocation, for sosmc_free */
     int owned_count, owned_room;
 };
 
@@ -153,7 +153,7 @@ struct sosmc {
 sosmc_status sosmc_i_fail(const sosmc *s, sosmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 const char *sosmc_i_theta_words(const sosmc *s, char *text, size_t room); /* the first few numbers */
-sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks); /* turns the first fault into a message */
+sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks);    /* turns the first fault into a message */
 
 /* A callback of a task returned non-zero: notes it and returns SOSMC_EMODEL. */
 sosmc_status sosmc_i_broken(sosmc *s, int task, const char *what, int returned, int64_t particle);
@@ -186,14 +186,14 @@ static inline double *worker_row(const sosmc *s, int worker, int row)
 }
 void sosmc_i_rank_particles(const layout *l, int rank, int size, int64_t *lo, int64_t *hi);
 void *sosmc_i_work(const sosmc *s, int t, int worker); /* parked scratch of tile t, or the worker's own */
-size_t sosmc_i_record_doubles(const sosmc *s, int n);   /* one packed tile of n particles */
+size_t sosmc_i_record_doubles(const sosmc *s, int n);  /* one packed tile of n particles */
 void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record);
 void sosmc_i_unpack(const sosmc *s, state *st, int t, const double *record);
 sosmc_status sosmc_i_gather_cloud(sosmc *s); /* spare cloud = now cloud by s->ancestors, between ranks too */
 
 /* move.c */
-sosmc_status sosmc_i_start(sosmc *s);                            /* iteration 0: draw and weigh with W_0 */
-sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step);    /* to theta, and through the kernel */
+sosmc_status sosmc_i_start(sosmc *s);                         /* iteration 0: draw and weigh with W_0 */
+sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step); /* to theta, and through the kernel */
 
 /* weights.c */
 sosmc_status sosmc_i_measure(sosmc *s); /* w and the sums; after a reweighing log Z too */

@@ -12,8 +12,8 @@ static sosmc_rng name(const sosmc *s, sosmc_stream stream, int64_t step)
 
 static sosmc_status not_finite(sosmc *s, int task, const char *what, int64_t particle, double value, double before)
 {
-    s->faults[task] =
-        (fault){.status = SOSMC_ENUMERIC, .what = what, .particle = particle, .value = value, .before = before};
+    s->faults[task] = (fault){
+        .status = SOSMC_ENUMERIC, .what = what, .particle = particle, .value = value, .before = before};
     return SOSMC_ENUMERIC;
 }
 
@@ -108,7 +108,8 @@ static double culprit(const sosmc *s, const tile *a, int i, const double *inc, c
 }
 
 /* Applies the policy to the particles of `to` that are not finite; `from` is where they came from. */
-static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from, const tile *to, double *inc, int64_t step)
+static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from, const tile *to, double *inc,
+                         int64_t step)
 {
     int n = s->cut.count[t];
     for (int i = 0; i < n; i++) {
@@ -205,8 +206,8 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
     m.energy_code = &energy_code;
     int rc = kernel->step(kernel, &m);
     if (rc) return sosmc_i_broken(s, task, energy_code ? "energy" : kernel->name, rc, m.b.first);
-    s->now->fresh[task] =
-        kernel->uses_gradient && !kernel->metropolis && kernel->backward_at == SOSMC_AT_CURRENT && s->work;
+    s->now->fresh[task] = kernel->uses_gradient && !kernel->metropolis && kernel->backward_at == SOSMC_AT_CURRENT &&
+                          s->work;
     double sum = 0;
     for (int i = 0; kernel->metropolis && i < n; i++) sum += accept[i];
     s->accept_sum[task] += kernel->metropolis ? sum : n;
@@ -251,7 +252,8 @@ static void keep_tile(sosmc *s, int t, const tile *a, int kept)
         int q = group + (int)(position / room);
         size_t column = (size_t)(position % room);
         double *x = vector_at(s->kept_cloud.x, l, q);
-        for (size_t j = 0; j < (size_t)l->dim; j++) x[j * (size_t)l->ld + column] = a->x[j * (size_t)s->cut.ld + (size_t)i];
+        for (size_t j = 0; j < (size_t)l->dim; j++)
+            x[j * (size_t)l->ld + column] = a->x[j * (size_t)s->cut.ld + (size_t)i];
         row_at(s->kept_cloud.U, l, q)[column] = a->U[i];
     }
 }
@@ -262,7 +264,8 @@ static sosmc_status score_kept(sosmc *s, int task, int worker, int t)
     for (int q = l->block_tile[t]; q < l->block_tile[t + 1]; q++) {
         if (l->count[q] == 0) continue;
         sosmc_batch b = sosmc_i_batch(s, l, q, vector_at(s->kept_cloud.x, l, q));
-        TRY(score_batch(s, task, worker, &b, optional_row(s->kept_cloud.R, l, q), optional_row(s->kept_cloud.Uref, l, q)));
+        TRY(score_batch(s, task, worker, &b, optional_row(s->kept_cloud.R, l, q),
+                        optional_row(s->kept_cloud.Uref, l, q)));
     }
     return SOSMC_OK;
 }
@@ -465,7 +468,8 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     rc = s->p.init.logpdf(s->p.init.self, &b, logw);
     if (rc) return sosmc_i_broken(s, task, "init.logpdf", rc, b.first);
     for (int i = 0; i < n; i++) {
-        if (!isfinite(logw[i])) return not_finite(s, task, "log density of an initial particle", b.first + i, logw[i], NAN);
+        if (!isfinite(logw[i]))
+            return not_finite(s, task, "log density of an initial particle", b.first + i, logw[i], NAN);
         logw[i] = -a.U[i] - logw[i];
     }
     s->tile_max[task] = s->simd->max(n, logw);
@@ -482,10 +486,13 @@ static sosmc_status fill_pool(sosmc *s)
         b.first = first;
         b.n = left < room ? (int)left : room;
         int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, s->worker[0].vec);
-        if (rc) return sosmc_i_fail(s, SOSMC_EMODEL, "init.draw returned %d for the pool's particle %lld", rc, (long long)first);
+        if (rc)
+            return sosmc_i_fail(s, SOSMC_EMODEL, "init.draw returned %d for the pool's particle %lld", rc,
+                                (long long)first);
         for (int i = 0; i < b.n; i++)
             for (size_t j = 0; j < (size_t)l->dim; j++)
-                s->now->pool[(size_t)(first + i) * (size_t)l->dim + j] = s->worker[0].vec[j * (size_t)l->ld + (size_t)i];
+                s->now->pool[(size_t)(first + i) * (size_t)l->dim + j] =
+                    s->worker[0].vec[j * (size_t)l->ld + (size_t)i];
     }
     return SOSMC_OK;
 }

@@ -12,26 +12,29 @@
  * for `loss`, which names the estimate that is reported. */
 #include <sosmc/sosmc.h>
 
-sosmc_objective sosmc_mmle(void)
-{
-    return (sosmc_objective){ .a = 1.0, .scale = 1.0, .loss = SOSMC_LOSS_MMLE };
-}
+sosmc_objective sosmc_mmle(void) { return (sosmc_objective){.a = 1.0, .scale = 1.0, .loss = SOSMC_LOSS_MMLE}; }
 
 sosmc_objective sosmc_likelihood(sosmc_source data, int batch)
 {
-    return (sosmc_objective){ .a = -1.0, .b = 1.0, .scale = 1.0, .data = data, .batch = batch,
-                              .loss = SOSMC_LOSS_LIKELIHOOD };
+    return (sosmc_objective){
+        .a = -1.0, .b = 1.0, .scale = 1.0, .data = data, .batch = batch, .loss = SOSMC_LOSS_LIKELIHOOD};
 }
 
 sosmc_objective sosmc_reward_forward(sosmc_score reward, double beta, sosmc_source reference, int batch,
                                      const double *theta_ref)
 {
-    return (sosmc_objective){ .a = -beta, .b = beta, .scale = 1.0, .score = reward, .theta_ref = theta_ref,
-                              .data = reference, .batch = batch, .loss = SOSMC_LOSS_FORWARD_KL };
+    return (sosmc_objective){.a = -beta,
+                             .b = beta,
+                             .scale = 1.0,
+                             .score = reward,
+                             .theta_ref = theta_ref,
+                             .data = reference,
+                             .batch = batch,
+                             .loss = SOSMC_LOSS_FORWARD_KL};
 }
 
 sosmc_objective sosmc_reward_reverse(sosmc_score reward, double beta, const double *theta_ref)
 {
-    return (sosmc_objective){ .kl = beta, .scale = 1.0, .score = reward, .theta_ref = theta_ref,
-                              .loss = SOSMC_LOSS_REVERSE_KL };
+    return (sosmc_objective){
+        .kl = beta, .scale = 1.0, .score = reward, .theta_ref = theta_ref, .loss = SOSMC_LOSS_REVERSE_KL};
 }

@@ -85,36 +85,33 @@ static void adam_step(const sosmc_optimiser *o, int64_t k, int dim, const double
     }
 }
 
-sosmc_optimiser sosmc_sgd(double lr)
-{
-    return (sosmc_optimiser){ .name = "sgd", .lr = lr, .step = sgd_step };
-}
+sosmc_optimiser sosmc_sgd(double lr) { return (sosmc_optimiser){.name = "sgd", .lr = lr, .step = sgd_step}; }
 
 sosmc_optimiser sosmc_momentum(double lr, double momentum)
 {
-    return (sosmc_optimiser){ .name = "momentum", .lr = lr, .momentum = momentum, .slots = 1, .step = momentum_step };
+    return (sosmc_optimiser){.name = "momentum", .lr = lr, .momentum = momentum, .slots = 1, .step = momentum_step};
 }
 
 sosmc_optimiser sosmc_nesterov(double lr, double momentum)
 {
-    return (sosmc_optimiser){ .name = "nesterov", .lr = lr, .momentum = momentum, .slots = 1, .step = nesterov_step };
+    return (sosmc_optimiser){.name = "nesterov", .lr = lr, .momentum = momentum, .slots = 1, .step = nesterov_step};
 }
 
 sosmc_optimiser sosmc_rmsprop(double lr, double decay)
 {
-    return (sosmc_optimiser){ .name = "rmsprop", .lr = lr, .beta2 = decay, .eps = 1e-8, .slots = 1,
-                              .step = rmsprop_step };
+    return (sosmc_optimiser){
+        .name = "rmsprop", .lr = lr, .beta2 = decay, .eps = 1e-8, .slots = 1, .step = rmsprop_step};
 }
 
 sosmc_optimiser sosmc_adagrad(double lr)
 {
-    return (sosmc_optimiser){ .name = "adagrad", .lr = lr, .eps = 1e-8, .slots = 1, .step = adagrad_step };
+    return (sosmc_optimiser){.name = "adagrad", .lr = lr, .eps = 1e-8, .slots = 1, .step = adagrad_step};
 }
 
 sosmc_optimiser sosmc_adam(double lr)
 {
-    return (sosmc_optimiser){ .name = "adam", .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .slots = 2,
-                              .step = adam_step };
+    return (sosmc_optimiser){
+        .name = "adam", .lr = lr, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .slots = 2, .step = adam_step};
 }
 
 sosmc_optimiser sosmc_adamw(double lr, double weight_decay)

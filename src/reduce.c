@@ -17,7 +17,8 @@ typedef struct {
 
 static int within(const fold *f, int rank, int from, int to)
 {
-    return from >= sosmc_i_rank_bound(f->blocks, rank, f->size) && to <= sosmc_i_rank_bound(f->blocks, rank + 1, f->size);
+    return from >= sosmc_i_rank_bound(f->blocks, rank, f->size) &&
+           to <= sosmc_i_rank_bound(f->blocks, rank + 1, f->size);
 }
 
 /* Whether the pair that makes node [k, k + 2s) is added in this pass. */

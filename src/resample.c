@@ -159,8 +159,10 @@ static int first_above(const double *c, int lo, int hi, double point)
 {
     while (lo < hi) {
         int middle = lo + (hi - lo) / 2;
-        if (c[middle] > point) hi = middle;
-        else lo = middle + 1;
+        if (c[middle] > point)
+            hi = middle;
+        else
+            lo = middle + 1;
     }
     return lo;
 }
@@ -176,7 +178,7 @@ static inline cursor advance(cursor k, const double *restrict c, const double *r
 {
     ancestors[k.i] = (int)k.a;
     size_t found = p[k.i] < c[k.a];
-    return (cursor){ k.i + found, k.a + 1 - found };
+    return (cursor){k.i + found, k.a + 1 - found};
 }
 
 /* The merge that starts at offspring `first` and ancestor `begin`, after `steps` steps. There the ancestor before is
@@ -186,10 +188,12 @@ static cursor merge_at(const double *c, const double *p, int first, int count, i
     int64_t lo = steps > end - begin ? steps - (end - begin) : 0, hi = steps < count ? steps : count;
     while (lo < hi) {
         int64_t i = lo + (hi - lo) / 2;
-        if (c[begin + steps - i - 1] <= p[first + i]) hi = i;
-        else lo = i + 1;
+        if (c[begin + steps - i - 1] <= p[first + i])
+            hi = i;
+        else
+            lo = i + 1;
     }
-    return (cursor){ (size_t)(first + lo), (size_t)(begin + steps - lo) };
+    return (cursor){(size_t)(first + lo), (size_t)(begin + steps - lo)};
 }
 
 /* The merge of a range is a path of count + (end - begin) steps, each waiting for the one before. Four stretches of
@@ -203,11 +207,11 @@ void sosmc_i_merge(sosmc_i_offspring *o, int first, int count)
     int begin = first_above(c, 0, o->n - 1, p[first]);
     int end = first_above(c, begin, o->n - 1, p[stop - 1]);
     int64_t stretch = (count + (int64_t)(end - begin)) / 4;
-    cursor k0 = { (size_t)first, (size_t)begin };
+    cursor k0 = {(size_t)first, (size_t)begin};
     cursor k1 = merge_at(c, p, first, count, begin, end, stretch);
     cursor k2 = merge_at(c, p, first, count, begin, end, 2 * stretch);
     cursor k3 = merge_at(c, p, first, count, begin, end, 3 * stretch);
-    const size_t seam[3] = { k1.i, k2.i, k3.i };
+    const size_t seam[3] = {k1.i, k2.i, k3.i};
     for (int64_t step = 0; step < stretch; step++) {
         k0 = advance(k0, c, p, ancestors);
         k1 = advance(k1, c, p, ancestors);
@@ -330,16 +334,25 @@ sosmc_status sosmc_i_resample(const sosmc_simd *simd, sosmc_resampling scheme, s
 {
     if (n < 1 || !w || !scratch || !ancestors || (int)scheme < SOSMC_MULTINOMIAL || (int)scheme > SOSMC_SSP)
         return SOSMC_EINVAL;
-    sosmc_i_offspring o = { .simd = simd, .scheme = scheme, .rng = rng, .n = n, .offspring = n, .w = w,
-                            .scale = sosmc_i_scale(simd->max(n, w)), .c = scratch, .p = scratch + n,
-                            .ancestors = ancestors };
+    sosmc_i_offspring o = {.simd = simd,
+                           .scheme = scheme,
+                           .rng = rng,
+                           .n = n,
+                           .offspring = n,
+                           .w = w,
+                           .scale = sosmc_i_scale(simd->max(n, w)),
+                           .c = scratch,
+                           .p = scratch + n,
+                           .ancestors = ancestors};
     if (o.scale == 0.0) return SOSMC_EINVAL;
     if (scheme != SOSMC_RESIDUAL && scheme != SOSMC_SSP) return by_points(&o);
     sosmc_status status = sosmc_i_cumulate(&o, 0, n);
     if (status != SOSMC_OK) return status;
     o.factor = n / sum_ends(n, o.c); /* finite and positive, because the largest scaled weight is */
-    if (scheme == SOSMC_RESIDUAL) residual(&o);
-    else ssp(&o);
+    if (scheme == SOSMC_RESIDUAL)
+        residual(&o);
+    else
+        ssp(&o);
     return SOSMC_OK;
 }
 

@@ -27,10 +27,10 @@ typedef struct {
     double *p;        /* offspring + 1: points in [0, total) */
     int *ancestors;   /* offspring */
     /* ------------------------------------------------------------------ written by sosmc_i_join */
-    double total;     /* sum of scale * w */
-    double factor;    /* what turns raw points into points on [0, total) */
-    double cap;       /* the largest double below total */
-    double u;         /* the one uniform of systematic resampling */
+    double total;  /* sum of scale * w */
+    double factor; /* what turns raw points into points on [0, total) */
+    double cap;    /* the largest double below total */
+    double u;      /* the one uniform of systematic resampling */
 } sosmc_i_offspring;
 
 /* The scale for weights whose largest is max; 0 when max is not positive and finite. */

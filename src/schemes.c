@@ -29,9 +29,15 @@ const char *sosmc_status_name(sosmc_status status)
 
 sosmc_scheme sosmc_scheme_sosmc(int particles)
 {
-    return (sosmc_scheme){ .particles = particles, .pool = particles, .sweeps = 1, .keep = 1, .weighted = 1,
-                           .order = SOSMC_ORDER_PAPER, .drift_at = SOSMC_AT_PREVIOUS, .ess_min = 0.5,
-                           .resampling = SOSMC_SYSTEMATIC };
+    return (sosmc_scheme){.particles = particles,
+                          .pool = particles,
+                          .sweeps = 1,
+                          .keep = 1,
+                          .weighted = 1,
+                          .order = SOSMC_ORDER_PAPER,
+                          .drift_at = SOSMC_AT_PREVIOUS,
+                          .ess_min = 0.5,
+                          .resampling = SOSMC_SYSTEMATIC};
 }
 
 sosmc_scheme sosmc_scheme_unweighted(int particles)
@@ -68,11 +74,20 @@ sosmc_scheme sosmc_scheme_pcd(int particles, int pool, int sweeps)
 
 sosmc_settings sosmc_defaults(void)
 {
-    const sosmc_adapt off = { .threshold = 0.95, .factor = 1.0, .min = 1e-8, .max = 1e8, .signal = SOSMC_SIGNAL_ESS,
-                              .target = SOSMC_ADAPT_STEP };
-    sosmc_settings cfg = { .scheme = sosmc_scheme_sosmc(1000), .kernel = sosmc_ula(0.05), .adapt = { off, off },
-                           .optimiser = sosmc_adam(0.01), .schedule = { .kind = SOSMC_SCHEDULE_CONSTANT }, .threads = 1,
-                           .on_nonfinite = SOSMC_NONFINITE_DEFAULT, .work_limit = (size_t)256 << 20 };
+    const sosmc_adapt off = {.threshold = 0.95,
+                             .factor = 1.0,
+                             .min = 1e-8,
+                             .max = 1e8,
+                             .signal = SOSMC_SIGNAL_ESS,
+                             .target = SOSMC_ADAPT_STEP};
+    sosmc_settings cfg = {.scheme = sosmc_scheme_sosmc(1000),
+                          .kernel = sosmc_ula(0.05),
+                          .adapt = {off, off},
+                          .optimiser = sosmc_adam(0.01),
+                          .schedule = {.kind = SOSMC_SCHEDULE_CONSTANT},
+                          .threads = 1,
+                          .on_nonfinite = SOSMC_NONFINITE_DEFAULT,
+                          .work_limit = (size_t)256 << 20};
     cfg.adapt[1].signal = SOSMC_SIGNAL_ACCEPT;
     return cfg;
 }

@@ -11,13 +11,13 @@ static sosmc_status bad(const sosmc *s, const char *name, double value, const ch
     return sosmc_i_fail(s, SOSMC_EINVAL, "%s is %g; %s", name, value, expected);
 }
 
-#define REQUIRE(condition, name, value, expected)                                                                           \
-    do {                                                                                                                    \
-        if (!(condition)) return bad(s, name, (double)(value), expected);                                                   \
+#define REQUIRE(condition, name, value, expected)                         \
+    do {                                                                  \
+        if (!(condition)) return bad(s, name, (double)(value), expected); \
     } while (0)
-#define REFUSE(condition, ...)                                                                                              \
-    do {                                                                                                                    \
-        if (condition) return sosmc_i_fail(s, SOSMC_EINVAL, __VA_ARGS__);                                                   \
+#define REFUSE(condition, ...)                                            \
+    do {                                                                  \
+        if (condition) return sosmc_i_fail(s, SOSMC_EINVAL, __VA_ARGS__); \
     } while (0)
 
 static sosmc_status check_problem(const sosmc *s)
@@ -45,7 +45,8 @@ static sosmc_status check_problem(const sosmc *s)
            "objective.score.eval is missing; a reward objective needs a reward");
     REFUSE(o->b != 0 && !o->data.draw, "objective.b is %g, but objective.data.draw is missing", o->b);
     REFUSE(o->b != 0 && o->batch < 1, "objective.batch is %d; it must be at least 1", o->batch);
-    REFUSE(o->penalty && o->b == 0, "objective.penalty is set, but objective.b is 0: there is no data batch for it to see");
+    REFUSE(o->penalty && o->b == 0,
+           "objective.penalty is set, but objective.b is 0: there is no data batch for it to see");
     REFUSE(o->b != 0 && !m->grad_theta, "model.grad_theta is missing; the data term needs it");
     return SOSMC_OK;
 }
@@ -57,7 +58,8 @@ static sosmc_status check_scheme(const sosmc *s)
     REQUIRE(c->particles >= 1, "scheme.particles", c->particles, "it must be at least 1");
     REQUIRE(c->pool >= c->particles, "scheme.pool", c->pool, "it must be at least the number of particles");
     REQUIRE(c->sweeps >= 1, "scheme.sweeps", c->sweeps, "it must be at least 1");
-    REQUIRE(c->keep >= 1 && c->keep <= c->sweeps, "scheme.keep", c->keep, "it must be between 1 and the number of sweeps");
+    REQUIRE(c->keep >= 1 && c->keep <= c->sweeps, "scheme.keep", c->keep,
+            "it must be between 1 and the number of sweeps");
     REQUIRE(c->order == SOSMC_ORDER_PAPER || c->order == SOSMC_ORDER_AUTHORS, "scheme.order", c->order,
             "it must be a sosmc_order");
     REQUIRE(c->drift_at == SOSMC_AT_PREVIOUS || c->drift_at == SOSMC_AT_CURRENT, "scheme.drift_at", c->drift_at,
@@ -67,14 +69,16 @@ static sosmc_status check_scheme(const sosmc *s)
     REQUIRE(c->resampling >= SOSMC_MULTINOMIAL && c->resampling <= SOSMC_SSP, "scheme.resampling", c->resampling,
             "it must be a sosmc_resampling");
     REFUSE(c->weighted && k->no_weight,
-           "kernel %s has no tractable density, so its moves have no weight; use it with an unweighted scheme", k->name);
+           "kernel %s has no tractable density, so its moves have no weight; use it with an unweighted scheme",
+           k->name);
     REFUSE(c->weighted && (c->keep > 1 || c->pool > c->particles || c->refresh > 0),
            "a weighted scheme keeps the particles it has: keep must be 1, pool equal to particles and refresh 0");
     REFUSE((c->pool > c->particles || c->refresh > 0 || c->keep > 1) && c->drift_at != SOSMC_AT_CURRENT,
            "a scheme with a pool, restarts or several kept sweeps must move with the gradient at the current theta "
            "(scheme.drift_at)");
-    REFUSE(c->keep > 1 && c->order != SOSMC_ORDER_PAPER, "a scheme that keeps several sweeps moves before it estimates: "
-                                                         "scheme.order must be SOSMC_ORDER_PAPER");
+    REFUSE(c->keep > 1 && c->order != SOSMC_ORDER_PAPER,
+           "a scheme that keeps several sweeps moves before it estimates: "
+           "scheme.order must be SOSMC_ORDER_PAPER");
     REFUSE(c->keep > 1 && (int64_t)c->particles * c->keep > INT32_MAX, "scheme.particles * scheme.keep exceeds 2^31");
     return SOSMC_OK;
 }
@@ -109,7 +113,8 @@ static sosmc_status check_optimiser(const sosmc *s)
     REQUIRE(o->slots >= 0, "optimiser.slots", o->slots, "it must not be negative");
     REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_COSINE, "schedule.kind", c->kind,
             "it must be a sosmc_schedule_kind");
-    REQUIRE(c->kind == SOSMC_SCHEDULE_CONSTANT || (c->a > 0 && isfinite(c->a)), "schedule.a", c->a, "it must be positive");
+    REQUIRE(c->kind == SOSMC_SCHEDULE_CONSTANT || (c->a > 0 && isfinite(c->a)), "schedule.a", c->a,
+            "it must be positive");
     REQUIRE(isfinite(c->b) && c->b >= 0, "schedule.b", c->b, "it must not be negative");
     REQUIRE(s->cfg.average >= 0 && s->cfg.average <= 1, "average", s->cfg.average, "it must be between 0 and 1");
     REQUIRE(s->cfg.average_from >= 0, "average_from", s->cfg.average_from, "it must not be negative");
@@ -199,9 +204,11 @@ static void resolve(sosmc *s)
     sosmc_scheme *c = &s->cfg.scheme;
     s->weighted = c->weighted != 0;
     s->uses_gradient = s->cfg.kernel.uses_gradient;
-    s->uses_reference = s->p.objective.kl != 0 || (s->p.objective.loss == SOSMC_LOSS_REVERSE_KL && s->p.objective.theta_ref);
+    s->uses_reference = s->p.objective.kl != 0 ||
+                        (s->p.objective.loss == SOSMC_LOSS_REVERSE_KL && s->p.objective.theta_ref);
     s->nonfinite = s->cfg.on_nonfinite;
-    if (s->nonfinite == SOSMC_NONFINITE_DEFAULT) s->nonfinite = s->weighted ? SOSMC_NONFINITE_DROP : SOSMC_NONFINITE_FAIL;
+    if (s->nonfinite == SOSMC_NONFINITE_DEFAULT)
+        s->nonfinite = s->weighted ? SOSMC_NONFINITE_DROP : SOSMC_NONFINITE_FAIL;
     s->relative_logz = s->weighted && s->p.init.exact;
     s->absolute_logz = s->weighted && s->p.init.logpdf && !s->p.init.exact;
     s->why_no_loss = find_why_no_loss(s);
@@ -228,17 +235,17 @@ static sosmc_status want(const sosmc *s, size_t count, size_t bytes)
 }
 
 /* p = zeroed memory for `count` items; a count of zero leaves NULL. */
-#define TAKE(p, count)                                                                                                      \
-    do {                                                                                                                    \
-        size_t take_count = (size_t)(count);                                                                                \
-        (p) = take(s, take_count, sizeof *(p));                                                                             \
-        if (take_count && !(p)) return want(s, take_count, sizeof *(p));                                                    \
+#define TAKE(p, count)                                                   \
+    do {                                                                 \
+        size_t take_count = (size_t)(count);                             \
+        (p) = take(s, take_count, sizeof *(p));                          \
+        if (take_count && !(p)) return want(s, take_count, sizeof *(p)); \
     } while (0)
-#define TAKE_BYTES(p, count)                                                                                                \
-    do {                                                                                                                    \
-        size_t take_count = (size_t)(count);                                                                                \
-        (p) = take(s, take_count, 1);                                                                                       \
-        if (take_count && !(p)) return want(s, take_count, 1);                                                              \
+#define TAKE_BYTES(p, count)                                   \
+    do {                                                       \
+        size_t take_count = (size_t)(count);                   \
+        (p) = take(s, take_count, 1);                          \
+        if (take_count && !(p)) return want(s, take_count, 1); \
     } while (0)
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -374,7 +381,8 @@ static sosmc_status take_work(sosmc *s)
     /* the limit looks at the whole cloud, so that parking does not depend on the number of ranks */
     if (s->work_stride && __builtin_mul_overflow(s->work_stride, all_tiles, &total)) total = SIZE_MAX;
     if (s->work_stride && total > s->cfg.work_limit) return SOSMC_OK;
-    TAKE_BYTES(s->work, s->work_stride * tiles + ALIGNMENT); /* a model without scratch: nothing to park, always fresh */
+    TAKE_BYTES(s->work,
+               s->work_stride * tiles + ALIGNMENT); /* a model without scratch: nothing to park, always fresh */
     return SOSMC_OK;
 }
 
@@ -418,8 +426,7 @@ static sosmc_status take_memory(sosmc *s)
     TRY(take_state(s, s->now));
     TRY(take_state(s, s->spare));
     if (c->keep > 1) TRY(take_cloud(s, &s->kept, &s->kept_cloud, 0));
-    s->seen = (sample){.l = c->keep > 1 ? &s->kept : &s->cut,
-                       .c = c->keep > 1 ? &s->kept_cloud : &s->now->c};
+    s->seen = (sample){.l = c->keep > 1 ? &s->kept : &s->cut, .c = c->keep > 1 ? &s->kept_cloud : &s->now->c};
     TAKE(s->seen.w, ((size_t)(s->seen.l->tile_hi - s->seen.l->tile_lo) + 1) * (size_t)s->seen.l->ld);
     TAKE(s->logw_next, tiles * (size_t)s->cut.ld);
     if (s->nonfinite == SOSMC_NONFINITE_RETRY) TAKE(s->increment, tiles * (size_t)s->cut.ld);

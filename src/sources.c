@@ -25,7 +25,7 @@ static int normal_logpdf(const void *self, const sosmc_batch *b, double *lq)
     return 0;
 }
 
-sosmc_source sosmc_standard_normal(void) { return (sosmc_source){ .draw = normal_draw, .logpdf = normal_logpdf }; }
+sosmc_source sosmc_standard_normal(void) { return (sosmc_source){.draw = normal_draw, .logpdf = normal_logpdf}; }
 
 /* u in (0, 1]; the product may round up to rows. */
 static int64_t random_row(double u, int64_t rows)
@@ -54,4 +54,4 @@ static int rows_draw(const void *self, sosmc_rng rng, const sosmc_batch *b, doub
     return 0;
 }
 
-sosmc_source sosmc_rows_source(const sosmc_rows *rows) { return (sosmc_source){ .self = rows, .draw = rows_draw }; }
+sosmc_source sosmc_rows_source(const sosmc_rows *rows) { return (sosmc_source){.self = rows, .draw = rows_draw}; }

@@ -18,7 +18,7 @@ struct pool {
     atomic_int next;        /* the next task */
     atomic_int busy;        /* helpers that have not finished the job */
     atomic_int sleepers;
-    atomic_llong failed;    /* task * 256 - status of the lowest task that failed */
+    atomic_llong failed; /* task * 256 - status of the lowest task that failed */
     atomic_int stop;
     pool_task task;
     void *ctx;
@@ -43,7 +43,8 @@ static inline void relax(void)
 static void record_failure(pool *p, int task, sosmc_status status)
 {
     long long mine = (long long)task * 256 - (long long)status, seen = atomic_load(&p->failed);
-    while (mine < seen && !atomic_compare_exchange_weak(&p->failed, &seen, mine)) {}
+    while (mine < seen && !atomic_compare_exchange_weak(&p->failed, &seen, mine)) {
+    }
 }
 
 static void work_through(pool *p, int worker)
@@ -102,7 +103,8 @@ pool *sosmc_i_pool_start(void *memory, int threads)
     pool *p = memory;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     p->threads = threads;
-    p->spins = threads <= cores ? 20000 : 100; /* with more threads than cores, spinning keeps the others from working */
+    p->spins = threads <= cores ? 20000
+                                : 100; /* with more threads than cores, spinning keeps the others from working */
     p->started = 0;
     atomic_init(&p->generation, 0);
     atomic_init(&p->next, 0);

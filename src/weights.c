@@ -54,11 +54,12 @@ double sosmc_i_ess(const sosmc *s)
 static sosmc_status dead(sosmc *s)
 {
     char theta[160];
-    return sosmc_i_fail(s, SOSMC_ENUMERIC,
-                        "iteration %lld: all %lld particles have weight zero (kernel step %g, %d moves not finite in this "
-                        "iteration, theta = (%s)); a smaller step or learning rate keeps the cloud alive",
-                        (long long)s->now->v.iteration, (long long)s->cut.particles, s->now->v.h, s->info.nonfinite,
-                        sosmc_i_theta_words(s, theta, sizeof theta));
+    return sosmc_i_fail(
+        s, SOSMC_ENUMERIC,
+        "iteration %lld: all %lld particles have weight zero (kernel step %g, %d moves not finite in this "
+        "iteration, theta = (%s)); a smaller step or learning rate keeps the cloud alive",
+        (long long)s->now->v.iteration, (long long)s->cut.particles, s->now->v.h, s->info.nonfinite,
+        sosmc_i_theta_words(s, theta, sizeof theta));
 }
 
 sosmc_status sosmc_i_measure(sosmc *s)
@@ -173,7 +174,8 @@ sosmc_status sosmc_i_resample_cloud(sosmc *s)
     size_t tiles = (size_t)(l->tile_hi - l->tile_lo);
     TRY(collect_weights(s));
     if (find_ancestors(s) != SOSMC_OK)
-        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the weights cannot be resampled", (long long)s->now->v.iteration);
+        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the weights cannot be resampled",
+                            (long long)s->now->v.iteration);
     TRY(sosmc_i_gather_cloud(s));
     cloud c = s->now->c;
     s->now->c = s->spare->c;

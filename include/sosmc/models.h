@@ -88,7 +88,8 @@ typedef struct {
 SOSMC_API sosmc_model sosmc_logistic_model(const sosmc_logistic *data);
 
 /* N(mean, widen^2 P^-1) with P = factor factor^T, with density; a particle comes from the wide law
- * N(centre 1, variance I) instead with probability `share`. The wide part bounds the weights of a proposal whose tails are too thin. */
+ * N(centre 1, variance I) instead with probability `share`. The wide part bounds the weights of a proposal whose tails
+ * are too thin. */
 typedef struct {
     int dim;
     const double *mean;   /* dim numbers */

@@ -60,7 +60,7 @@ SOSMC_API const char *sosmc_simd_name(const sosmc_simd *simd);
 
 /* Elementwise functions whose bits do not depend on machine or library; libm's exp and log do. simd NULL: the best. */
 SOSMC_API void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y); /* zero below -708 */
-SOSMC_API void sosmc_log(const sosmc_simd *simd, int n, const double *x, double *y); /* finite positive x; log 0 = -inf */
+SOSMC_API void sosmc_log(const sosmc_simd *simd, int n, const double *x, double *y); /* log 0 = -inf, log -1 NaN */
 
 /* ------------------------------------------------------------------------------------------------ random numbers */
 
@@ -100,7 +100,7 @@ typedef struct {
     const sosmc_simd *simd; /* the vector code this engine uses */
     int fresh;              /* work still holds the last energy call: these x, this theta, gx != NULL */
     int dim, n, ld;
-    int64_t first;          /* index of particle 0 in the whole cloud: names its random numbers */
+    int64_t first; /* index of particle 0 in the whole cloud: names its random numbers */
 } sosmc_batch;
 
 /* Standard normals for the batch's particles, laid out like x. */
@@ -150,7 +150,7 @@ typedef enum { SOSMC_ROWS_RANDOM = 0, SOSMC_ROWS_IN_ORDER = 1 } sosmc_rows_mode;
 typedef struct {
     const double *data; /* rows x dim */
     int64_t rows;
-    int mode;           /* sosmc_rows_mode; in order: particle i gets row i mod rows */
+    int mode; /* sosmc_rows_mode; in order: particle i gets row i mod rows */
 } sosmc_rows;
 SOSMC_API sosmc_source sosmc_rows_source(const sosmc_rows *rows); /* borrows *rows */
 
@@ -180,8 +180,8 @@ typedef enum {
     SOSMC_LOSS_REVERSE_KL  /* -E R + beta KL(pi_theta || pi_ref), beta = kl */
 } sosmc_loss_kind;
 
-SOSMC_API sosmc_objective sosmc_mmle(void);                                  /* l = -log int exp(-U_theta) */
-SOSMC_API sosmc_objective sosmc_likelihood(sosmc_source data, int batch);    /* l = -mean log pi_theta(data) */
+SOSMC_API sosmc_objective sosmc_mmle(void);                               /* l = -log int exp(-U_theta) */
+SOSMC_API sosmc_objective sosmc_likelihood(sosmc_source data, int batch); /* l = -mean log pi_theta(data) */
 /* l = -E R + beta KL(pi_ref || pi_theta). `reference` draws from pi_ref; theta_ref (optional) is only used to report
  * the KL. With beta = 0 no reference batch is drawn. */
 SOSMC_API sosmc_objective sosmc_reward_forward(sosmc_score reward, double beta, sosmc_source reference, int batch,
@@ -204,16 +204,16 @@ typedef struct sosmc_kernel sosmc_kernel;
 typedef struct {
     const sosmc_model *model;
     const double *theta_prev, *theta;
-    const void *prep_prev;                 /* b.prep belongs to theta */
-    double h;                              /* the step now; kernel->h is where it started */
-    sosmc_rng rng;                         /* names this step's draws; the stream is the kernel's to choose */
-    sosmc_batch b;                         /* shape, prep, work, simd, first; b.x == x */
-    const double *x, *U, *gx, *aux;        /* in: the state, with U and gx under theta_prev */
+    const void *prep_prev;                    /* b.prep belongs to theta */
+    double h;                                 /* the step now; kernel->h is where it started */
+    sosmc_rng rng;                            /* names this step's draws; the stream is the kernel's to choose */
+    sosmc_batch b;                            /* shape, prep, work, simd, first; b.x == x */
+    const double *x, *U, *gx, *aux;           /* in: the state, with U and gx under theta_prev */
     double *x_new, *U_new, *gx_new, *aux_new; /* out: the new state, with U and gx under theta */
-    double *logG;                          /* out: log incremental weight, n of them; NULL when nobody asks */
-    double *accept;                        /* out: acceptance probability, when kernel->metropolis */
-    double *tmp;                           /* kernel->scratch vectors, each dim rows of ld, then 4 rows of ld */
-    int *energy_code;                      /* sosmc_evaluate notes here what a failing energy returned; may be NULL */
+    double *logG;                             /* out: log incremental weight, n of them; NULL when nobody asks */
+    double *accept;                           /* out: acceptance probability, when kernel->metropolis */
+    double *tmp;                              /* kernel->scratch vectors, each dim rows of ld, then 4 rows of ld */
+    int *energy_code; /* sosmc_evaluate notes here what a failing energy returned; may be NULL */
 } sosmc_move;
 /* U and gx of the tile's shape at any x, under theta or under theta_prev. gx may be NULL. Returns the callback's value. */
 SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx);
@@ -221,30 +221,30 @@ SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const d
 struct sosmc_kernel {
     const char *name;
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
-    double h;             /* initial step (HMC: leapfrog step) */
-    double noise;         /* noise scale sigma; 1 is Langevin */
+    double h;     /* initial step (HMC: leapfrog step) */
+    double noise; /* noise scale sigma; 1 is Langevin */
     double mass, friction;
-    int leapfrog;         /* number of leapfrog steps */
-    const void *self;     /* for a user's own kernel */
-    int invariant;        /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
-    int no_weight;        /* has no tractable density: weighted schemes refuse it */
-    int uses_gradient;    /* reads m->gx: the engine keeps it */
-    int metropolis;       /* may keep the old particle: work does not match x_new afterwards */
-    int aux, scratch;     /* vectors kept per particle; vectors in tmp */
+    int leapfrog;      /* number of leapfrog steps */
+    const void *self;  /* for a user's own kernel */
+    int invariant;     /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
+    int no_weight;     /* has no tractable density: weighted schemes refuse it */
+    int uses_gradient; /* reads m->gx: the engine keeps it */
+    int metropolis;    /* may keep the old particle: work does not match x_new afterwards */
+    int aux, scratch;  /* vectors kept per particle; vectors in tmp */
     int forward_at, backward_at; /* sosmc_theta_choice of either Langevin kernel (maths.md ULA-weight) */
 };
 
-SOSMC_API sosmc_kernel sosmc_ula(double h);  /* forward at the previous theta, backward at the new one */
+SOSMC_API sosmc_kernel sosmc_ula(double h); /* forward at the previous theta, backward at the new one */
 SOSMC_API sosmc_kernel sosmc_mala(double h);
-SOSMC_API sosmc_kernel sosmc_rwm(double h);  /* proposal variance 2h per coordinate */
+SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
 
 typedef struct sosmc_optimiser sosmc_optimiser;
 struct sosmc_optimiser {
     const char *name;
     double lr, momentum, beta1, beta2, eps, weight_decay;
-    double clip; /* largest gradient norm; 0: no clipping */
-    int slots;   /* theta-sized memories the step keeps, zero at the start */
+    double clip;      /* largest gradient norm; 0: no clipping */
+    int slots;        /* theta-sized memories the step keeps, zero at the start */
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
     void (*step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
@@ -270,13 +270,7 @@ typedef struct {
 /* The rate of update k: what the engine multiplies. */
 SOSMC_API double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k);
 
-typedef enum {
-    SOSMC_MULTINOMIAL = 0,
-    SOSMC_STRATIFIED,
-    SOSMC_SYSTEMATIC,
-    SOSMC_RESIDUAL,
-    SOSMC_SSP
-} sosmc_resampling;
+typedef enum { SOSMC_MULTINOMIAL = 0, SOSMC_STRATIFIED, SOSMC_SYSTEMATIC, SOSMC_RESIDUAL, SOSMC_SSP } sosmc_resampling;
 /* Offspring by the scheme: ancestors (n of them, ascending) of n particles with weights w (not normalised; at least one
  * positive). scratch holds 2 n + 1 doubles. What the engine calls, here for anyone who needs resampling alone. */
 SOSMC_API sosmc_status sosmc_resample(sosmc_resampling scheme, sosmc_rng rng, int n, const double *w, double *scratch,
@@ -292,8 +286,8 @@ typedef enum {
 typedef struct {
     int particles, pool, sweeps, keep;
     int weighted;
-    int order;      /* sosmc_order */
-    int drift_at;   /* unweighted schemes: move with the gradient cached at the previous theta, or at the current one */
+    int order;    /* sosmc_order */
+    int drift_at; /* unweighted schemes: move with the gradient cached at the previous theta, or at the current one */
     double refresh;
     double ess_min; /* resample when ESS < ess_min * particles; 0: never; above 1: always */
     int resampling; /* sosmc_resampling */
@@ -319,8 +313,8 @@ typedef enum {
     SOSMC_NONFINITE_DEFAULT = 0, /* drop when weighted, fail otherwise */
     SOSMC_NONFINITE_FAIL,        /* stop with SOSMC_ENUMERIC */
     SOSMC_NONFINITE_DROP,        /* weighted: weight zero until resampling replaces the particle */
-    SOSMC_NONFINITE_RETRY,       /* repeat the whole move with half the step and fresh noise, up to 8 times; not exact */
-    SOSMC_NONFINITE_RESTART      /* unweighted: the particle restarts from init */
+    SOSMC_NONFINITE_RETRY,  /* repeat the whole move with half the step and fresh noise, up to 8 times; not exact */
+    SOSMC_NONFINITE_RESTART /* unweighted: the particle restarts from init */
 } sosmc_nonfinite;
 
 /* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. */
@@ -335,17 +329,17 @@ typedef struct {
 typedef struct {
     sosmc_scheme scheme;
     sosmc_kernel kernel;
-    sosmc_adapt adapt[2];     /* up to two rules, applied in order */
+    sosmc_adapt adapt[2]; /* up to two rules, applied in order */
     sosmc_optimiser optimiser;
     sosmc_schedule schedule;
     sosmc_comm comm;
     uint64_t seed;
-    int threads;              /* 0 or 1: the calling thread alone */
-    int on_nonfinite;         /* sosmc_nonfinite */
-    double average;           /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
-    int64_t average_from;     /* the first update that enters the average */
-    size_t work_limit;        /* bytes of parked scratch above which the engine recomputes tile by tile */
-    const sosmc_simd *simd;   /* NULL: the environment's SOSMC_SIMD if set, else the best */
+    int threads;            /* 0 or 1: the calling thread alone */
+    int on_nonfinite;       /* sosmc_nonfinite */
+    double average;         /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
+    int64_t average_from;   /* the first update that enters the average */
+    size_t work_limit;      /* bytes of parked scratch above which the engine recomputes tile by tile */
+    const sosmc_simd *simd; /* NULL: the environment's SOSMC_SIMD if set, else the best */
     void *(*alloc)(void *ctx, void *ptr, size_t bytes); /* NULL: libc. ptr NULL allocates, bytes 0 frees. */
     void *alloc_ctx;
 } sosmc_settings;
@@ -358,18 +352,18 @@ SOSMC_API sosmc_settings sosmc_defaults(void); /* by value: start here, change w
  * loss, kl and grad_norm to the theta at which the gradient was taken, with `gradient_updates` behind it. */
 typedef struct {
     int64_t iteration, updates, gradient_updates;
-    double ess;          /* between 1 and the number of particles (of kept states, when several sweeps are kept) */
-    double mean_score;   /* weighted mean of the reward */
-    double mean_energy;  /* weighted mean of U */
-    double loss, kl;     /* estimates from the running log Z */
-    double logz;         /* log Z_k (initial law with density) or log Z_k/Z_0 (exact initial law) */
-    double grad_norm;    /* before clipping */
-    double accept;       /* mean acceptance probability of the last move */
-    double h, rate;      /* kernel step and learning rate used in this iteration */
-    double seconds;      /* wall-clock time of this iteration */
+    double ess;         /* between 1 and the number of particles (of kept states, when several sweeps are kept) */
+    double mean_score;  /* weighted mean of the reward */
+    double mean_energy; /* weighted mean of U */
+    double loss, kl;    /* estimates from the running log Z */
+    double logz;        /* log Z_k (initial law with density) or log Z_k/Z_0 (exact initial law) */
+    double grad_norm;   /* before clipping */
+    double accept;      /* mean acceptance probability of the last move */
+    double h, rate;     /* kernel step and learning rate used in this iteration */
+    double seconds;     /* wall-clock time of this iteration */
     int resampled;
-    int nonfinite;       /* particles whose move gave values that are not finite */
-    int retries;         /* repeated moves */
+    int nonfinite; /* particles whose move gave values that are not finite */
+    int retries;   /* repeated moves */
 } sosmc_info;
 
 typedef struct sosmc sosmc; /* the only object with a life of its own */
@@ -383,11 +377,11 @@ SOSMC_API sosmc_status sosmc_step(sosmc *s);
 SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
 SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */
 
-SOSMC_API const char *sosmc_message(const sosmc *s);      /* in words, with numbers; NULL s: a general sentence */
-SOSMC_API const char *sosmc_why_no_loss(const sosmc *s);  /* NULL when loss and log Z are estimated, else a sentence */
-SOSMC_API const sosmc_info *sosmc_last(const sosmc *s);   /* the last iteration's info */
-SOSMC_API int64_t sosmc_iteration(const sosmc *s);        /* iterations done */
-SOSMC_API const double *sosmc_theta(const sosmc *s);      /* views, valid until the next step */
+SOSMC_API const char *sosmc_message(const sosmc *s);     /* in words, with numbers; NULL s: a general sentence */
+SOSMC_API const char *sosmc_why_no_loss(const sosmc *s); /* NULL when loss and log Z are estimated, else a sentence */
+SOSMC_API const sosmc_info *sosmc_last(const sosmc *s);  /* the last iteration's info */
+SOSMC_API int64_t sosmc_iteration(const sosmc *s);       /* iterations done */
+SOSMC_API const double *sosmc_theta(const sosmc *s);     /* views, valid until the next step */
 SOSMC_API const double *sosmc_theta_average(const sosmc *s); /* equals theta when averaging is off */
 /* The whole cloud: x (particles rows of dim_x) and normalised log-weights (logsumexp 0); either may be NULL.
  * With several ranks every rank must call, and every rank gets everything. */

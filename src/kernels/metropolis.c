@@ -41,7 +41,8 @@ void sosmc_i_accept(const sosmc_kernel *k, sosmc_move *m, const double *log_rati
     rng.stream = SOSMC_STREAM_ACCEPT;
     sosmc_uniforms(rng, 0, &m->b, log_u);
     m->b.simd->log(m->b.n, log_u, log_u);
-    for (int i = 0; i < m->b.n; i++) capped[i] = isfinite(m->U_new[i]) && log_ratio[i] > -1e300 ? fmin(log_ratio[i], 0) : -1e300;
+    for (int i = 0; i < m->b.n; i++)
+        capped[i] = isfinite(m->U_new[i]) && log_ratio[i] > -1e300 ? fmin(log_ratio[i], 0) : -1e300;
     m->b.simd->exp(m->b.n, capped, m->accept);
     for (int i = 0; i < m->b.n; i++)
         if (!(log_u[i] < log_ratio[i]) || capped[i] == -1e300) go_back(k, m, i);

@@ -37,8 +37,8 @@ static int ula_step(const sosmc_kernel *k, sosmc_move *m)
         }
         if (rc) return rc;
     }
-    v->langevin_ratio(m->b.dim, m->b.n, m->b.ld, m->x, m->x_new, g0, g1, m->h, 1 / (k->noise * k->noise), m->U, m->U_new,
-                      m->logG);
+    v->langevin_ratio(m->b.dim, m->b.n, m->b.ld, m->x, m->x_new, g0, g1, m->h, 1 / (k->noise * k->noise), m->U,
+                      m->U_new, m->logG);
     return 0;
 }
 

@@ -42,15 +42,16 @@ struct sosmc_simd {
     double (*max)(int n, const double *x); /* -inf for n = 0; NaN never wins */
     /* w[i] = exp(logw[i] - shift), and sums[SUM_W] += sum w, W2: w^2, WR: w R, WU: w U, WD: w (U - Uref). R and Uref may be
      * NULL (their sums are left alone). A weight of zero contributes zero whatever its R, U, Uref. */
-    void (*weigh)(int n, const double *logw, double shift, const double *R, const double *U, const double *Uref, double *w,
-                  double *sums);
+    void (*weigh)(int n, const double *logw, double shift, const double *R, const double *U, const double *Uref,
+                  double *w, double *sums);
     /* c[i] = scale * w[i] * (((R[i] + kl (U[i] - Uref[i])) + offset) + e2 U[i]); R, Uref may be NULL (zero) */
     void (*coefficients)(int n, const double *w, double scale, const double *R, double kl, const double *U,
                          const double *Uref, double offset, double e2, double *c);
 
     /* --- Gaussian mixture: see models/mixture.c for prep and work --- */
     void (*mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx);
-    void (*mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c, double *g);
+    void (*mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c,
+                             double *g);
     /* n standard normal particles in x (dim rows of ld) become draws from the mixture with weights softmax(theta):
      * x = mean of the component that u[i] in (0,1] picks + sqrt(variance) x */
     void (*mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x);

@@ -64,7 +64,8 @@ static int sosmc_says(char output[TEXT], const char *format, ...)
     size_t n = fread(output, 1, TEXT - 1, f);
     output[n] = 0;
     char rest[512];
-    while (fread(rest, 1, sizeof rest, f) > 0) {}
+    while (fread(rest, 1, sizeof rest, f) > 0) {
+    }
     int status = pclose(f);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -200,7 +201,8 @@ static void killed_runs_resume(void **state)
 
 static void interrupted_runs_resume(void **state)
 {
-    const char *argv[] = {"sosmc", "run", "run.yaml", "--out", "stopped", "--quiet", "--set", "iterations=100000000", NULL};
+    const char *argv[] = {"sosmc", "run", "run.yaml", "--out", "stopped", "--quiet", "--set", "iterations=100000000",
+                          NULL};
     int status;
     pid_t pid = start(argv);
     for (int i = 0; i < 2000 && file_size("stopped/checkpoint") < 0; i++) nap(0.01);
@@ -217,7 +219,8 @@ static void finished_runs_can_be_extended(void **state)
     expect(0, "", "run run.yaml --set iterations=17 --out short --quiet");
     expect(0, "", "run run.yaml --set iterations=40 --out short --quiet --resume");
     same_runs("long", "short");
-    expect(0, "", "run run.yaml --set iterations=40 --out anew --quiet --resume"); /* nothing there: from the beginning */
+    expect(0, "",
+           "run run.yaml --set iterations=40 --out anew --quiet --resume"); /* nothing there: from the beginning */
     same_runs("long", "anew");
 }
 
@@ -225,7 +228,8 @@ static void budgets_stop(void **state)
 {
     char output[TEXT];
     double begin = (double)time(NULL);
-    assert_int_equal(sosmc_says(output, "run run.yaml --set iterations=100000000 --budget-seconds 0.2 --out budget --quiet"), 0);
+    assert_int_equal(
+        sosmc_says(output, "run run.yaml --set iterations=100000000 --budget-seconds 0.2 --out budget --quiet"), 0);
     assert_true((double)time(NULL) - begin < 30);
     assert_true(file_size("budget/summary.json") > 0);
 }
