@@ -9,6 +9,7 @@
  * The peer lives in build/peers (SOSMC_PEER_PYTHON names another interpreter). Ours, peer and ours again are measured in
  * turn and the best is taken of each, because other work on the machine only ever adds time. */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <math.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "langevin_cells.h"
+#include "langevin_extras.h"
 #include "limit.h"
 
 enum { PARTICLES = 10000, REFERENCE = 5000, CORES = 2, PATH_ROOM = 4096 };
@@ -38,17 +39,18 @@ static int pin(void)
     CPU_ZERO(&chosen);
     if (sched_getaffinity(0, sizeof allowed, &allowed)) return 0;
     for (int i = 0; i < CPU_SETSIZE && found < CORES; i++)
-        if (CPU_ISSET(i, &allowed)) {
-            CPU_SET(i, &chosen);
+        if (CPU_ISSET((size_t)i, &allowed)) {
+            CPU_SET((size_t)i, &chosen);
             found++;
         }
     (void)sched_setaffinity(0, sizeof chosen, &chosen);
     return found;
 }
 
-/* Seconds per iteration, the best of `repeats` stretches of some 0.05 s. */
+/* Seconds per iteration by its best tenth, as the peer reports it; the best of `repeats` runs. */
 static double ours(langevin_method method, int particles, int reference, int threads, int repeats)
 {
+    enum { LEAST = 12 };
     static langevin_result r;
     const langevin_setting *s = &langevin_settings()[2];
     langevin_run run = {.setting = s,
@@ -60,7 +62,8 @@ static double ours(langevin_method method, int particles, int reference, int thr
                         .threads = threads};
     double best = INFINITY;
     run.iterations = (method == SOUL ? 500000 : 2000000) / particles;
-    if (run.iterations < 3) run.iterations = 3;
+    if (run.iterations > LANGEVIN_POINTS) run.iterations = LANGEVIN_POINTS; /* the times of all of them are kept */
+    if (run.iterations < LEAST) run.iterations = LEAST;
     for (int k = 0; k < repeats; k++) {
         char error[256];
         run.seed = (uint64_t)k;
@@ -68,7 +71,7 @@ static double ours(langevin_method method, int particles, int reference, int thr
             fprintf(stderr, "%s\n", error);
             exit(1);
         }
-        best = fmin(best, r.seconds / r.iterations);
+        best = fmin(best, langevin_best_tenth(&r));
     }
     return best;
 }
@@ -140,7 +143,8 @@ static double start_up(void)
         pid_t child = fork();
         if (child < 0) return NAN;
         if (child == 0) {
-            if (!freopen("/dev/null", "w", stdout)) _exit(127);
+            int nowhere = open("/dev/null", O_WRONLY);
+            if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0) _exit(127);
             (void)execl(path, path, "--version", (char *)NULL);
             _exit(127);
         }
@@ -155,59 +159,74 @@ static double start_up(void)
 
 static const char *met(int yes) { return yes ? "met" : "missed"; }
 
-static void compare(const limit *l, double seconds)
+typedef struct {
+    double one, two; /* seconds per iteration with one and two threads */
+    peer jax;
+} row;
+
+static row measure(langevin_method m, int ask, double seconds, limit *l)
+{
+    enum { ROUNDS = 2, REPEATS = 3 };
+    row r = {.one = INFINITY, .two = INFINITY, .jax = {INFINITY, INFINITY}};
+    for (int round = 0; round <= ROUNDS; round++) { /* ours, peer, ours, peer, ours */
+        limit now = measure_limit();
+        l->move = fmin(l->move, now.move);
+        l->reference = fmin(l->reference, now.reference);
+        r.one = fmin(r.one, ours(m, PARTICLES, REFERENCE, 1, REPEATS));
+        r.two = fmin(r.two, ours(m, PARTICLES, REFERENCE, 2, REPEATS));
+        if (!ask || round == ROUNDS) continue;
+        peer p = ask_peer(peer_names[m], seconds);
+        r.jax.best = fmin(r.jax.best, p.best);
+        r.jax.median = fmin(r.jax.median, p.median);
+    }
+    return r;
+}
+
+static void compare(double seconds)
 {
     int have_peer = access(interpreter(), X_OK) == 0 && access(script, R_OK) == 0;
-    double to_ns = 1e9 / PARTICLES, floor_ns = l->move + l->reference * REFERENCE / PARTICLES;
+    double to_ns = 1e9 / PARTICLES, worst_ns = 0, worst_ratio = INFINITY;
+    row rows[LANGEVIN_METHODS];
+    limit l = measure_limit();
+    if (!have_peer) printf("no peer: from the root of the source tree, install it by\n    %s\n\n", advice);
+    (void)fflush(stdout);
+    for (int m = 0; m < LANGEVIN_METHODS; m++)
+        rows[m] = measure((langevin_method)m, have_peer && peer_names[m], seconds, &l);
+    double reference = l.reference * REFERENCE / PARTICLES, floor_ns = l.move + reference;
     printf(
         "N = %d, reference batch %d, Adam, beta = 0.001; ns per particle and outer iteration (SOUL: per chain step)\n",
         PARTICLES, REFERENCE);
-    printf("limit: move and weight %.2f, reference batch %.2f, together %.2f\n\n", l->move,
-           l->reference * REFERENCE / PARTICLES, floor_ns);
-    if (!have_peer) printf("no peer: from the root of the source tree, install it by\n    %s\n\n", advice);
+    printf("limit: move and weight %.2f, reference batch %.2f, together %.2f\n\n", l.move, reference, floor_ns);
     printf("%-11s %10s %10s %10s %9s", "method", "1 thread", "of limit", "2 threads", "speed-up");
-    printf(have_peer ? " %12s %12s %9s %9s\n" : "\n", "JAX, best", "JAX, median", "ratio", "1 thread");
-    double worst_ns = 0, worst_ratio = INFINITY;
+    if (have_peer) printf(" %12s %12s %9s %12s", "JAX, best", "JAX, median", "ratio", "(1 thread)");
+    printf("\n");
     for (int m = 0; m < LANGEVIN_METHODS; m++) {
-        enum { ROUNDS = 2, REPEATS = 5 };
-        double one = INFINITY, two = INFINITY;
-        peer p = {INFINITY, INFINITY};
-        int asked = have_peer && peer_names[m] != NULL, judged = m == IMPDIFF || m == SOSMC_ULA;
-        for (int round = 0; round < ROUNDS; round++) { /* ours, peer, ours, peer, ours */
-            one = fmin(one, ours((langevin_method)m, PARTICLES, REFERENCE, 1, REPEATS));
-            two = fmin(two, ours((langevin_method)m, PARTICLES, REFERENCE, 2, REPEATS));
-            if (!asked) continue;
-            peer q = ask_peer(peer_names[m], seconds);
-            p.best = fmin(p.best, q.best);
-            p.median = fmin(p.median, q.median);
-        }
-        one = fmin(one, ours((langevin_method)m, PARTICLES, REFERENCE, 1, REPEATS));
-        two = fmin(two, ours((langevin_method)m, PARTICLES, REFERENCE, 2, REPEATS));
-        double fastest = fmin(one, two);
-        printf("%-11s %10.2f", langevin_method_names[m], one * to_ns);
+        const row *r = &rows[m];
+        double ratio = r->jax.best / fmin(r->one, r->two);
+        printf("%-11s %10.2f", langevin_method_names[m], r->one * to_ns);
         if (m == SOUL)
             printf(" %10s", "-"); /* a chain cannot use the lanes the limit counts on */
         else
-            printf(" %9.0f%%", 100 * floor_ns / (one * to_ns));
-        printf(" %10.2f %8.2fx", two * to_ns, one / two);
-        if (asked && isfinite(p.best))
-            printf(" %12.1f %12.1f %8.1fx %8.1fx", p.best * to_ns, p.median * to_ns, p.best / fastest, p.best / one);
-        else if (asked)
-            printf("   (no answer from the peer)");
+            printf(" %9.0f%%", 100 * floor_ns / (r->one * to_ns));
+        printf(" %10.2f %8.2fx", r->two * to_ns, r->one / r->two);
+        if (isfinite(ratio))
+            printf(" %12.1f %12.1f %8.1fx %11.1fx", r->jax.best * to_ns, r->jax.median * to_ns, ratio,
+                   r->jax.best / r->one);
+        else if (have_peer)
+            printf(" %12s", peer_names[m] ? "no answer" : "-");
         printf("\n");
-        (void)fflush(stdout);
-        if (!judged) continue;
-        worst_ns = fmax(worst_ns, one * to_ns);
-        if (asked && isfinite(p.best)) worst_ratio = fmin(worst_ratio, p.best / fastest);
+        if (m != IMPDIFF && m != SOSMC_ULA) continue;
+        worst_ns = fmax(worst_ns, r->one * to_ns);
+        worst_ratio = fmin(worst_ratio, ratio);
     }
-    printf("\ntargets for SOSMC-ULA and ImpDiff: at most %.0f ns on one core: %.1f, %s", target_ns, worst_ns,
+    printf("\ntargets for SOSMC-ULA and ImpDiff\n");
+    printf("  at most %.0f ns on one core:                     %.1f, %s\n", target_ns, worst_ns,
            met(worst_ns <= target_ns));
+    printf("  at least %.0fx the peer on the same two cores:   ", target_ratio);
     if (isfinite(worst_ratio))
-        printf("; at least %.0fx the peer on the same two cores: %.1fx, %s", target_ratio, worst_ratio,
-               met(worst_ratio >= target_ratio));
+        printf("%.1fx, %s\n\n", worst_ratio, met(worst_ratio >= target_ratio));
     else
-        printf("; at least %.0fx the peer on the same two cores: not measured", target_ratio);
-    printf("\n\n");
+        printf("not measured\n\n");
 }
 
 static void over_sizes(void)
@@ -218,8 +237,8 @@ static void over_sizes(void)
            "speed-up");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t k = 0; k < sizeof methods / sizeof *methods; k++) {
-            double one = ours(methods[k], sizes[i], sizes[i] / 2, 1, 5),
-                   two = ours(methods[k], sizes[i], sizes[i] / 2, 2, 5);
+            double one = ours(methods[k], sizes[i], sizes[i] / 2, 1, 3),
+                   two = ours(methods[k], sizes[i], sizes[i] / 2, 2, 3);
             printf("%10d %12s %10.2f %10.2f %9.2fx\n", sizes[i], langevin_method_names[methods[k]],
                    one * 1e9 / sizes[i], two * 1e9 / sizes[i], one / two);
         }
@@ -233,11 +252,15 @@ int main(int argc, char **argv)
         return 2;
     }
     int cores = pin();
-    limit l = measure_limit();
-    printf("vector level %s, %d core%s; best of several repeats\n\n", sosmc_simd_name(sosmc_simd_best()), cores,
-           cores == 1 ? "" : "s");
-    compare(&l, seconds);
+    double load = 0;
+    printf("vector level %s, %d core%s\n", sosmc_simd_name(sosmc_simd_best()), cores, cores == 1 ? "" : "s");
+    if (getloadavg(&load, 1) == 1 && load > 0.5)
+        printf("note: other work is running here (load %.1f); two threads that wait for each other suffer most\n",
+               load);
+    printf("\n");
+    compare(seconds);
     over_sizes();
+    (void)fflush(stdout);
     double start = start_up();
     if (isnan(start))
         printf("\nstart-up: the program sosmc was not found beside the folder of this one\n");

@@ -97,12 +97,8 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
         last_log_r = log(r);
         last_log_e = log(e);
     }
-    if (points > 3)
-        fit.rate = sum / (points - 1);
-    else if (points <= 1)
-        fit.rate = 2; /* the function is linear, or the remainder is all rounding: the gradient is right */
-    else
-        fit.rate = sum / (points - 1);
+    /* with one point or none the function is linear, or the remainder is all rounding: the gradient is right */
+    fit.rate = points > 1 ? sum / (points - 1) : 2;
     return fit;
 }
 
@@ -165,7 +161,7 @@ typedef struct {
 static void follow_path(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
 {
     const closed_path *p = o->self;
-    double there = (double)(k + 1 <= PATH / 2 ? k + 1 : PATH - (k + 1)) / (PATH / 2); /* 0 -> 1 -> 0 */
+    double there = 2.0 * (double)(k + 1 <= PATH / 2 ? k + 1 : PATH - (k + 1)) / PATH; /* 0 -> 1 -> 0 */
     for (int j = 0; j < dim; j++) theta[j] = p->start[j] + p->size * there * cos(1.0 + j);
 }
 

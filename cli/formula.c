@@ -28,8 +28,8 @@
  *     tanh(a)        (1 - e) / (1 + e) with e = exp(-2|a|); for |a| < 1/2 a quotient of polynomials, to 1e-15 relative
  *     softplus(a)    max(a, 0) + log(1 + e) with e = exp(-|a|), the logarithm corrected for the rounding of 1 + e
  *     a ^ b          b a whole constant up to 1024 in size: by multiplications (squares and products of them), the
- *                    reciprocal of that for b < 0, and 1 for b = 0; b = 0.5: sqrt(a). Otherwise exp(b log a), relative error
- *                    about |b log a| 2e-16; a < 0 gives NaN unless b is whole; 0^0 = 1
+ *                    reciprocal of that for b < 0, and 1 for b = 0; b = 0.5: sqrt(a). Otherwise exp(b log a), to about
+ *                    |b log a| 2e-16 relative; a < 0 gives NaN unless b is whole; 0^0 = 1
  *     sum, norm2     x1 first, one coordinate after the other
  *
  * So a formula gives the same bits on every machine, at every vector level and in any batch; the sign and the payload

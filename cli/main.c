@@ -134,14 +134,9 @@ static int parse_flags(flags *f, int argc, char **argv, const struct option *kno
     int option, index = 0;
     *f = (flags){.seeds = 0};
     while ((option = getopt_long(argc, argv, "h", known, &index)) != -1) {
-        if (option == 'h')
-            f->help = 1;
-        else if (option == '?')
-            return -1;
-        else if (option == 0) {
-            *(known[index].flag) = 1;
-        } else if (take_flag(f, option, optarg))
-            return -1;
+        if (option == 0) *(known[index].flag) = 1;
+        if (option == 'h') f->help = 1;
+        if (option == '?' || (option >= FLAG_SET && take_flag(f, option, optarg))) return -1;
     }
     return 0;
 }

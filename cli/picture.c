@@ -40,7 +40,7 @@ static int open_inputs(picture *p, const config *c, const char *dir, char *error
 static void find_box(const picture *p, plot_lattice *l)
 {
     const double *x = p->x.data;
-    int64_t n = p->x.shape[0], dim = p->x.shape[1];
+    int64_t n = p->x.shape[0], dim = p->x.shape[1] == 2 ? 2 : 1; /* open_inputs refuses the others */
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < dim; j++) {

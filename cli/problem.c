@@ -54,10 +54,15 @@ static int wrong(const builder *b, const char *path, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
-    return files_fail(b->error, b->room, "%s: %s %s", config_where(b->c, path, where, sizeof where), path, what);
+    (void)files_fail(b->error, b->room, "%s: %s %s", config_where(b->c, path, where, sizeof where), path, what);
+    return -1;
 }
 
-static int out_of_memory(const builder *b) { return files_fail(b->error, b->room, "out of memory"); }
+static int out_of_memory(const builder *b)
+{
+    (void)files_fail(b->error, b->room, "out of memory");
+    return -1;
+}
 
 /* A vector of the file that must have `n` numbers. */
 static const double *vector_of(const builder *b, const char *path, int n)
@@ -107,7 +112,7 @@ static int read_table(builder *b, const char *path, csv_table *t)
 
 static int hierarchical_data(builder *b, const csv_table *t)
 {
-    const double *y;
+    const double *y = NULL;
     int column = column_of(b, t, "model.column");
     if (column < 0 || csv_numbers(t, column, &y, b->error, b->room)) return -1;
     b->p->labels = malloc((size_t)t->rows * sizeof(double) + 1);
@@ -124,7 +129,7 @@ static int hierarchical_model(builder *b)
         const double *y = config_vector(b->c, "model.y", &n);
         b->p->hierarchical = (sosmc_hierarchical){.dim = n, .y = y};
     } else {
-        csv_table t;
+        csv_table t = {0};
         if (!config_has(b->c, "model.data")) return wrong(b, "model", "has neither y nor data; expected one of them");
         if (read_table(b, "model.data", &t)) return -1;
         int rc = hierarchical_data(b, &t);
@@ -153,7 +158,7 @@ static int choose_features(builder *b, const csv_table *t, int label, int split,
 /* Features are standardised over all rows, with the population's standard deviation, before rows are split off. */
 static int standardise(builder *b, const csv_table *t, int column, double *mean, double *scale)
 {
-    const double *v;
+    const double *v = NULL;
     if (csv_numbers(t, column, &v, b->error, b->room)) return -1;
     double sum = 0, square = 0;
     for (int64_t r = 0; r < t->rows; r++) sum += v[r];
@@ -182,10 +187,10 @@ static int in_training(const builder *b, const csv_table *t, int split, int64_t 
 static int logistic_data(builder *b, const csv_table *t)
 {
     int label = column_of(b, t, "model.label"), split = -1;
-    const double *y;
+    const double *y = NULL;
     if (label < 0 || csv_numbers(t, label, &y, b->error, b->room)) return -1;
     if (config_has(b->c, "model.train.column") && (split = column_of(b, t, "model.train.column")) < 0) return -1;
-    int *column = malloc((size_t)(t->columns + config_count(b->c, "model.features") + 1) * sizeof *column);
+    int *column = calloc((size_t)(t->columns + config_count(b->c, "model.features") + 1), sizeof *column);
     if (!column) return out_of_memory(b);
     int dim = choose_features(b, t, label, split, column), rows = 0;
     size_t cells = (size_t)t->rows * (size_t)(dim > 0 ? dim : 1);
@@ -194,12 +199,12 @@ static int logistic_data(builder *b, const csv_table *t)
     int rc = dim < 0 ? -1 : !b->p->features || !b->p->labels ? out_of_memory(b) : 0;
     for (int64_t r = 0; rc == 0 && r < t->rows; r++) {
         if (y[r] != 0 && y[r] != 1)
-            rc = files_fail(b->error, b->room, "%s: label %g in data row %lld; expected 0 or 1", t->path, y[r],
-                            (long long)r + 1);
+            rc = wrong(b, "model.label", "names a column with %g in data row %lld of %s; expected 0 or 1", y[r],
+                       (long long)r + 1, t->path);
         if (in_training(b, t, split, r)) b->p->labels[rows++] = y[r];
     }
     for (int j = 0; rc == 0 && j < dim; j++) {
-        double mean, scale;
+        double mean = 0, scale = 1;
         rc = standardise(b, t, column[j], &mean, &scale);
         for (int64_t r = 0, kept = 0; rc == 0 && r < t->rows; r++)
             if (in_training(b, t, split, r))
@@ -219,7 +224,7 @@ static int logistic_data(builder *b, const csv_table *t)
 
 static int logistic_model(builder *b)
 {
-    csv_table t;
+    csv_table t = {0};
     if (read_table(b, "model.data", &t)) return -1;
     int rc = logistic_data(b, &t);
     csv_free(&t);
@@ -303,17 +308,17 @@ static int load_points(builder *b, int64_t *rows)
         npy_doubles(&b->p->array, b->p->points);
         return 0;
     }
-    csv_table t;
+    csv_table t = {0};
     if (read_table(b, "objective.data", &t)) return -1;
     int rc = 0;
     *rows = t.rows;
-    if (t.columns != dim) rc = files_fail(b->error, b->room, "%s has %d columns; expected %d", path, t.columns, dim);
+    if (t.columns != dim) rc = wrong(b, "objective.data", "has %d columns; expected %d", t.columns, dim);
     b->p->points = malloc((size_t)t.rows * (size_t)t.columns * sizeof(double) + 1);
     if (!b->p->points) rc = out_of_memory(b);
     for (int j = 0; rc == 0 && j < dim; j++) {
-        const double *v;
+        const double *v = NULL;
         rc = csv_numbers(&t, j, &v, b->error, b->room);
-        for (int64_t r = 0; rc == 0 && r < t.rows; r++) b->p->points[r * dim + j] = v[r];
+        for (int64_t r = 0; rc == 0 && v && r < t.rows; r++) b->p->points[r * dim + j] = v[r];
     }
     csv_free(&t);
     return rc;
@@ -333,7 +338,7 @@ static int likelihood_objective(builder *b)
 
 static int build_objective(builder *b)
 {
-    sosmc_score reward;
+    sosmc_score reward = {0};
     if (is(b, "objective.type", "mmle")) {
         b->job->problem.objective = sosmc_mmle();
         return 0;

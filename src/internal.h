@@ -12,8 +12,8 @@
 #ifndef SOSMC_INTERNAL_H
 #define SOSMC_INTERNAL_H
 
+#include <assert.h>
 #include <math.h>
-#include <stdalign.h>
 #include <string.h>
 
 #include "simd/table.h"
@@ -182,7 +182,9 @@ static inline int longest_row(const sosmc *s)
 }
 static inline double *worker_row(const sosmc *s, int worker, int row)
 {
-    return s->worker[worker].row + (size_t)row * (size_t)longest_row(s);
+    double *rows = s->worker[worker].row;
+    assert(rows);
+    return rows + (size_t)row * (size_t)longest_row(s);
 }
 void sosmc_i_rank_particles(const layout *l, int rank, int size, int64_t *lo, int64_t *hi);
 void *sosmc_i_work(const sosmc *s, int t, int worker); /* parked scratch of tile t, or the worker's own */
