@@ -190,7 +190,7 @@ static int logistic_data(builder *b, const csv_table *t)
     const double *y = NULL;
     if (label < 0 || csv_numbers(t, label, &y, b->error, b->room)) return -1;
     if (config_has(b->c, "model.train.column") && (split = column_of(b, t, "model.train.column")) < 0) return -1;
-    int *column = calloc((size_t)(t->columns + config_count(b->c, "model.features") + 1), sizeof *column);
+    int *column = calloc((size_t)t->columns + (size_t)config_count(b->c, "model.features") + 1, sizeof *column);
     if (!column) return out_of_memory(b);
     int dim = choose_features(b, t, label, split, column), rows = 0;
     size_t cells = (size_t)t->rows * (size_t)(dim > 0 ? dim : 1);
