@@ -385,6 +385,7 @@ static int laplace_init(builder *b)
     b->p->gaussian = (sosmc_gaussian){.dim = dim,
                                       .mean = b->p->mean,
                                       .factor = b->p->factor,
+                                      .widen = 1.2, /* a bare Laplace law has weights of infinite variance */
                                       .share = config_number(b->c, "init.share"),
                                       .centre = *theta,
                                       .variance = b->p->logistic.variance};
@@ -539,6 +540,34 @@ void job_free(job *j)
     free(p->points);
     free(p);
     j->parts = NULL;
+}
+
+int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out)
+{
+    enum { DRAWS = 100000 };
+    struct parts *p = j->parts;
+    double theta = sosmc_theta(s)[0];
+    int rc = -1;
+    if (p->hierarchical.dim > 0) {
+        sosmc_hierarchical_law law = {.data = &p->hierarchical, .theta = theta};
+        rc = sosmc_importance(&j->problem.model, &theta, sosmc_hierarchical_source(&law), DRAWS, j->settings.seed, out);
+    }
+    if (p->logistic.dim > 0) {
+        size_t dim = (size_t)p->logistic.dim;
+        double *mode = malloc(dim * sizeof *mode), *factor = calloc(dim * dim, sizeof *factor);
+        sosmc_gaussian law = {.dim = p->logistic.dim,
+                              .mean = mode,
+                              .factor = factor,
+                              .widen = 1.2,
+                              .share = 0.02,
+                              .centre = theta,
+                              .variance = p->logistic.variance};
+        if (mode && factor && sosmc_logistic_laplace(&p->logistic, theta, mode, factor) == SOSMC_OK)
+            rc = sosmc_importance(&j->problem.model, &theta, sosmc_gaussian_source(&law), DRAWS, j->settings.seed, out);
+        free(mode);
+        free(factor);
+    }
+    return rc == 0 ? 0 : -1;
 }
 
 double job_information(const job *j, const sosmc *s)

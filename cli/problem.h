@@ -2,7 +2,7 @@
 #ifndef CLI_PROBLEM_H
 #define CLI_PROBLEM_H
 
-#include <sosmc/sosmc.h>
+#include <sosmc/models.h>
 
 #include "config.h"
 
@@ -20,5 +20,9 @@ void job_free(job *j);
 /* Maximum marginal likelihood with a scalar theta: Louis' observed information under the engine's cloud; NaN where the model
  * cannot tell. */
 double job_information(const job *j, const sosmc *s);
+
+/* The log-likelihood at the last theta with its Monte Carlo error, from fresh independent draws: a check on the running
+ * log Z. -1 where the model has no law to draw from. */
+int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out);
 
 #endif

@@ -282,6 +282,7 @@ static int write_summary(run *r)
 {
     char path[FILES_PATH], hash[32];
     atomic_file f;
+    sosmc_evidence evidence;
     const sosmc_info *info = sosmc_last(r->engine);
     int64_t done = sosmc_iteration(r->engine);
     if (path_in(r, "summary.json", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
@@ -303,6 +304,10 @@ static int write_summary(run *r)
         double information = job_information(&r->job, r->engine);
         json_put_number(&w, "information", information);
         json_put_number(&w, "theta_standard_error", information > 0 ? 1 / sqrt(information) : NAN);
+        if (job_evidence(&r->job, r->engine, &evidence) == 0) {
+            json_put_number(&w, "log_likelihood", evidence.logz);
+            json_put_number(&w, "log_likelihood_error", evidence.error);
+        }
     }
     json_put_number(&w, "ess", info->ess);
     json_put_whole(&w, "particles", sosmc_particles(r->engine));

@@ -84,7 +84,7 @@ const schema_key schema_keys[] = {
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
     {"init.theta", TYPE_VECTOR, NULL, "=model.theta", "init.type=model|laplace",
      "The theta the particles are drawn at."},
-    {"init.share", TYPE_NUMBER, "[0, 1]", "0.1", "init.type=laplace",
+    {"init.share", TYPE_NUMBER, "[0, 1]", "0.02", "init.type=laplace",
      "The share of particles drawn from the prior instead, which bounds the weights."},
     {"init.mean", TYPE_VECTOR, NULL, "0", "init.type=normal",
      "The mean: one number for all coordinates, or one per coordinate."},

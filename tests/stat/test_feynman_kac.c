@@ -237,6 +237,29 @@ static void weighted_moments_and_normalising_constants(void **state)
     comparisons += stats_close(&ledger);
 }
 
+/* Unbiasedness forgives a poor integrator, which rejects more. Over the same time the leapfrog's energy error, hence the
+ * rejections, fall with the square of the step. */
+static void read_rejections(const void *ctx, const sosmc *s, const double *theta, double *estimate)
+{
+    estimate[0] = 1 - sosmc_last(s)->accept;
+}
+
+static void leapfrog_is_of_second_order(void **state)
+{
+    experiment e;
+    stats_tally coarse, fine;
+    prepare(&e, (row){{10, SOSMC_SYSTEMATIC, 1, SOSMC_ORDER_PAPER, 1, 0}});
+    e.settings.scheme = sosmc_scheme_sosmc(2000);
+    e.settings.kernel = sosmc_hmc(0.5, 3, 2);
+    stats_run(&e.problem, &e.settings, 4, 20, read_rejections, NULL, 1, &coarse);
+    e.settings.kernel = sosmc_hmc(0.25, 6, 2);
+    stats_run(&e.problem, &e.settings, 4, 20, read_rejections, NULL, 1, &fine);
+    print_message("    rejections %.5f (+- %.5f), with half the step %.5f (+- %.5f)\n", coarse.mean, stats_se(&coarse),
+                  fine.mean, stats_se(&fine));
+    assert_true(coarse.mean < 0.05);
+    assert_true(coarse.mean > 3 * fine.mean && coarse.mean < 6 * fine.mean);
+}
+
 /* ---------------------------------------------------------------------------- negative controls */
 
 /* A kernel around another one, with one mistake. */
@@ -431,6 +454,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_occurs),
         cmocka_unit_test(weighted_moments_and_normalising_constants),
+        cmocka_unit_test(leapfrog_is_of_second_order),
         cmocka_unit_test(spoilt_weights_are_noticed),
         cmocka_unit_test(forgotten_rejections_are_noticed),
         cmocka_unit_test(forgotten_weights_are_noticed),
