@@ -210,7 +210,7 @@ static void derived_defaults(void **state)
 
     c = resolved(LOGIT);
     assert_string_equal(config_text(c, "init.type"), "laplace");
-    assert_true(config_vector(c, "init.theta", &n)[0] == 0 && n == 1 && config_number(c, "init.share") == 0.1);
+    assert_true(config_vector(c, "init.theta", &n)[0] == 0 && n == 1 && config_number(c, "init.share") == 0.02);
     assert_int_equal(config_flag(c, "model.standardise"), 1);
     assert_int_equal(config_column(c, "model.label"), 3);
     assert_int_equal(config_count(c, "model.features"), 0);
