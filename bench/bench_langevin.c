@@ -166,15 +166,16 @@ typedef struct {
 
 static row measure(langevin_method m, int ask, double seconds, limit *l)
 {
-    enum { ROUNDS = 2, REPEATS = 3 };
+    enum { REPEATS = 3 };
+    int rounds = m == IMPDIFF || m == SOSMC_ULA ? 2 : 1; /* those with targets are measured longer */
     row r = {.one = INFINITY, .two = INFINITY, .jax = {INFINITY, INFINITY}};
-    for (int round = 0; round <= ROUNDS; round++) { /* ours, peer, ours, peer, ours */
+    for (int round = 0; round <= rounds; round++) { /* ours, peer, ours, ... */
         limit now = measure_limit();
         l->move = fmin(l->move, now.move);
         l->reference = fmin(l->reference, now.reference);
         r.one = fmin(r.one, ours(m, PARTICLES, REFERENCE, 1, REPEATS));
         r.two = fmin(r.two, ours(m, PARTICLES, REFERENCE, 2, REPEATS));
-        if (!ask || round == ROUNDS) continue;
+        if (!ask || round == rounds) continue;
         peer p = ask_peer(peer_names[m], seconds);
         r.jax.best = fmin(r.jax.best, p.best);
         r.jax.median = fmin(r.jax.median, p.median);

@@ -1,8 +1,12 @@
 /* threads.c: a pool of threads that runs numbered tasks.
  *
- * Tasks are handed out by a counter, so a thread that is held up delays nobody; which worker runs a task never influences
- * its result. A worker that finds no work spins for a while (an iteration has several phases, microseconds apart) and
- * then sleeps. Invariant: when sosmc_i_parallel returns, no worker touches the job. */
+ * Tasks are claimed one by one, and the caller waits for the tasks, not for the helpers: one that the system has put aside
+ * delays nobody as long as it holds no task. Which worker runs a task never influences its result. A helper that finds
+ * no work spins for a while (an iteration has several phases, microseconds apart) and then sleeps.
+ *
+ * `claim` holds the job's number (high half) and its next task (low half). Invariant: the fields of a job change only while
+ * the low half is CLOSED, which is more than any number of tasks; so whoever advances the claim by compare-and-swap has
+ * seen the fields of the very job it claimed from. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -14,15 +18,12 @@ struct pool {
     int threads, spins;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    atomic_uint generation; /* counts jobs; a change tells the workers to look */
-    atomic_int next;        /* the next task */
-    atomic_int busy;        /* helpers that have not finished the job */
-    atomic_int sleepers;
+    _Atomic uint64_t claim;
+    atomic_int tasks, done; /* of the present job */
+    atomic_int sleepers, stop;
     atomic_llong failed; /* task * 256 - status of the lowest task that failed */
-    atomic_int stop;
     pool_task task;
     void *ctx;
-    int tasks;
     int started;
     struct helper { /* entry 0 is the caller */
         pthread_t id;
@@ -31,6 +32,7 @@ struct pool {
     } helper[];
 };
 
+static const uint64_t CLOSED = 0xffffffffu;
 static const long long NO_FAILURE = INT64_MAX;
 
 static inline void relax(void)
@@ -47,51 +49,54 @@ static void record_failure(pool *p, int task, sosmc_status status)
     }
 }
 
+static int has_work(pool *p)
+{
+    uint64_t claim = atomic_load(&p->claim);
+    return (claim & CLOSED) < (uint64_t)atomic_load(&p->tasks);
+}
+
 static void work_through(pool *p, int worker)
 {
     for (;;) {
-        int task = atomic_fetch_add(&p->next, 1);
-        if (task >= p->tasks) return;
+        uint64_t claim = atomic_load(&p->claim);
+        if ((claim & CLOSED) >= (uint64_t)atomic_load(&p->tasks)) return;
+        if (!atomic_compare_exchange_weak(&p->claim, &claim, claim + 1)) continue;
+        int task = (int)(claim & CLOSED);
         sosmc_status status = p->task(p->ctx, task, worker);
         if (status != SOSMC_OK) record_failure(p, task, status);
+        atomic_fetch_add(&p->done, 1);
     }
 }
 
-static void wait_for_job(pool *p, unsigned seen)
+static void wait_for_work(pool *p)
 {
     for (int i = 0; i < p->spins; i++) {
-        if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen) return;
+        if (has_work(p) || atomic_load(&p->stop)) return;
         relax();
     }
     pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->sleepers, 1);
-    while (atomic_load(&p->generation) == seen) pthread_cond_wait(&p->wake, &p->lock);
+    atomic_fetch_add(&p->sleepers, 1); /* before the last look, so that a job announced meanwhile is seen or wakes us */
+    while (!has_work(p) && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->lock);
     atomic_fetch_sub(&p->sleepers, 1);
     pthread_mutex_unlock(&p->lock);
 }
 
 static void *helper_main(void *arg)
 {
-    struct helper *h = arg;
-    pool *p = h->pool;
-    unsigned seen = 0;
-    for (;;) {
-        wait_for_job(p, seen);
-        seen++;
-        if (atomic_load(&p->stop)) return NULL;
-        work_through(p, h->worker);
-        atomic_fetch_sub(&p->busy, 1);
+    const struct helper *h = arg;
+    while (!atomic_load(&h->pool->stop)) {
+        work_through(h->pool, h->worker);
+        wait_for_work(h->pool);
     }
+    return NULL;
 }
 
-static void announce(pool *p)
+static void wake_sleepers(pool *p)
 {
-    atomic_fetch_add(&p->generation, 1);
-    if (atomic_load(&p->sleepers) > 0) {
-        pthread_mutex_lock(&p->lock);
-        pthread_cond_broadcast(&p->wake);
-        pthread_mutex_unlock(&p->lock);
-    }
+    if (atomic_load(&p->sleepers) == 0) return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->wake);
+    pthread_mutex_unlock(&p->lock);
 }
 
 size_t sosmc_i_pool_bytes(int threads) { return sizeof(pool) + (size_t)threads * sizeof(struct helper); }
@@ -103,12 +108,11 @@ pool *sosmc_i_pool_start(void *memory, int threads)
     pool *p = memory;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     p->threads = threads;
-    p->spins = threads <= cores ? 20000
-                                : 100; /* with more threads than cores, spinning keeps the others from working */
+    p->spins = threads <= cores ? 20000 : 100; /* with too few cores, spinning keeps the others from working */
     p->started = 0;
-    atomic_init(&p->generation, 0);
-    atomic_init(&p->next, 0);
-    atomic_init(&p->busy, 0);
+    atomic_init(&p->claim, CLOSED);
+    atomic_init(&p->tasks, 0);
+    atomic_init(&p->done, 0);
     atomic_init(&p->sleepers, 0);
     atomic_init(&p->stop, 0);
     atomic_init(&p->failed, NO_FAILURE);
@@ -134,7 +138,7 @@ void sosmc_i_pool_stop(pool *p)
 {
     if (!p) return;
     atomic_store(&p->stop, 1);
-    announce(p);
+    wake_sleepers(p);
     for (int i = 1; i <= p->started; i++) pthread_join(p->helper[i].id, NULL);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
@@ -153,15 +157,17 @@ static sosmc_status run_alone(pool_task task, void *ctx, int n)
 sosmc_status sosmc_i_parallel(pool *p, pool_task task, void *ctx, int n)
 {
     if (!p || p->threads < 2 || n < 2) return run_alone(task, ctx, n);
+    uint64_t job = ((atomic_load(&p->claim) >> 32) + 1) << 32;
+    atomic_store(&p->claim, job | CLOSED);
     p->task = task;
     p->ctx = ctx;
-    p->tasks = n;
+    atomic_store(&p->tasks, n);
+    atomic_store(&p->done, 0);
     atomic_store(&p->failed, NO_FAILURE);
-    atomic_store(&p->next, 0);
-    atomic_store(&p->busy, p->threads - 1);
-    announce(p);
+    atomic_store(&p->claim, job);
+    wake_sleepers(p);
     work_through(p, 0);
-    for (int i = 0; atomic_load_explicit(&p->busy, memory_order_acquire) > 0; i++) {
+    for (int i = 0; atomic_load(&p->done) < n; i++) {
         relax();
         if (i > p->spins) {
             sched_yield();

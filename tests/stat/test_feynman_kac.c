@@ -237,8 +237,8 @@ static void weighted_moments_and_normalising_constants(void **state)
     comparisons += stats_close(&ledger);
 }
 
-/* Unbiasedness forgives a poor integrator, which rejects more. Over the same time the leapfrog's energy error, hence the
- * rejections, fall with the square of the step. */
+/* Unbiasedness forgives a poor integrator, which rejects more. Over the same time the leapfrog's energy error, hence
+ * the rejections, fall with the square of the step. */
 static void read_rejections(const void *ctx, const sosmc *s, const double *theta, double *estimate)
 {
     estimate[0] = 1 - sosmc_last(s)->accept;
