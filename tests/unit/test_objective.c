@@ -26,8 +26,8 @@ static void expect_row(sosmc_objective o, double a, double b, double kl, int los
 
 static void objectives_are_rows(void **state)
 {
-    const double theta_ref[2] = { 1.0, 2.0 };
-    sosmc_score reward = { .self = theta_ref, .eval = some_score };
+    const double theta_ref[2] = {1.0, 2.0};
+    sosmc_score reward = {.self = theta_ref, .eval = some_score};
     sosmc_source law = sosmc_standard_normal();
 
     sosmc_objective mmle = sosmc_mmle();
@@ -113,8 +113,8 @@ static void names(void **state)
     assert_string_equal(sosmc_version(), version);
     assert_string_equal(sosmc_version(), SOSMC_VERSION);
 
-    const sosmc_status all[] = { SOSMC_OK, SOSMC_STOPPED, SOSMC_EINVAL, SOSMC_ENOMEM,
-                                 SOSMC_EMODEL, SOSMC_ENUMERIC, SOSMC_EIO, SOSMC_ECOMM };
+    const sosmc_status all[] = {SOSMC_OK,     SOSMC_STOPPED,  SOSMC_EINVAL, SOSMC_ENOMEM,
+                                SOSMC_EMODEL, SOSMC_ENUMERIC, SOSMC_EIO,    SOSMC_ECOMM};
     for (int p = 0; p < 8; p++)
         for (int q = 0; q < p; q++) assert_string_not_equal(sosmc_status_name(all[p]), sosmc_status_name(all[q]));
     assert_string_equal(sosmc_status_name(SOSMC_EINVAL), "SOSMC_EINVAL");

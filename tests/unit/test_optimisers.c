@@ -20,7 +20,7 @@ typedef long double real;
 /* Gradients of very different sizes, with changes of sign. */
 static double gradient(int k, int j)
 {
-    const double size[DIM] = { 1.0, 1e-3, 250.0 };
+    const double size[DIM] = {1.0, 1e-3, 250.0};
     return size[j] * (sin(0.7 * k + j) + 0.2);
 }
 
@@ -29,8 +29,8 @@ typedef void (*recursion)(int k, real g, real *theta, real *m, real *v);
 
 static void run(sosmc_optimiser o, recursion next, const double *start)
 {
-    double theta[DIM], slots[2 * DIM] = { 0 }, g[DIM];
-    real x[DIM], m[DIM] = { 0 }, v[DIM] = { 0 };
+    double theta[DIM], slots[2 * DIM] = {0}, g[DIM];
+    real x[DIM], m[DIM] = {0}, v[DIM] = {0};
     assert_in_range(o.slots, 0, 2);
     for (int j = 0; j < DIM; j++) x[j] = theta[j] = start[j];
     for (int k = 0; k < STEPS; k++) {
@@ -45,7 +45,7 @@ static void run(sosmc_optimiser o, recursion next, const double *start)
     for (int q = o.slots * DIM; q < 2 * DIM; q++) assert_true(slots[q] == 0.0); /* no slot more than it declared */
 }
 
-static const double start[DIM] = { 0.5, -2.0, 3.0 };
+static const double start[DIM] = {0.5, -2.0, 3.0};
 
 static void sgd(int k, real g, real *theta, real *m, real *v) { *theta -= (real)0.01 * g; }
 
@@ -102,8 +102,8 @@ static void published_recursions(void **state)
  * size. */
 static void first_adam_step_is_the_rate(void **state)
 {
-    const double g[DIM] = { 4.0, -3e-4, 7e5 };
-    double theta[DIM] = { 0 }, slots[2 * DIM] = { 0 };
+    const double g[DIM] = {4.0, -3e-4, 7e5};
+    double theta[DIM] = {0}, slots[2 * DIM] = {0};
     sosmc_optimiser o = sosmc_adam(0.1);
     o.step(&o, 0, DIM, g, theta, slots);
     for (int j = 0; j < DIM; j++) {
@@ -115,9 +115,9 @@ static void first_adam_step_is_the_rate(void **state)
 /* Corrections far beyond the first thousand updates; the power must not lose its digits. */
 static void late_bias_correction(void **state)
 {
-    const int64_t late[] = { 6, 99, 12345, 1000000007, (int64_t)1 << 40 };
+    const int64_t late[] = {6, 99, 12345, 1000000007, (int64_t)1 << 40};
     for (int q = 0; q < 5; q++) {
-        double g = 1.0, theta = 0.0, slots[2] = { 0.5, 2.0 };
+        double g = 1.0, theta = 0.0, slots[2] = {0.5, 2.0};
         sosmc_optimiser o = sosmc_adam(1.0);
         o.step(&o, late[q], 1, &g, &theta, slots);
         real t = (real)(late[q] + 1);
@@ -130,8 +130,8 @@ static void late_bias_correction(void **state)
 
 static void adamw_decays_without_gradient(void **state)
 {
-    double theta[DIM], slots[2 * DIM] = { 0 };
-    const double zero[DIM] = { 0 };
+    double theta[DIM], slots[2 * DIM] = {0};
+    const double zero[DIM] = {0};
     memcpy(theta, start, sizeof theta);
     sosmc_optimiser w = sosmc_adamw(0.1, 0.5), plain = sosmc_adam(0.1);
     for (int k = 0; k < 10; k++) w.step(&w, k, DIM, zero, theta, slots);
@@ -145,10 +145,10 @@ static void adamw_decays_without_gradient(void **state)
 /* The rate of a step is o->lr: what the engine multiplies by the schedule. */
 static void rate_is_read_at_the_step(void **state)
 {
-    sosmc_optimiser all[] = { sosmc_sgd(1), sosmc_momentum(1, 0.5), sosmc_nesterov(1, 0.5), sosmc_rmsprop(1, 0.9),
-                              sosmc_adagrad(1), sosmc_adam(1), sosmc_adamw(1, 0.1) };
+    sosmc_optimiser all[] = {sosmc_sgd(1),     sosmc_momentum(1, 0.5), sosmc_nesterov(1, 0.5), sosmc_rmsprop(1, 0.9),
+                             sosmc_adagrad(1), sosmc_adam(1),          sosmc_adamw(1, 0.1)};
     for (int q = 0; q < 7; q++) {
-        double g[DIM] = { 1.0, -2.0, 3.0 }, theta[DIM], slots[2 * DIM] = { 0 };
+        double g[DIM] = {1.0, -2.0, 3.0}, theta[DIM], slots[2 * DIM] = {0};
         memcpy(theta, start, sizeof theta);
         assert_non_null(all[q].name);
         assert_true(all[q].clip == 0.0);
@@ -166,10 +166,10 @@ static void close_to(double value, double expected)
 static void schedules(void **state)
 {
     const double pi = 3.14159265358979323846;
-    const sosmc_schedule none = { .kind = SOSMC_SCHEDULE_CONSTANT };
-    const sosmc_schedule robbins = { .kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 20.0, .b = 0.6 };
-    const sosmc_schedule decay = { .kind = SOSMC_SCHEDULE_EXPONENTIAL, .a = 150.0 };
-    const sosmc_schedule cosine = { .kind = SOSMC_SCHEDULE_COSINE, .a = 200.0, .b = 0.1 };
+    const sosmc_schedule none = {.kind = SOSMC_SCHEDULE_CONSTANT};
+    const sosmc_schedule robbins = {.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 20.0, .b = 0.6};
+    const sosmc_schedule decay = {.kind = SOSMC_SCHEDULE_EXPONENTIAL, .a = 150.0};
+    const sosmc_schedule cosine = {.kind = SOSMC_SCHEDULE_COSINE, .a = 200.0, .b = 0.1};
     for (int k = 0; k < 1000; k++) {
         assert_true(sosmc_schedule_rate(none, 0.3, k) == 0.3);
         close_to(sosmc_schedule_rate(robbins, 0.3, k), 0.3 * pow(1.0 + k / 20.0, -0.6));

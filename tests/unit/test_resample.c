@@ -20,13 +20,13 @@ enum { SCHEMES = 5 };
 
 static sosmc_rng named(uint64_t step)
 {
-    return (sosmc_rng){ .seed = 2024, .step = step, .stream = SOSMC_STREAM_RESAMPLE };
+    return (sosmc_rng){.seed = 2024, .step = step, .stream = SOSMC_STREAM_RESAMPLE};
 }
 
 /* The uniforms the library promises to use: draw 0 of particles 0..n-1. */
 static void uniforms(sosmc_rng rng, int n, double *u)
 {
-    sosmc_batch b = { .dim = 1, .n = n, .ld = n };
+    sosmc_batch b = {.dim = 1, .n = n, .ld = n};
     sosmc_uniforms(rng, 0, &b, u);
 }
 
@@ -38,7 +38,7 @@ typedef struct {
 
 static bench bench_new(int n)
 {
-    bench t = { .n = n };
+    bench t = {.n = n};
     t.w = calloc((size_t)n, sizeof(double));
     t.scratch = calloc(2 * (size_t)n + 1, sizeof(double));
     t.ancestors = calloc((size_t)n, sizeof(int));
@@ -66,7 +66,7 @@ static double total(const bench *t)
 enum { EQUAL, MILD, WILD, GAPS, DOMINANT, KINDS };
 static void fill(bench *t, int kind)
 {
-    uniforms((sosmc_rng){ .seed = 7, .step = (uint64_t)kind, .stream = SOSMC_STREAM_USER }, t->n, t->scratch);
+    uniforms((sosmc_rng){.seed = 7, .step = (uint64_t)kind, .stream = SOSMC_STREAM_USER}, t->n, t->scratch);
     for (int a = 0; a < t->n; a++) {
         double u = t->scratch[a];
         switch (kind) {
@@ -103,7 +103,7 @@ static void resample(bench *t, sosmc_resampling scheme, uint64_t step)
 
 static void systematic_by_hand(void **state)
 {
-    double w[4] = { 1.0, 4.0, 0.0, 3.0 }, scratch[9], u; /* points (i + u) * 2 against 1, 5, 5, 8 */
+    double w[4] = {1.0, 4.0, 0.0, 3.0}, scratch[9], u; /* points (i + u) * 2 against 1, 5, 5, 8 */
     int ancestors[4];
     for (uint64_t step = 0; step < 20; step++) {
         uniforms(named(step), 1, &u);
@@ -131,7 +131,7 @@ static void points_by_definition(void **state)
     enum { N = 1500 }; /* more than a chunk */
     bench t = bench_new(N);
     double u[N + 1];
-    const int kinds[] = { MILD, WILD, GAPS };
+    const int kinds[] = {MILD, WILD, GAPS};
     for (int q = 0; q < 3; q++) {
         fill(&t, kinds[q]);
         double W = total(&t);
@@ -158,7 +158,7 @@ static void points_by_definition(void **state)
 
 static void counts_are_floor_or_ceil(void **state)
 {
-    const int sizes[] = { 1, 2, 3, 17, 100, 1023, 1024, 1025, 5000 };
+    const int sizes[] = {1, 2, 3, 17, 100, 1023, 1024, 1025, 5000};
     for (size_t q = 0; q < sizeof sizes / sizeof *sizes; q++) {
         bench t = bench_new(sizes[q]);
         for (int kind = 0; kind < KINDS; kind++) {
@@ -184,8 +184,8 @@ static void counts_are_floor_or_ceil(void **state)
 /* The sum of n times w is not n w in floating point; nobody may lose or win by that. */
 static void equal_weights_keep_everyone(void **state)
 {
-    const sosmc_resampling schemes[] = { SOSMC_STRATIFIED, SOSMC_SYSTEMATIC, SOSMC_RESIDUAL, SOSMC_SSP };
-    const double weights[] = { 1.0, 0.1, 1.0 / 3.0, 0.7, 1e300, 5e-324 };
+    const sosmc_resampling schemes[] = {SOSMC_STRATIFIED, SOSMC_SYSTEMATIC, SOSMC_RESIDUAL, SOSMC_SSP};
+    const double weights[] = {1.0, 0.1, 1.0 / 3.0, 0.7, 1e300, 5e-324};
     for (int n = 1; n <= 10000; n = n < 300 ? n + 1 : 10 * n) {
         bench t = bench_new(n);
         for (int q = 0; q < 6; q++) {
@@ -219,8 +219,8 @@ static void halves(sosmc_rng rng, uint32_t draw, int64_t first, int n, double *u
 
 static void uniforms_at_the_ends(void **state)
 {
-    void (*const extremes[])(sosmc_rng, uint32_t, int64_t, int, double *) = { ones, tiny, both };
-    const int sizes[] = { 1, 2, 49, 1024, 3000 };
+    void (*const extremes[])(sosmc_rng, uint32_t, int64_t, int, double *) = {ones, tiny, both};
+    const int sizes[] = {1, 2, 49, 1024, 3000};
     for (int q = 0; q < 5; q++) {
         bench t = bench_new(sizes[q]);
         for (int e = 0; e < 3; e++) {
@@ -231,8 +231,9 @@ static void uniforms_at_the_ends(void **state)
                 if (t.n > 2) t.w[t.n - 1] = 0.0;
                 for (int scheme = 0; scheme < SCHEMES; scheme++) {
                     memset(t.ancestors, -1, (size_t)t.n * sizeof(int));
-                    assert_int_equal(sosmc_i_resample(&simd, (sosmc_resampling)scheme, named(0), t.n, t.w, t.scratch,
-                                                      t.ancestors), SOSMC_OK);
+                    assert_int_equal(
+                        sosmc_i_resample(&simd, (sosmc_resampling)scheme, named(0), t.n, t.w, t.scratch, t.ancestors),
+                        SOSMC_OK);
                     expect_valid(&t);
                 }
             }
@@ -246,8 +247,8 @@ static void strictly_greater(void **state)
 {
     struct sosmc_simd simd = *sosmc_simd_best();
     simd.uniforms = halves;
-    double w[4] = { 0.5, 1.0, 2.0, 0.5 }, scratch[9]; /* points 0.5, 1.5, 2.5, 3.5 against 0.5, 1.5, 3.5, 4 */
-    const int expected[4] = { 1, 2, 2, 3 };
+    double w[4] = {0.5, 1.0, 2.0, 0.5}, scratch[9]; /* points 0.5, 1.5, 2.5, 3.5 against 0.5, 1.5, 3.5, 4 */
+    const int expected[4] = {1, 2, 2, 3};
     int ancestors[4];
     assert_int_equal(sosmc_i_resample(&simd, SOSMC_SYSTEMATIC, named(0), 4, w, scratch, ancestors), SOSMC_OK);
     assert_memory_equal(ancestors, expected, sizeof expected);
@@ -262,13 +263,13 @@ static void extreme_weights(void **state)
         double w[N];
         int only; /* the one particle that can have offspring, or -1 */
     } cases[] = {
-        { { 1e-300, 1e300, 1e-300, 1e-300, 1e-300, 1e-300 }, 1 },
-        { { 0, 0, 0, 5e-324, 0, 0 }, 3 },
-        { { 0, 0, 0, 0, 0, DBL_MAX }, 5 },
-        { { DBL_MIN, 0, 0, 0, 0, 0 }, 0 },
-        { { 0, DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX, 0 }, -1 },
-        { { 5e-324, 0, 5e-324, 5e-324, -0.0, 5e-324 }, -1 },
-        { { 1e-300, 1e-300, 1e300, 1e300, 1e-300, 0 }, -1 },
+        {{1e-300, 1e300, 1e-300, 1e-300, 1e-300, 1e-300}, 1},
+        {{0, 0, 0, 5e-324, 0, 0}, 3},
+        {{0, 0, 0, 0, 0, DBL_MAX}, 5},
+        {{DBL_MIN, 0, 0, 0, 0, 0}, 0},
+        {{0, DBL_MAX, DBL_MAX, DBL_MAX, DBL_MAX, 0}, -1},
+        {{5e-324, 0, 5e-324, 5e-324, -0.0, 5e-324}, -1},
+        {{1e-300, 1e-300, 1e300, 1e300, 1e-300, 0}, -1},
     };
     bench t = bench_new(N);
     for (size_t q = 0; q < sizeof cases / sizeof *cases; q++) {
@@ -293,8 +294,8 @@ static void invalid_weights_are_refused(void **state)
 {
     double scratch[2 * 3000 + 1], w[3000];
     int ancestors[3000];
-    const double bad[] = { NAN, -1.0, -1e-300, INFINITY, -INFINITY };
-    const int where[] = { 0, 1023, 1024, 2999 };
+    const double bad[] = {NAN, -1.0, -1e-300, INFINITY, -INFINITY};
+    const int where[] = {0, 1023, 1024, 2999};
     for (int scheme = 0; scheme < SCHEMES; scheme++) {
         sosmc_resampling s = (sosmc_resampling)scheme;
         for (int q = 0; q < 5; q++)
@@ -323,9 +324,16 @@ static void in_pieces(bench *t, sosmc_resampling scheme, uint64_t step, int piec
 {
     const sosmc_simd *simd = sosmc_simd_best();
     int n = t->n, last = (n - 1) / SOSMC_I_CHUNK;
-    sosmc_i_offspring o = { .simd = simd, .scheme = scheme, .rng = named(step), .n = n, .offspring = n, .w = t->w,
-                            .scale = sosmc_i_scale(simd->max(n, t->w)), .c = t->scratch, .p = t->scratch + n,
-                            .ancestors = t->ancestors };
+    sosmc_i_offspring o = {.simd = simd,
+                           .scheme = scheme,
+                           .rng = named(step),
+                           .n = n,
+                           .offspring = n,
+                           .w = t->w,
+                           .scale = sosmc_i_scale(simd->max(n, t->w)),
+                           .c = t->scratch,
+                           .p = t->scratch + n,
+                           .ancestors = t->ancestors};
     for (int k = last; k >= 0; k--) {
         int first = k * SOSMC_I_CHUNK, count = n - first < SOSMC_I_CHUNK ? n - first : SOSMC_I_CHUNK;
         assert_int_equal(sosmc_i_cumulate(&o, first, count), SOSMC_OK);
@@ -342,7 +350,7 @@ static void in_pieces(bench *t, sosmc_resampling scheme, uint64_t step, int piec
 
 static void pieces_equal_the_whole(void **state)
 {
-    const int sizes[] = { 1, 2, 5, 1023, 1024, 1025, 2048, 4097, 10000 }, pieces[] = { 1, 3, 100, 1024, 20000 };
+    const int sizes[] = {1, 2, 5, 1023, 1024, 1025, 2048, 4097, 10000}, pieces[] = {1, 3, 100, 1024, 20000};
     for (size_t q = 0; q < sizeof sizes / sizeof *sizes; q++) {
         bench whole = bench_new(sizes[q]), cut = bench_new(sizes[q]);
         for (int kind = 0; kind < KINDS; kind++)
@@ -364,7 +372,7 @@ static void pieces_equal_the_whole(void **state)
 
 static void vector_codes_agree(void **state)
 {
-    const char *names[] = { "avx512", "avx2", "plain" };
+    const char *names[] = {"avx512", "avx2", "plain"};
     bench t = bench_new(3001);
     int *first = calloc((size_t)t.n, sizeof(int));
     assert_non_null(first);
@@ -375,8 +383,8 @@ static void vector_codes_agree(void **state)
         for (int q = 0; q < 3; q++) {
             const sosmc_simd *simd = sosmc_simd_named(names[q]);
             if (!simd) continue;
-            assert_int_equal(sosmc_i_resample(simd, (sosmc_resampling)scheme, named(1), t.n, t.w, t.scratch,
-                                              t.ancestors), SOSMC_OK);
+            assert_int_equal(
+                sosmc_i_resample(simd, (sosmc_resampling)scheme, named(1), t.n, t.w, t.scratch, t.ancestors), SOSMC_OK);
             assert_memory_equal(t.ancestors, first, (size_t)t.n * sizeof(int));
         }
     }
@@ -431,11 +439,11 @@ static double worst_mean(const bench *t, double (*counts)[LAW_N])
 /* Expected numbers of offspring from about 0.07 to 4, some of them integers, some zero. */
 static void law_weights(bench *t)
 {
-    uniforms((sosmc_rng){ .seed = 5, .stream = SOSMC_STREAM_USER }, LAW_N, t->scratch);
+    uniforms((sosmc_rng){.seed = 5, .stream = SOSMC_STREAM_USER}, LAW_N, t->scratch);
     for (int a = 0; a < LAW_N; a++) t->w[a] = a % 10 == 4 ? 0.0 : exp(4.0 * t->scratch[a]);
     t->w[7] = t->w[20] = 0.0;
     double W = total(t);
-    t->w[7] = W / (LAW_N - 3.0); /* n w / W is 1 here ... */
+    t->w[7] = W / (LAW_N - 3.0);        /* n w / W is 1 here ... */
     t->w[20] = 2.0 * W / (LAW_N - 3.0); /* ... and 2 here */
 }
 
@@ -486,18 +494,12 @@ static void multinomial_variance(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(systematic_by_hand),
-        cmocka_unit_test(points_by_definition),
-        cmocka_unit_test(counts_are_floor_or_ceil),
-        cmocka_unit_test(equal_weights_keep_everyone),
-        cmocka_unit_test(uniforms_at_the_ends),
-        cmocka_unit_test(strictly_greater),
-        cmocka_unit_test(extreme_weights),
-        cmocka_unit_test(invalid_weights_are_refused),
-        cmocka_unit_test(pieces_equal_the_whole),
-        cmocka_unit_test(vector_codes_agree),
-        cmocka_unit_test(expected_counts),
-        cmocka_unit_test(multinomial_variance),
+        cmocka_unit_test(systematic_by_hand),       cmocka_unit_test(points_by_definition),
+        cmocka_unit_test(counts_are_floor_or_ceil), cmocka_unit_test(equal_weights_keep_everyone),
+        cmocka_unit_test(uniforms_at_the_ends),     cmocka_unit_test(strictly_greater),
+        cmocka_unit_test(extreme_weights),          cmocka_unit_test(invalid_weights_are_refused),
+        cmocka_unit_test(pieces_equal_the_whole),   cmocka_unit_test(vector_codes_agree),
+        cmocka_unit_test(expected_counts),          cmocka_unit_test(multinomial_variance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,12 +12,12 @@
 
 enum { DIM = 5, N = 13, LD = 16, ROWS = 7 };
 
-static const sosmc_rng rng = { .seed = 9, .step = 4, .stream = SOSMC_STREAM_DATA };
+static const sosmc_rng rng = {.seed = 9, .step = 4, .stream = SOSMC_STREAM_DATA};
 
 static void normal_density(void **state)
 {
     _Alignas(64) double x[DIM * LD], z[DIM * LD], lq[LD];
-    sosmc_batch b = { .x = x, .dim = DIM, .n = N, .ld = LD, .first = 100 };
+    sosmc_batch b = {.x = x, .dim = DIM, .n = N, .ld = LD, .first = 100};
     sosmc_source law = sosmc_standard_normal();
     assert_int_equal(law.exact, 0);
     memset(x, 0, sizeof x);
@@ -40,12 +40,12 @@ static void rows_in_order(void **state)
     _Alignas(64) double x[DIM * LD];
     double data[ROWS * DIM];
     for (int q = 0; q < ROWS * DIM; q++) data[q] = q;
-    sosmc_rows rows = { .data = data, .rows = ROWS, .mode = SOSMC_ROWS_IN_ORDER };
+    sosmc_rows rows = {.data = data, .rows = ROWS, .mode = SOSMC_ROWS_IN_ORDER};
     sosmc_source law = sosmc_rows_source(&rows);
-    const int64_t firsts[] = { 0, 5, 1000000000000 };
+    const int64_t firsts[] = {0, 5, 1000000000000};
     assert_true(!law.logpdf && !law.exact);
     for (int q = 0; q < 3; q++) {
-        sosmc_batch b = { .dim = DIM, .n = N, .ld = LD, .first = firsts[q] };
+        sosmc_batch b = {.dim = DIM, .n = N, .ld = LD, .first = firsts[q]};
         assert_int_equal(law.draw(law.self, rng, &b, x), 0);
         for (int i = 0; i < N; i++)
             for (int j = 0; j < DIM; j++) assert_true(x[j * LD + i] == data[(firsts[q] + i) % ROWS * DIM + j]);
@@ -58,19 +58,19 @@ static void random_rows(void **state)
     enum { BATCHES = 1000 };
     _Alignas(64) double x[DIM * LD], u[LD];
     double data[ROWS * DIM], alone[DIM];
-    int hits[ROWS] = { 0 };
+    int hits[ROWS] = {0};
     for (int q = 0; q < ROWS * DIM; q++) data[q] = q;
-    sosmc_rows rows = { .data = data, .rows = ROWS, .mode = SOSMC_ROWS_RANDOM };
+    sosmc_rows rows = {.data = data, .rows = ROWS, .mode = SOSMC_ROWS_RANDOM};
     sosmc_source law = sosmc_rows_source(&rows);
     for (int64_t t = 0; t < BATCHES; t++) {
-        sosmc_batch b = { .dim = DIM, .n = N, .ld = LD, .first = t * N };
+        sosmc_batch b = {.dim = DIM, .n = N, .ld = LD, .first = t * N};
         assert_int_equal(law.draw(law.self, rng, &b, x), 0);
         sosmc_uniforms(rng, 0, &b, u);
         for (int i = 0; i < N; i++) {
             int row = (int)(u[i] * ROWS) < ROWS ? (int)(u[i] * ROWS) : ROWS - 1;
             hits[row]++;
             for (int j = 0; j < DIM; j++) assert_true(x[j * LD + i] == data[row * DIM + j]);
-            sosmc_batch one = { .dim = DIM, .n = 1, .ld = 1, .first = t * N + i };
+            sosmc_batch one = {.dim = DIM, .n = 1, .ld = 1, .first = t * N + i};
             assert_int_equal(law.draw(law.self, rng, &one, alone), 0);
             for (int j = 0; j < DIM; j++) assert_true(alone[j] == x[j * LD + i]);
         }
