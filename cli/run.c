@@ -187,14 +187,19 @@ static int open_traces(run *r)
     return 0;
 }
 
-static int begin_run(run *r)
+/* Everything the run file asks for exists before the directory is touched: a file that is wrong leaves no trace. */
+static int prepare_run(run *r)
 {
     int io = 0;
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return say(r, io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE);
     sosmc_status status = sosmc_create(&r->engine, &r->job.problem, &r->job.settings);
-    if (status != SOSMC_OK) return complain(exit_code(status), "%s", sosmc_message(r->engine));
+    return status == SOSMC_OK ? SOSMC_EXIT_OK : complain(exit_code(status), "%s", sosmc_message(r->engine));
+}
+
+static int begin_run(run *r)
+{
     if (r->options->resume && has_checkpoint(r)) {
-        status = sosmc_load_file(r->engine, r->checkpoint);
+        sosmc_status status = sosmc_load_file(r->engine, r->checkpoint);
         if (status != SOSMC_OK) return complain(exit_code(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
     }
     if (write_run_file(r)) return say(r, SOSMC_EXIT_IO);
@@ -368,7 +373,8 @@ int run_job(const config *c, const run_options *options)
     r->c = c;
     r->options = options;
     (void)snprintf(r->dir, sizeof r->dir, "%s", options->out);
-    int code = open_directory(r);
+    int code = prepare_run(r);
+    if (code == SOSMC_EXIT_OK) code = open_directory(r);
     if (code == SOSMC_EXIT_OK) code = begin_run(r);
     if (code == SOSMC_EXIT_OK && sosmc_iteration(r->engine) >= r->job.iterations && exists(r, "summary.json") &&
         options->resume) {
