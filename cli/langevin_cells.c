@@ -12,15 +12,20 @@
 const char *const langevin_method_names[LANGEVIN_METHODS] = {"ImpDiff",    "SOUL",      "SOSMC-ULA",
                                                              "SOSMC-MALA", "SOSMC-RWM", "SOSMC-HMC"};
 
-static sosmc_scheme scheme_of(const langevin_run *r)
+sosmc_scheme langevin_scheme(int particles)
 {
-    if (r->method == IMPDIFF) return sosmc_scheme_moved_first(r->particles);
-    if (r->method == SOUL) return sosmc_scheme_soul(r->particles);
-    sosmc_scheme s = sosmc_scheme_sosmc(r->particles);
+    sosmc_scheme s = sosmc_scheme_sosmc(particles);
     s.order = SOSMC_ORDER_AUTHORS;
     s.ess_min = 0.9;
     s.resampling = SOSMC_MULTINOMIAL;
     return s;
+}
+
+static sosmc_scheme scheme_of(const langevin_run *r)
+{
+    if (r->method == IMPDIFF) return sosmc_scheme_moved_first(r->particles);
+    if (r->method == SOUL) return sosmc_scheme_soul(r->particles);
+    return langevin_scheme(r->particles);
 }
 
 static sosmc_kernel kernel_of(const langevin_run *r)
@@ -34,14 +39,15 @@ static sosmc_kernel kernel_of(const langevin_run *r)
     }
 }
 
-static void adapt_of(const langevin_run *r, sosmc_adapt adapt[2])
+double langevin_acceptance(langevin_method method) { return method == SOSMC_RWM ? 0.35 : 0.57; }
+
+void langevin_adapt(langevin_method method, int feedback, sosmc_adapt adapt[2])
 {
-    int adapts = r->method == SOSMC_ULA || r->method == SOSMC_MALA || r->method == SOSMC_RWM;
-    if (!adapts) return;
+    if (method != SOSMC_ULA && method != SOSMC_MALA && method != SOSMC_RWM) return;
     adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 0.001, .max = 0.99};
-    if (!r->feedback) return;
+    if (!feedback) return;
     adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
-    adapt[1] = (sosmc_adapt){.threshold = r->method == SOSMC_RWM ? 0.35 : 0.57,
+    adapt[1] = (sosmc_adapt){.threshold = langevin_acceptance(method),
                              .factor = 1.01,
                              .min = 1e-5,
                              .max = 10,
@@ -63,7 +69,7 @@ static void describe(const langevin_run *r, sosmc_mixture_law *law, sosmc_proble
     *cfg = sosmc_defaults();
     cfg->scheme = scheme_of(r);
     cfg->kernel = kernel_of(r);
-    adapt_of(r, cfg->adapt);
+    langevin_adapt(r->method, r->feedback, cfg->adapt);
     cfg->optimiser = r->adam ? sosmc_adam(0.1) : sosmc_sgd(0.1);
     cfg->seed = r->seed;
     cfg->threads = r->threads;

@@ -35,6 +35,12 @@ typedef struct {
 /* 0, or -1 with a sentence. `optimum` is what `reached` is measured against (NaN: not measured). */
 int langevin_execute(const langevin_run *run, double optimum, langevin_result *out, char *error, size_t room);
 
+/* The published weighted scheme: the authors' order, multinomial resampling below 0.9 N. */
+sosmc_scheme langevin_scheme(int particles);
+/* The published adaptation of a method, or the one with feedback: the rate follows the ESS, the step the acceptance. */
+void langevin_adapt(langevin_method method, int feedback, sosmc_adapt adapt[2]);
+double langevin_acceptance(langevin_method method); /* the acceptance that feedback aims at */
+
 /* A step for which one ULA move at fixed theta keeps 95% of the sample, found before the first iteration. */
 double langevin_safe_step(const langevin_run *run);
 

@@ -171,18 +171,15 @@ static task published(const extras *e, const langevin_setting *s, sosmc_kernel k
     task t = {.mixture = s->mixture,
               .theta_ref = s->theta_ref,
               .reward = sosmc_gate_reward(&s->reward),
-              .scheme = sosmc_scheme_sosmc(e->particles),
+              .scheme = langevin_scheme(e->particles),
               .kernel = kernel,
-              .adapt = {{.threshold = 0.95, .factor = 1.01, .min = 0.001, .max = 0.99}},
               .optimiser = sosmc_adam(0.1),
               .iterations = iterations,
               .seed = (uint64_t)seed};
     double r[MODES];
     langevin_component_rewards(s, r);
     for (int i = 0; i < s->mixture.components; i++) t.optimum = fmax(t.optimum, r[i]);
-    t.scheme.order = SOSMC_ORDER_AUTHORS;
-    t.scheme.ess_min = 0.9;
-    t.scheme.resampling = SOSMC_MULTINOMIAL;
+    langevin_adapt(SOSMC_ULA, 0, t.adapt); /* the same for MALA and RWM */
     return t;
 }
 
@@ -739,13 +736,7 @@ static int feedback(const extras *e)
         t[i] = published(e, &langevin_settings()[where], kernel == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1),
                          iterations_of(e, where), i % n);
         if (group % RULES == PUBLISHED) continue;
-        t[i].adapt[0] = (sosmc_adapt){
-            .threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
-        t[i].adapt[1] = (sosmc_adapt){.threshold = kernel == RWM ? 0.35 : 0.57,
-                                      .factor = 1.01,
-                                      .min = 1e-5,
-                                      .max = 10,
-                                      .signal = SOSMC_SIGNAL_ACCEPT};
+        langevin_adapt(kernel == RWM ? SOSMC_RWM : SOSMC_MALA, 1, t[i].adapt);
     }
     if (rc == 0) rc = run_tasks(e, t, GROUPS * n);
     if (rc == 0) {
@@ -764,7 +755,7 @@ static int feedback(const extras *e)
             int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,
                 there = 0;
             double reward[MANY], step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
-            double aim = kernel == RWM ? 0.35 : 0.57;
+            double aim = langevin_acceptance(kernel == RWM ? SOSMC_RWM : SOSMC_MALA);
             char its[48];
             for (int i = 0; i < n; i++) {
                 reward[i] = own[i].end.reward;

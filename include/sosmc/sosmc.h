@@ -355,7 +355,7 @@ typedef struct {
     double ess;         /* between 1 and the number of particles (of kept states, when several sweeps are kept) */
     double mean_score;  /* weighted mean of the reward */
     double mean_energy; /* weighted mean of U */
-    double loss, kl;    /* estimates from the running log Z */
+    double loss, kl;    /* estimates from logz; where that is relative, so are the losses of mmle and likelihood */
     double logz;        /* log Z_k (initial law with density) or log Z_k/Z_0 (exact initial law) */
     double grad_norm;   /* before clipping */
     double accept;      /* mean acceptance probability of the last move */
