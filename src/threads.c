@@ -1,12 +1,13 @@
 /* threads.c: a pool of threads that runs numbered tasks.
  *
- * Tasks are claimed one by one, and the caller waits for the tasks, not for the helpers: one that the system has put aside
- * delays nobody as long as it holds no task. Which worker runs a task never influences its result. A helper that finds
- * no work spins for a while (an iteration has several phases, microseconds apart) and then sleeps.
+ * Worker w owns a contiguous share of the tasks, the same in every phase, so that a tile's numbers stay in the cache of one
+ * core; who has finished takes from the others' shares. The caller waits for the tasks, not for the helpers: one that the
+ * system has put aside delays nobody as long as it holds no task. Which worker runs a task never influences its result.
+ * A helper that finds no work spins for a while (an iteration has several phases, microseconds apart) and then sleeps.
  *
- * `claim` holds the job's number (high half) and its next task (low half). Invariant: the fields of a job change only while
- * the low half is CLOSED, which is more than any number of tasks; so whoever advances the claim by compare-and-swap has
- * seen the fields of the very job it claimed from. */
+ * A share's `claim` holds the job's number (high half) and its next task (low half). Invariant: the fields of a job change
+ * only while the low halves are CLOSED, which is more than any number of tasks; so whoever advances a claim by
+ * compare-and-swap has seen the fields of the very job it claimed from. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -14,11 +15,14 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+typedef struct {
+    _Alignas(64) _Atomic uint64_t claim; /* on a cache line of its own */
+} share;
+
 struct pool {
     int threads, spins;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    _Atomic uint64_t claim;
     atomic_int tasks, done; /* of the present job */
     atomic_int sleepers, stop;
     atomic_llong failed; /* task * 256 - status of the lowest task that failed */
@@ -29,6 +33,7 @@ struct pool {
         pthread_t id;
         pool *pool;
         int worker;
+        share share;
     } helper[];
 };
 
@@ -49,22 +54,36 @@ static void record_failure(pool *p, int task, sosmc_status status)
     }
 }
 
+static uint64_t bound(int tasks, int worker, int threads) { return (uint64_t)((int64_t)tasks * worker / threads); }
+
+/* The next task of a share, or -1. */
+static int claim_from(pool *p, int owner)
+{
+    _Atomic uint64_t *next = &p->helper[owner].share.claim;
+    uint64_t claim = atomic_load(next);
+    while ((claim & CLOSED) < bound(atomic_load(&p->tasks), owner + 1, p->threads))
+        if (atomic_compare_exchange_weak(next, &claim, claim + 1)) return (int)(claim & CLOSED);
+    return -1;
+}
+
 static int has_work(pool *p)
 {
-    uint64_t claim = atomic_load(&p->claim);
-    return (claim & CLOSED) < (uint64_t)atomic_load(&p->tasks);
+    for (int w = 0; w < p->threads; w++) {
+        uint64_t claim = atomic_load(&p->helper[w].share.claim);
+        if ((claim & CLOSED) < bound(atomic_load(&p->tasks), w + 1, p->threads)) return 1;
+    }
+    return 0;
 }
 
 static void work_through(pool *p, int worker)
 {
-    for (;;) {
-        uint64_t claim = atomic_load(&p->claim);
-        if ((claim & CLOSED) >= (uint64_t)atomic_load(&p->tasks)) return;
-        if (!atomic_compare_exchange_weak(&p->claim, &claim, claim + 1)) continue;
-        int task = (int)(claim & CLOSED);
-        sosmc_status status = p->task(p->ctx, task, worker);
-        if (status != SOSMC_OK) record_failure(p, task, status);
-        atomic_fetch_add(&p->done, 1);
+    for (int i = 0; i < p->threads; i++) {
+        int owner = worker + i < p->threads ? worker + i : worker + i - p->threads, task;
+        while ((task = claim_from(p, owner)) >= 0) {
+            sosmc_status status = p->task(p->ctx, task, worker);
+            if (status != SOSMC_OK) record_failure(p, task, status);
+            atomic_fetch_add(&p->done, 1);
+        }
     }
 }
 
@@ -110,7 +129,7 @@ pool *sosmc_i_pool_start(void *memory, int threads)
     p->threads = threads;
     p->spins = threads <= cores ? 20000 : 100; /* with too few cores, spinning keeps the others from working */
     p->started = 0;
-    atomic_init(&p->claim, CLOSED);
+    for (int w = 0; w < threads; w++) atomic_init(&p->helper[w].share.claim, CLOSED);
     atomic_init(&p->tasks, 0);
     atomic_init(&p->done, 0);
     atomic_init(&p->sleepers, 0);
@@ -157,14 +176,14 @@ static sosmc_status run_alone(pool_task task, void *ctx, int n)
 sosmc_status sosmc_i_parallel(pool *p, pool_task task, void *ctx, int n)
 {
     if (!p || p->threads < 2 || n < 2) return run_alone(task, ctx, n);
-    uint64_t job = ((atomic_load(&p->claim) >> 32) + 1) << 32;
-    atomic_store(&p->claim, job | CLOSED);
+    uint64_t job = ((atomic_load(&p->helper[0].share.claim) >> 32) + 1) << 32;
+    for (int w = 0; w < p->threads; w++) atomic_store(&p->helper[w].share.claim, job | CLOSED);
     p->task = task;
     p->ctx = ctx;
     atomic_store(&p->tasks, n);
     atomic_store(&p->done, 0);
     atomic_store(&p->failed, NO_FAILURE);
-    atomic_store(&p->claim, job);
+    for (int w = 0; w < p->threads; w++) atomic_store(&p->helper[w].share.claim, job | bound(n, w, p->threads));
     wake_sleepers(p);
     work_through(p, 0);
     for (int i = 0; atomic_load(&p->done) < n; i++) {
