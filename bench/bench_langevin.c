@@ -136,7 +136,7 @@ static double start_up(void)
         *slash = 0;
     }
     if (strlen(path) + sizeof "/sosmc" > sizeof path) return NAN;
-    (void)strcat(path, "/sosmc");
+    memcpy(path + strlen(path), "/sosmc", sizeof "/sosmc");
     for (int k = 0; k < REPEATS; k++) {
         int status = 0;
         double begin = limit_now();

@@ -81,7 +81,7 @@ static inline limit measure_limit(void)
         double end = limit_now();
         best.normal = fmin(best.normal, (drawn - begin) * 1e9 / ROUNDS / (D * N));
         best.move = fmin(best.move, (moved - drawn) * 1e9 / ROUNDS / N);
-        best.reference = fmin(best.reference, (end - moved) * 1e9 / (ROUNDS / 4) / N);
+        best.reference = fmin(best.reference, (end - moved) * 1e9 * 4 / ROUNDS / N);
     }
     free(work);
     free(prep);

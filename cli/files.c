@@ -16,14 +16,13 @@
 
 /* ------------------------------------------------------------------------------------------------ words */
 
-int files_fail(char *error, size_t room, const char *format, ...)
+void files_say(char *error, size_t room, const char *format, ...)
 {
-    if (!error || room == 0) return -1;
+    if (!error || room == 0) return;
     va_list list;
     va_start(list, format);
     (void)vsnprintf(error, room, format, list);
     va_end(list);
-    return -1;
 }
 
 int files_cannot(const char *verb, const char *path, int number, char *error, size_t room)

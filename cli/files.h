@@ -18,8 +18,10 @@
 
 enum { FILES_PATH = 4096 }; /* room for a path */
 
-/* Puts the sentence into `error` (NULL is fine) and returns -1, so that `return files_fail(...)` reads well. */
-int files_fail(char *error, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Puts the sentence into `error` (NULL is fine). */
+void files_say(char *error, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same with the value -1, so that `return files_fail(...)` reads well. */
+#define files_fail(...) (files_say(__VA_ARGS__), -1)
 
 /* "cannot VERB PATH: what errno `number` means". */
 int files_cannot(const char *verb, const char *path, int number, char *error, size_t room);

@@ -445,7 +445,7 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
     static double normal[HIGHEST] = {1}, means[DIMENSIONS][2 * HIGHEST];
     sosmc_half_plane plane[DIMENSIONS];
     int n = e->o->quick ? 2 : 3, particles = e->o->quick ? 500 : 2000, iterations = e->o->quick ? 60 : 200, used = 0;
-    task *t = calloc((size_t)(DIMENSIONS * KERNELS * n), sizeof *t);
+    task *t = calloc((size_t)DIMENSIONS * KERNELS * (size_t)n, sizeof *t);
     int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
     for (int i = 0; i < DIMENSIONS; i++) {
         int dim = d->dim[i] = 2 << i;
@@ -796,7 +796,7 @@ static int feedback(const extras *e)
             "Mean distance of the acceptance from its target: %.3f under the published rule, %.3f with feedback: %s. "
             "The reward at the end is higher with feedback in %d of %d comparisons and lower in %d; 99%% of the "
             "optimum takes at least 5%% more iterations in %d.",
-            away[PUBLISHED] / (GROUPS / RULES), away[SAFE] / (GROUPS / RULES),
+            away[PUBLISHED] * RULES / GROUPS, away[SAFE] * RULES / GROUPS,
             away[SAFE] < 0.5 * away[PUBLISHED] ? "feedback keeps the kernel at work"
                                                : "feedback does not settle in this time",
             better, GROUPS / RULES, worse, slower);

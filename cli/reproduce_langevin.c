@@ -89,7 +89,7 @@ static void exact_values(const study *s, cell *c)
 {
     const langevin_setting *setting = &langevin_settings()[c->setting];
     int K = iterations_of(s, c->setting), m = setting->mixture.components;
-    double beta = c->column == ADAM_BETA ? setting->beta : 0, r[LANGEVIN_MAX], p[LANGEVIN_MAX];
+    double beta = c->column == ADAM_BETA ? setting->beta : 0, r[LANGEVIN_MAX], p[LANGEVIN_MAX] = {0};
     double *rewards = malloc(((size_t)K + 1) * sizeof *rewards);
     langevin_component_rewards(setting, r);
     c->optimum = 0;
