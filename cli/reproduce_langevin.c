@@ -231,6 +231,14 @@ static void print_table(const study *s, FILE *out)
                     fprintf(out, "  %-31.6f", s->cell[i].optimum);
         fputc('\n', out);
     }
+    if (s->o->budget_seconds > 0) {
+        fprintf(out, "\niterations reached in %g s, mean over settings and seeds\n", s->o->budget_seconds);
+        for (int m = 0; m < LANGEVIN_METHODS; m++) {
+            double sum = 0;
+            for (int i = 0; i < s->cells; i++) sum += s->cell[i].method == m ? s->cell[i].iterations : 0;
+            fprintf(out, "%-12s %10.0f\n", langevin_method_names[m], sum * LANGEVIN_METHODS / s->cells);
+        }
+    }
     fputs("* differs from the paper by more than three combined standard errors; the page says why\n", out);
 }
 
