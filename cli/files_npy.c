@@ -9,7 +9,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "arrays are written as they stand in memory, which must be little-endian"
 #endif
 
@@ -250,17 +250,17 @@ bad:
 static int parse_header(const source *s, const char *p, npy_array *a, char *error, size_t room)
 {
     enum { DESCR = 1, ORDER = 2, SHAPE = 4, ALL = 7 };
-    int seen = 0, key = 0;
+    int seen = 0;
     p = skip_space(p);
     if (*p++ != '{') return damaged(s, "its header is no dictionary", error, room);
     for (p = skip_space(p); *p != '}'; p = skip_space(p)) {
         char word[32];
         p = take_string(p, word);
-        key = !p                               ? 0
-              : !strcmp(word, "descr")         ? DESCR
-              : !strcmp(word, "fortran_order") ? ORDER
-              : !strcmp(word, "shape")         ? SHAPE
-                                               : 0;
+        int key = !p                               ? 0
+                  : !strcmp(word, "descr")         ? DESCR
+                  : !strcmp(word, "fortran_order") ? ORDER
+                  : !strcmp(word, "shape")         ? SHAPE
+                                                   : 0;
         if (!key || (seen & key) || *(p = skip_space(p)) != ':')
             return damaged(s, "its header makes no sense", error, room);
         seen |= key;

@@ -554,11 +554,11 @@ static void peaks_component_rewards(const sosmc_mixture *m, const sosmc_peaks *p
 /* The noise-free recursion with these component rewards, beta = 0; p gets the weights at the end. */
 static double recursion(sosmc_optimiser o, int m, const double *theta_ref, const double *r, int K, double *p)
 {
-    double theta[MODES], g[MODES], slots[2 * MODES] = {0}, mean = 0;
+    double theta[MODES], g[MODES], slots[2 * MODES] = {0};
     memcpy(theta, theta_ref, (size_t)m * sizeof *theta);
     for (int k = 0;; k++) {
         langevin_softmax(m, theta, p);
-        mean = 0;
+        double mean = 0;
         for (int j = 0; j < m; j++) mean += p[j] * r[j];
         if (k == K) return mean;
         for (int j = 0; j < m; j++) g[j] = -p[j] * (r[j] - mean);
@@ -586,7 +586,7 @@ static int several_peaks(const extras *e)
     task *t = calloc(2 * (size_t)n, sizeof *t);
     int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
     for (int i = 0; rc == 0 && i < 2 * n; i++) {
-        t[i] = published(e, s, i / n ? sosmc_mala(0.1) : sosmc_ula(0.1), K, i % n);
+        t[i] = published(e, s, i >= n ? sosmc_mala(0.1) : sosmc_ula(0.1), K, i % n);
         t[i].reward = sosmc_peaks_reward(&peaks);
         t[i].optimum = optimum;
     }
@@ -754,7 +754,7 @@ static int feedback(const extras *e)
             const task *own = &t[group * n];
             int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,
                 there = 0;
-            double reward[MANY], step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
+            double reward[MANY] = {0}, step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
             double aim = langevin_acceptance(kernel == RWM ? SOSMC_RWM : SOSMC_MALA);
             char its[48];
             for (int i = 0; i < n; i++) {

@@ -4,13 +4,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "files.h"
 #include "interrupt.h"
 #include "progress.h"
 
-enum { SENTENCE = 512, MOST_THREADS = 64, GLANCE = 20000 /* microseconds */ };
+enum { SENTENCE = 512, MOST_THREADS = 64 };
+static const struct timespec glance = {.tv_nsec = 20000000};
 
 typedef struct {
     parallel_run run;
@@ -41,7 +42,7 @@ static void *work(void *arg)
 
 int parallel_runs(parallel_run run, void *context, int jobs, int threads, int quiet, char *error, size_t room)
 {
-    pthread_t helper[MOST_THREADS];
+    pthread_t helper[MOST_THREADS] = {0};
     crew c = {.run = run, .context = context, .jobs = jobs};
     progress bar;
     int wanted = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads, started = 0;
@@ -56,7 +57,7 @@ int parallel_runs(parallel_run run, void *context, int jobs, int threads, int qu
         }
     }
     while (atomic_load(&c.left) > 0) {
-        (void)usleep(GLANCE);
+        (void)nanosleep(&glance, NULL);
         progress_show(&bar, atomic_load(&c.done), jobs, "runs");
     }
     for (int i = 0; i < started; i++) (void)pthread_join(helper[i], NULL);
