@@ -84,7 +84,7 @@ static void put_facts(page *p, const report_data *r)
             fact[n++].name = !strcmp(wanted[k][0], "ess") && r->particles == 0 ? "final ESS" : wanted[k][1];
         }
     if (r->rows > 0) {
-        grouped((int64_t)r->trace.column[0].number[r->rows - 1], text[n]);
+        grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* they count from 0 */
         fact[n].value = text[n];
         fact[n++].name = "iterations";
     }
