@@ -167,7 +167,8 @@ static void follow_path(const sosmc_optimiser *o, int64_t k, int dim, const doub
 
 static int check_weights(const job *j, FILE *out)
 {
-    closed_path path = {.start = j->problem.theta0, .size = 0.2};
+    /* far enough to see a wrong weight, near enough for the right ones to have a variance */
+    closed_path path = {.start = j->problem.theta0, .size = 1.5 / sqrt(j->problem.model.dim_theta)};
     double shift = 0, begun = 0, sum = 0, square = 0;
     if (!j->settings.scheme.weighted) {
         fprintf(out, "skip  weights: the scheme has none\n");

@@ -64,7 +64,7 @@ static const char reproduce_text[] =
     "  --seeds N             runs per cell (default 10)\n"
     "  --out DIR             where tables, figures and the page go (default: langevin)\n";
 
-static const char list_text[] = "sosmc list [--complete]\n\nOne line for each thing a run file can name.\n";
+static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
 
 static const struct {
     const char *name, *text;
@@ -84,7 +84,7 @@ typedef struct {
     const char *file, *out;
     const char *set[SETS];
     int sets;
-    int resume, overwrite, quiet, quick, complete, help;
+    int help;
     double budget_seconds;
     long seeds, threads;
     char seed_set[64], threads_set[64];
@@ -262,8 +262,7 @@ static int command_reproduce(int argc, char **argv)
 static int command_list(int argc, char **argv)
 {
     flags f;
-    int complete = 0;
-    const struct option known[] = {{"complete", 0, &complete, 1}, {"help", 0, NULL, 'h'}, {0}};
+    const struct option known[] = {{"help", 0, NULL, 'h'}, {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(list_text, stdout) < 0;
     list_choices(stdout);
@@ -292,7 +291,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return command_help(1, argv);
     if (strcmp(argv[1], "--version") == 0) return printf("sosmc %s\n", sosmc_version()) < 0;
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(argv[1], commands[i].name) != 0) continue;
+        char name[32]; /* what getopt puts before its own sentences */
+        (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
+        argv[1] = name;
+        return commands[i].run(argc - 1, argv + 1);
+    }
     return complain(SOSMC_EXIT_USAGE, "there is no command '%s'; see 'sosmc help'", argv[1]);
 }
