@@ -73,7 +73,7 @@ static double total_energy(probe *p, double *gx, int *failed)
 }
 
 typedef struct {
-    double rate;  /* of the remainder in e, fitted above the rounding error */
+    double rate;  /* of the remainder in e, at the smallest steps above the rounding error */
     double slope; /* measured directional derivative over the claimed one */
     int failed;
 } remainder_fit;
@@ -81,24 +81,23 @@ typedef struct {
 /* Moves `at` (length n) along v and fits the remainder's rate between steps large enough to rise above rounding. */
 static remainder_fit fit_remainder(probe *p, double *at, size_t n, double derivative)
 {
-    enum { STEPS = 12 };
-    double base, last_log_e = 0, last_log_r = 0, sum = 0;
-    remainder_fit fit = {.rate = NAN, .slope = NAN};
+    enum { STEPS = 40, FITTED = 4 };
+    double log_r[STEPS], e = 0.25;
+    remainder_fit fit = {.rate = 2, .slope = NAN};
     int points = 0;
-    base = total_energy(p, NULL, &fit.failed);
-    double rounding = 64 * 2.3e-16 * (fabs(base) + 1), e = 0.25;
+    double base = total_energy(p, NULL, &fit.failed), rounding = 64 * 2.3e-16 * (fabs(base) + 1);
     for (int k = 0; k < STEPS; k++, e *= 0.5) {
         for (size_t i = 0; i < n; i++) at[i] += e * p->v[i];
         double moved = total_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
         for (size_t i = 0; i < n; i++) at[i] -= e * p->v[i];
-        if (derivative != 0) fit.slope = (moved - base) / (e * derivative);
         if (!(r > 100 * rounding)) break; /* what is left is rounding */
-        if (points++ > 0) sum += (last_log_r - log(r)) / (last_log_e - log(e));
-        last_log_r = log(r);
-        last_log_e = log(e);
+        if (derivative != 0) fit.slope = (moved - base) / (e * derivative);
+        log_r[points++] = log(r);
     }
-    /* with one point or none the function is linear, or the remainder is all rounding: the gradient is right */
-    fit.rate = points > 1 ? sum / (points - 1) : 2;
+    /* The smallest steps tell: a gradient that is slightly wrong still looks quadratic at the large ones. With one point
+     * or none the function is linear, or the remainder is all rounding, and the gradient is right. */
+    int used = points - 1 < FITTED ? points - 1 : FITTED;
+    if (used > 0) fit.rate = (log_r[points - 1 - used] - log_r[points - 1]) / (used * log(2.0));
     return fit;
 }
 
