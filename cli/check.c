@@ -96,8 +96,9 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
     }
     /* The smallest steps tell: a gradient that is slightly wrong still looks quadratic at the large ones. With one point
      * or none the function is linear, or the remainder is all rounding, and the gradient is right. */
-    int used = points - 1 < FITTED ? points - 1 : FITTED;
-    if (used > 0) fit.rate = (log_r[points - 1 - used] - log_r[points - 1]) / (used * log(2.0));
+    if (points < 2) return fit;
+    int first = points > FITTED ? points - 1 - FITTED : 0;
+    fit.rate = (log_r[first] - log_r[points - 1]) / ((points - 1 - first) * log(2.0));
     return fit;
 }
 
