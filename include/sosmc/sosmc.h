@@ -81,6 +81,7 @@ typedef enum {
     SOSMC_STREAM_DATA = 4,     /* reference batches, minibatches */
     SOSMC_STREAM_POOL = 5,     /* which pool members move */
     SOSMC_STREAM_REFRESH = 6,  /* which particles restart, and where */
+    SOSMC_STREAM_NETWORK = 7,  /* initial weights of a network */
     SOSMC_STREAM_USER = 64
 } sosmc_stream;
 
@@ -145,12 +146,25 @@ typedef struct {
 
 SOSMC_API sosmc_source sosmc_standard_normal(void); /* N(0, I), with density */
 
-/* Rows of a user's array (row-major). Random rows make a minibatch, rows in order a full batch or a stored cloud. */
-typedef enum { SOSMC_ROWS_RANDOM = 0, SOSMC_ROWS_IN_ORDER = 1 } sosmc_rows_mode;
+/* Uniform on a box. It has no density for weights: a law with bounded support does not cover the plane. */
+typedef struct {
+    int dim;
+    const double *low, *high; /* dim numbers each */
+} sosmc_box;
+SOSMC_API sosmc_source sosmc_box_source(const sosmc_box *box);
+
+/* Rows of a user's array (row-major). Random rows or epochs make minibatches, rows in order a full batch or a stored
+ * cloud. */
+typedef enum {
+    SOSMC_ROWS_RANDOM = 0,   /* independent draws */
+    SOSMC_ROWS_IN_ORDER = 1, /* particle i gets row i mod rows */
+    SOSMC_ROWS_EPOCHS = 2    /* no row twice in rows / batch steps, in an order shuffled anew for every epoch */
+} sosmc_rows_mode;
 typedef struct {
     const double *data; /* rows x dim */
     int64_t rows;
-    int mode; /* sosmc_rows_mode; in order: particle i gets row i mod rows */
+    int mode;  /* sosmc_rows_mode */
+    int batch; /* epochs: the particles of one step, 1 to rows; more are refused */
 } sosmc_rows;
 SOSMC_API sosmc_source sosmc_rows_source(const sosmc_rows *rows); /* borrows *rows */
 
@@ -158,11 +172,14 @@ SOSMC_API sosmc_source sosmc_rows_source(const sosmc_rows *rows); /* borrows *ro
  *     grad l = scale * ( sum_i w_i (s_i - sbar + a) dU(x_i) + (b/M) sum_j dU(y_j) ),   sbar = sum_i w_i s_i,
  * with s = score + kl (U_theta - U_ref). Start from a constructor; the rows are listed in maths.md. */
 typedef struct {
-    double a, b, kl, scale;
+    double a, b, kl;
+    double scale; /* 0: nothing is optimised; the run samples pi_theta0 and logs scores and energies */
     /* Optional: H instead of dU on the particles: g += sum_i c_i H_theta(x_i). `self` is the model's. */
     int (*H)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
-    /* Optional: a regulariser on the data batch, g += its theta-gradient summed over the batch times `weight` (1/M). */
-    int (*penalty)(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g);
+    /* Optional: a regulariser on the data batch. g += its theta-gradient summed over the batch times `weight` (scale/M),
+     * *value += the sum itself times `weight`. */
+    int (*penalty)(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
+                   double *value);
     /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2); the latter only with a data batch */
     double energy2;
     sosmc_score score;
@@ -223,6 +240,7 @@ struct sosmc_kernel {
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
     double h;     /* initial step (HMC: leapfrog step) */
     double noise; /* noise scale sigma; 1 is Langevin */
+    double clamp; /* ula: coordinates are held to [-clamp, clamp] after the move, which then has no density; 0: not */
     double mass, friction;
     int leapfrog;      /* number of leapfrog steps */
     const void *self;  /* for a user's own kernel */
@@ -235,6 +253,7 @@ struct sosmc_kernel {
 };
 
 SOSMC_API sosmc_kernel sosmc_ula(double h); /* forward at the previous theta, backward at the new one */
+SOSMC_API sosmc_kernel sosmc_ula_clamped(double h, double clamp); /* for unweighted schemes: pre-training */
 SOSMC_API sosmc_kernel sosmc_mala(double h);
 SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
@@ -355,6 +374,8 @@ typedef struct {
     double ess;         /* between 1 and the number of particles (of kept states, when several sweeps are kept) */
     double mean_score;  /* weighted mean of the reward */
     double mean_energy; /* weighted mean of U */
+    double data_energy; /* mean of U over the data batch, where the objective or its loss needs it */
+    double penalty;     /* the regulariser's value on the data batch */
     double loss, kl;    /* estimates from logz; where that is relative, so are the losses of mmle and likelihood */
     double logz;        /* log Z_k (initial law with density) or log Z_k/Z_0 (exact initial law) */
     double grad_norm;   /* before clipping */

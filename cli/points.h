@@ -1,0 +1,33 @@
+/* points.h: points to train on: three well-known shapes, made to measure, or a user's file. */
+#ifndef CLI_POINTS_H
+#define CLI_POINTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { POINTS_TWO_MOONS, POINTS_CIRCLES, POINTS_BLOBS } points_kind;
+
+typedef struct {
+    points_kind kind;
+    int64_t points;        /* 1 to 2^31 - 1, in two halves or as many equal parts as there are centres */
+    double noise;          /* standard deviation in every coordinate, before scaling; blobs: of a cluster */
+    double factor;         /* circles: radius of the inner one */
+    const double *centres; /* blobs: clusters x dim; the other shapes have dimension 2 */
+    int clusters, dim;
+    int standardise;
+    double scale;
+    uint64_t seed;
+} points_recipe;
+
+/* points x dim numbers, row-major, curve after curve or cluster after cluster; the caller frees. The same recipe gives
+ * the same points anywhere, up to the last digits of the machine's sine and cosine. 0, or -1 with one sentence. */
+int points_generate(const points_recipe *recipe, double **x, int64_t *rows, char *error, size_t room);
+
+/* A CSV table (header or none) or an array NAME.npy with `dim` columns of finite numbers, one point per row. */
+int points_load(const char *path, int dim, double **x, int64_t *rows, char *error, size_t room);
+
+/* x = scale (x - mean) / (sd + 1e-8) per coordinate, with the population's standard deviation; without `standardise`,
+ * x = scale x. -1 when a result is not finite. */
+int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale);
+
+#endif
