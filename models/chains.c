@@ -1,0 +1,258 @@
+/* chains.c: independent Langevin chains at a fixed theta, and the mean of a score along them (maths.md FRESH):
+ *
+ *     x_0 uniform on the box,     x_{t+1} = x_t - h grad U(x_t) + sqrt(2h) z_{t+1}
+ *
+ * Nothing is clamped and nothing is weighed. A tile makes all its steps before the next one starts, so its numbers stay
+ * in a core's cache. Invariant: a chain's path depends on the model, the seed and the chain's number alone, and the
+ * sums run over chains in order; tiles and threads change no bit. */
+#include <math.h>
+#include <sosmc/lattice.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "simd/table.h"
+#include "threads.h"
+
+enum { LANES = 8, ALIGNMENT = 64, MOST_THREADS = 1024, STEPS_BETWEEN_LOOKS = 128 };
+static const int64_t MOST_STEPS = INT64_C(1) << 47; /* what a step's name can hold */
+
+/* Everything the tiles share. */
+typedef struct {
+    const sosmc_model *model;
+    const double *theta;
+    const sosmc_score *score;
+    sosmc_fresh f;
+    sosmc_fresh_record record;
+    int64_t steps;
+    int dim, tile, ld, tiles;
+    size_t vector, row; /* doubles: a tile's x and a number per chain */
+    size_t stride;      /* bytes of one worker */
+    char *workers;
+    void *prep;
+    double *final;      /* chains rows of dim, or NULL */
+    double *chain_mean; /* of the score, one per chain */
+    atomic_int stopped;
+} ensemble;
+
+/* One tile on its way. */
+typedef struct {
+    sosmc_batch b;
+    double *x, *gx, *z;        /* dim rows of ld */
+    double *U, *score, *total; /* ld of each; total: of the scores to be averaged */
+    int snapshot;              /* the next one to keep */
+    int waiting;               /* chains without a hit */
+} tile;
+
+static size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+/* ------------------------------------------------------------------------------------------------ one tile */
+
+static tile tile_at(const ensemble *e, int number, int worker)
+{
+    tile t = {.x = (double *)(void *)(e->workers + (size_t)worker * e->stride)};
+    int64_t first = (int64_t)number * e->tile, left = e->f.chains - first;
+    t.gx = t.x + e->vector;
+    t.z = t.gx + e->vector;
+    t.U = t.z + e->vector;
+    t.score = t.U + e->row;
+    t.total = t.score + e->row;
+    t.b = (sosmc_batch){.x = t.x,
+                        .prep = e->prep,
+                        .work = t.total + e->row,
+                        .simd = sosmc_simd_best(),
+                        .dim = e->dim,
+                        .n = left < e->tile ? (int)left : e->tile,
+                        .ld = e->ld,
+                        .first = first};
+    return t;
+}
+
+static void start(const ensemble *e, tile *t)
+{
+    sosmc_rng rng = {.seed = e->f.seed, .stream = SOSMC_STREAM_INIT};
+    double width = e->f.high - e->f.low;
+    memset(t->x, 0, 3 * e->vector * sizeof(double)); /* what another tile left in the padding */
+    memset(t->total, 0, e->row * sizeof(double));
+    for (int j = 0; j < e->dim; j++) {
+        double *x = t->x + (size_t)j * (size_t)e->ld;
+        sosmc_uniforms(rng, (uint32_t)j, &t->b, t->U);
+        for (int i = 0; i < t->b.n; i++) x[i] = e->f.low + width * t->U[i];
+    }
+    t->waiting = e->record.hit ? t->b.n : 0;
+    for (int i = 0; i < t->waiting; i++) e->record.hit[t->b.first + i] = -1;
+}
+
+/* Row i of the tile, contiguous. */
+static void copy_state(const ensemble *e, const tile *t, int i, double *to)
+{
+    for (int j = 0; j < e->dim; j++) to[j] = t->x[(size_t)j * (size_t)e->ld + (size_t)i];
+}
+
+static void copy_states(const ensemble *e, const tile *t, double *rows)
+{
+    for (int i = 0; i < t->b.n; i++) copy_state(e, t, i, rows + ((size_t)t->b.first + (size_t)i) * (size_t)e->dim);
+}
+
+static void remember(const ensemble *e, tile *t, int64_t step)
+{
+    const sosmc_fresh_record *r = &e->record;
+    size_t dim = (size_t)e->dim, states = (size_t)e->steps + 1;
+    if (t->snapshot < r->snapshots && r->at[t->snapshot] == step)
+        copy_states(e, t, r->snapshot + (size_t)t->snapshot++ * (size_t)e->f.chains * dim);
+    for (int64_t i = 0, left = r->paths - t->b.first; i < left && i < t->b.n; i++)
+        copy_state(e, t, (int)i, r->path + ((size_t)(t->b.first + i) * states + (size_t)step) * dim);
+}
+
+static void note_hits(const ensemble *e, tile *t, int64_t step)
+{
+    int64_t *hit = e->record.hit + t->b.first;
+    for (int i = 0; i < t->b.n; i++)
+        if (hit[i] < 0 && t->score[i] > 0.5) hit[i] = step, t->waiting--;
+}
+
+/* The score is asked for only while somebody wants it. */
+static sosmc_status observe(const ensemble *e, tile *t, int64_t step)
+{
+    int averaging = step > e->f.burn_in;
+    remember(e, t, step);
+    if (!e->score || (!averaging && !t->waiting)) return SOSMC_OK;
+    if (e->score->eval(e->score->self, &t->b, t->score)) return SOSMC_EMODEL;
+    for (int i = 0; averaging && i < t->b.n; i++) t->total[i] += t->score[i];
+    if (t->waiting) note_hits(e, t, step);
+    return SOSMC_OK;
+}
+
+static sosmc_status move(const ensemble *e, tile *t, int64_t step)
+{
+    sosmc_rng rng = {.seed = e->f.seed, .step = (uint64_t)step, .stream = SOSMC_STREAM_MOVE};
+    size_t length = (size_t)e->dim * (size_t)e->ld;
+    if (e->model->energy(e->model->self, e->theta, &t->b, t->U, t->gx)) return SOSMC_EMODEL;
+    sosmc_normals(rng, &t->b, t->z);
+    t->b.simd->propose(length, t->x, t->gx, t->z, e->f.step, sqrt(2 * e->f.step), t->x);
+    return SOSMC_OK;
+}
+
+/* A state that is not finite never becomes finite again, so a look now and then misses none. */
+static sosmc_status look(ensemble *e, const tile *t)
+{
+    for (int j = 0; j < e->dim; j++)
+        if (!t->b.simd->all_finite((size_t)t->b.n, t->x + (size_t)j * (size_t)e->ld)) return SOSMC_ENUMERIC;
+    if (e->record.stop && e->record.stop(e->record.stop_ctx)) atomic_store(&e->stopped, 1);
+    return SOSMC_OK;
+}
+
+static sosmc_status finish(const ensemble *e, const tile *t)
+{
+    double *mean = e->chain_mean + t->b.first, count = (double)e->f.averaged;
+    if (e->final) copy_states(e, t, e->final);
+    for (int i = 0; e->score && i < t->b.n; i++) mean[i] = t->total[i] / count; /* no steps: 0/0, as promised */
+    for (int i = 0; e->score && e->f.averaged && i < t->b.n; i++)
+        if (!isfinite(mean[i])) return SOSMC_ENUMERIC;
+    return SOSMC_OK;
+}
+
+static sosmc_status run_tile(void *ctx, int task, int worker)
+{
+    ensemble *e = ctx;
+    tile t = tile_at(e, task, worker);
+    sosmc_status status;
+    start(e, &t);
+    if ((status = observe(e, &t, 0)) != SOSMC_OK) return status;
+    for (int64_t step = 1; step <= e->steps; step++) {
+        if ((status = move(e, &t, step)) != SOSMC_OK) return status;
+        if ((status = observe(e, &t, step)) != SOSMC_OK) return status;
+        if (step % STEPS_BETWEEN_LOOKS && step != e->steps) continue;
+        if ((status = look(e, &t)) != SOSMC_OK) return status;
+        if (atomic_load(&e->stopped)) return SOSMC_OK; /* the caller is told at the end */
+    }
+    return finish(e, &t);
+}
+
+/* ------------------------------------------------------------------------------------------------ all of them */
+
+static int is_record(const ensemble *e)
+{
+    const sosmc_fresh_record *r = &e->record;
+    if (r->snapshots < 0 || (r->snapshots && (!r->at || !r->snapshot))) return 0;
+    for (int k = 0; k < r->snapshots; k++)
+        if (r->at[k] < 0 || r->at[k] > e->steps || (k && r->at[k] <= r->at[k - 1])) return 0;
+    if (r->paths < 0 || r->paths > e->f.chains || (r->paths && !r->path)) return 0;
+    return !r->hit || e->score;
+}
+
+static int is_fresh(const sosmc_fresh *f)
+{
+    if (f->chains < 1 || f->burn_in < 0 || f->averaged < 0 || f->threads < 0 || f->threads > MOST_THREADS) return 0;
+    if (f->burn_in > MOST_STEPS || f->averaged > MOST_STEPS - f->burn_in) return 0;
+    return f->step > 0 && isfinite(f->step) && isfinite(f->low) && isfinite(f->high) && f->low <= f->high;
+}
+
+/* The rules of the engine: rows aligned, unless a tile is one large particle. */
+static sosmc_status cut(ensemble *e)
+{
+    e->tile = e->model->tile ? e->model->tile : e->dim >= 4096 ? 1 : e->dim >= 256 ? 16 : 64;
+    if (e->f.chains < e->tile) e->tile = e->f.chains;
+    e->ld = e->tile == 1 && e->dim >= LANES ? 1 : (int)rounded((size_t)e->tile, LANES);
+    e->tiles = (int)(((int64_t)e->f.chains + e->tile - 1) / e->tile);
+    e->vector = rounded((size_t)e->dim * (size_t)e->ld, LANES);
+    e->row = rounded((size_t)e->ld, LANES);
+    size_t work;
+    if (__builtin_mul_overflow(e->model->work, (size_t)e->ld, &work)) return SOSMC_ENOMEM;
+    if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
+    e->stride = 3 * (e->vector + e->row) * sizeof(double) + rounded(work, ALIGNMENT);
+    return SOSMC_OK;
+}
+
+/* Mean and standard error of the chains' means, in the chains' order. */
+static void summarise(const ensemble *e, double *mean, double *error)
+{
+    double n = e->f.chains, sum = 0, squares = 0, centre;
+    for (int i = 0; i < e->f.chains; i++) sum += e->chain_mean[i];
+    centre = e->score ? sum / n : NAN;
+    for (int i = 0; i < e->f.chains; i++) squares += (e->chain_mean[i] - centre) * (e->chain_mean[i] - centre);
+    if (mean) *mean = centre;
+    if (error) *error = e->f.chains > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+}
+
+/* All memory is taken here, before the first step: prep, the pool of threads, a number per chain, the workers. */
+static sosmc_status run_all(ensemble *e, double *mean, double *error)
+{
+    int threads = e->f.threads < e->tiles ? e->f.threads : e->tiles;
+    if (threads < 1) threads = 1;
+    size_t prep = rounded(e->model->prep, ALIGNMENT), crew = rounded(sosmc_i_pool_bytes(threads), ALIGNMENT);
+    size_t numbers = rounded((size_t)e->f.chains * sizeof(double), ALIGNMENT);
+    size_t all = prep + crew + numbers + (size_t)threads * e->stride;
+    char *memory = aligned_alloc(ALIGNMENT, all);
+    if (!memory) return SOSMC_ENOMEM;
+    memset(memory, 0, all);
+    e->prep = memory;
+    e->chain_mean = (double *)(void *)(memory + prep + crew);
+    e->workers = memory + prep + crew + numbers;
+    sosmc_status status = SOSMC_OK;
+    if (e->model->prepare && e->model->prepare(e->model->self, e->theta, e->prep)) status = SOSMC_EMODEL;
+    if (status == SOSMC_OK) {
+        /* where threads cannot be had, the calling one does the work */
+        pool *helpers = threads > 1 ? sosmc_i_pool_start(memory + prep, threads) : NULL;
+        status = sosmc_i_parallel(helpers, run_tile, e, e->tiles);
+        sosmc_i_pool_stop(helpers);
+    }
+    if (status == SOSMC_OK && atomic_load(&e->stopped)) status = SOSMC_STOPPED;
+    if (status == SOSMC_OK) summarise(e, mean, error);
+    free(memory);
+    return status;
+}
+
+sosmc_status sosmc_fresh_reward(const sosmc_model *model, const double *theta, const sosmc_score *score,
+                                const sosmc_fresh *f, const sosmc_fresh_record *record, double *x, double *mean,
+                                double *error)
+{
+    ensemble e = {.model = model, .theta = theta, .score = score, .f = *f, .dim = model->dim_x, .final = x};
+    if (record) e.record = *record;
+    if (e.dim < 1 || !is_fresh(f)) return SOSMC_EINVAL;
+    e.steps = f->burn_in + f->averaged;
+    if (!is_record(&e)) return SOSMC_EINVAL;
+    atomic_init(&e.stopped, 0);
+    sosmc_status status = cut(&e);
+    return status == SOSMC_OK ? run_all(&e, mean, error) : status;
+}
