@@ -180,8 +180,8 @@ int64_t trace_kept(const trace *t, double *value)
 void trace_columns(int dim_theta, char out[TRACE_COLUMNS])
 {
     size_t n = (size_t)snprintf(out, TRACE_COLUMNS,
-                                "iteration,updates,gradient_updates,ess,mean_score,mean_energy,loss,kl,logz,"
-                                "grad_norm,accept,h,rate,resampled,nonfinite,retries");
+                                "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,"
+                                "loss,kl,logz,grad_norm,accept,h,rate,resampled,nonfinite,retries");
     if (dim_theta > TRACE_THETAS) (void)snprintf(out + n, TRACE_COLUMNS - n, ",theta_norm");
     for (int j = 0; dim_theta <= TRACE_THETAS && j < dim_theta; j++)
         n += (size_t)snprintf(out + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
@@ -195,13 +195,17 @@ static double norm(const double *x, int n)
     return sqrt(sum);
 }
 
+enum { TRACE_INFO = 17 }; /* columns between the iteration and theta */
+
 void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta)
 {
-    double value[15 + TRACE_THETAS] = {(double)info->updates,
+    double value[TRACE_INFO + TRACE_THETAS] = {(double)info->updates,
                                        (double)info->gradient_updates,
                                        info->ess,
                                        info->mean_score,
                                        info->mean_energy,
+                                       info->data_energy,
+                                       info->penalty,
                                        info->loss,
                                        info->kl,
                                        info->logz,
@@ -214,10 +218,10 @@ void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_t
                                        info->retries};
     int p = dim_theta > TRACE_THETAS ? 1 : dim_theta;
     if (dim_theta > TRACE_THETAS)
-        value[15] = norm(theta, dim_theta);
+        value[TRACE_INFO] = norm(theta, dim_theta);
     else if (p > 0)
-        memcpy(value + 15, theta, (size_t)p * sizeof(double));
-    trace_append(t, info->iteration, value, 15 + p);
+        memcpy(value + TRACE_INFO, theta, (size_t)p * sizeof(double));
+    trace_append(t, info->iteration, value, TRACE_INFO + p);
 }
 
 void trace_time(trace *t, int64_t iteration, double seconds) { trace_append(t, iteration, &seconds, 1); }

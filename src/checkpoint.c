@@ -7,7 +7,7 @@
  * stored: tiles that were fresh are evaluated again, which gives the same bits because the inputs are the same. */
 #include "internal.h"
 
-enum { NAME = 48, SHAPES = 19, NAMES_FROM = 17, FORMAT_VERSION = 1 };
+enum { NAME = 48, SHAPES = 19, NAMES_FROM = 17, FORMAT_VERSION = 2 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
 
@@ -126,7 +126,7 @@ uint64_t sosmc_hash(const sosmc *s)
 
 /* ---------------------------------------------------------------------------- the last iteration's info */
 
-enum { INFO = 16 };
+enum { INFO = 18 };
 
 /* All but the wall-clock time, which no two runs share. */
 static void pack_info(const sosmc_info *f, double out[INFO])
@@ -146,7 +146,9 @@ static void pack_info(const sosmc_info *f, double out[INFO])
                               f->rate,
                               (double)f->resampled,
                               (double)f->nonfinite,
-                              (double)f->retries};
+                              (double)f->retries,
+                              f->data_energy,
+                              f->penalty};
     memcpy(out, all, sizeof all);
 }
 
@@ -167,7 +169,9 @@ static sosmc_info unpack_info(const double in[INFO])
                         .rate = in[12],
                         .resampled = (int)in[13],
                         .nonfinite = (int)in[14],
-                        .retries = (int)in[15]};
+                        .retries = (int)in[15],
+                        .data_energy = in[16],
+                        .penalty = in[17]};
 }
 
 /* ---------------------------------------------------------------------------- save */
@@ -314,8 +318,8 @@ static sosmc_status compare(sosmc *s, const header *theirs)
         return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
     if (theirs->byte_order != BYTE_ORDER_MARK)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
-    if (theirs->version > FORMAT_VERSION)
-        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint has format version %llu; this library reads up to %d",
+    if (theirs->version != FORMAT_VERSION)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint has format version %llu; this library reads version %d",
                             (unsigned long long)theirs->version, FORMAT_VERSION);
     if (theirs->check != mix(SEED_OF_HASH, theirs, offsetof(header, check)))
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: the checksum of its header does not match");

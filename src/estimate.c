@@ -66,6 +66,12 @@ static int wants_data_loss(const sosmc *s)
     return !s->why_no_loss && (kind == SOSMC_LOSS_LIKELIHOOD || kind == SOSMC_LOSS_FORWARD_KL);
 }
 
+/* U at the data is taken where the loss, a regulariser or a reader of the trace wants it. */
+static int wants_data_energy(const sosmc *s)
+{
+    return wants_data_loss(s) || s->p.objective.energy2 != 0 || s->p.objective.loss == SOSMC_LOSS_LIKELIHOOD;
+}
+
 /* What the KL needs of the reference at y: U_ref(y), or -log q_ref(y) when log Z is absolute. */
 static sosmc_status reference_tile(sosmc *s, int task, int worker, sosmc_batch b, double *sum)
 {
@@ -93,7 +99,8 @@ static sosmc_status data_block(void *ctx, int task, int worker)
     const layout *l = &s->batch;
     scratch *k = &s->worker[worker];
     size_t dim = (size_t)m->dim_theta;
-    int block = l->block_lo + task, need_energy = wants_data_loss(s) || o->energy2 != 0;
+    int block = l->block_lo + task;
+    int need_energy = wants_data_energy(s);
     double *g = s->data_leaves + (size_t)block * (dim + DATA_ALL), *sums = g + dim;
     double weight = o->scale / (double)l->particles;
     sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)s->now->v.iteration, .stream = SOSMC_STREAM_DATA};
@@ -116,7 +123,7 @@ static sosmc_status data_block(void *ctx, int task, int worker)
         rc = m->grad_theta(m->self, s->now->theta, &b, c, g);
         if (rc) return sosmc_i_broken(s, task, "grad_theta", rc, b.first);
         b.fresh = 0;
-        if (o->penalty) rc = o->penalty(m->self, s->now->theta, &b, weight, g);
+        if (o->penalty) rc = o->penalty(m->self, s->now->theta, &b, weight, g, &sums[DATA_PENALTY]);
         if (rc) return sosmc_i_broken(s, task, "penalty", rc, b.first);
         if (wants_data_loss(s) && o->loss == SOSMC_LOSS_FORWARD_KL)
             TRY(reference_tile(s, task, worker, b, &sums[DATA_REF]));
@@ -137,6 +144,8 @@ static void estimate_loss(sosmc *s)
         data_ref = s->data_sums[DATA_REF] / (double)s->batch.particles;
     }
     s->info.loss = s->info.kl = NAN;
+    s->info.data_energy = wants_data_energy(s) ? data_u : NAN;
+    s->info.penalty = o->penalty ? s->data_sums[DATA_PENALTY] : NAN;
     if (s->why_no_loss) return;
     switch (o->loss) {
     case SOSMC_LOSS_MMLE: s->info.loss = -v->logz; break;
@@ -158,6 +167,13 @@ sosmc_status sosmc_i_estimate(sosmc *s)
     size_t dim = (size_t)s->p.model.dim_theta;
     const layout *l = s->seen.l;
     if (!s->seen_valid) TRY(sosmc_i_measure(s));
+    if (s->p.objective.scale == 0) {
+        memset(s->grad, 0, dim * sizeof(double));
+        estimate_loss(s);
+        s->info.grad_norm = 0;
+        s->info.gradient_updates = s->now->v.updates;
+        return SOSMC_OK;
+    }
     int tasks = l->block_hi - l->block_lo;
     sosmc_status status = sosmc_i_parallel(s->threads, contract_block, s, tasks);
     if (status != SOSMC_OK) status = sosmc_i_report(s, status, tasks);

@@ -92,7 +92,7 @@ enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT 
 
 /* Sums over the sample, in the order of table.h, then these. */
 enum { SUM_ACCEPT = SUM_COUNT, SUM_ALL };
-enum { DATA_U, DATA_REF, DATA_ALL };
+enum { DATA_U, DATA_REF, DATA_PENALTY, DATA_ALL };
 
 struct sosmc {
     sosmc_problem p;

@@ -34,7 +34,7 @@ static sosmc_status check_problem(const sosmc *s)
     REQUIRE(isfinite(o->a), "objective.a", o->a, "it must be finite");
     REQUIRE(isfinite(o->b), "objective.b", o->b, "it must be finite");
     REQUIRE(isfinite(o->kl), "objective.kl", o->kl, "it must be finite");
-    REQUIRE(isfinite(o->scale) && o->scale != 0, "objective.scale", o->scale, "it must be finite and not zero");
+    REQUIRE(isfinite(o->scale), "objective.scale", o->scale, "it must be finite");
     REQUIRE(isfinite(o->energy2), "objective.energy2", o->energy2, "it must be finite");
     REQUIRE(o->loss >= SOSMC_LOSS_NONE && o->loss <= SOSMC_LOSS_REVERSE_KL, "objective.loss", o->loss,
             "it must be a sosmc_loss_kind");
@@ -90,6 +90,9 @@ static sosmc_status check_kernel(const sosmc *s)
     REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
     REQUIRE(k->noise >= 0 && isfinite(k->noise), "kernel.noise", k->noise, "it must not be negative");
     REFUSE(s->cfg.scheme.weighted && !(k->noise > 0), "kernel.noise is %g; weights need it to be positive", k->noise);
+    REQUIRE(k->clamp >= 0, "kernel.clamp", k->clamp, "it must not be negative");
+    REFUSE(s->cfg.scheme.weighted && k->clamp > 0, "kernel.clamp is %g; a clamped move has no density to weigh with",
+           k->clamp);
     REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
     REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,

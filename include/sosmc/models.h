@@ -104,6 +104,47 @@ SOSMC_API sosmc_source sosmc_gaussian_source(const sosmc_gaussian *law);
  * an initial law whose weights are bounded. SOSMC_ENOMEM, or SOSMC_ENUMERIC when the data are not finite. */
 SOSMC_API sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double theta, double *mode, double *factor);
 
+/* ------------------------------------------------------------------------------------------------ networks */
+
+typedef enum { SOSMC_SILU = 0, SOSMC_SOFTPLUS, SOSMC_TANH } sosmc_activation;
+
+/* A multi-layer perceptron as an energy (maths.md MLP): U_theta(x) = E_theta(x) + |x|^2 / (2 base_sd^2), the latter only
+ * when base_sd > 0. `hidden` layers with the activation, then a linear output. theta holds, layer after layer, the weights
+ * (outputs rows of inputs, PyTorch's layout) and the biases. Arithmetic on particles is in float; theta, U and gradients
+ * are double. Without a base (or training that shapes one) exp(-U) need not have a finite integral. */
+typedef struct {
+    int inputs, hidden; /* hidden: 1 to 32 layers */
+    const int *width;   /* of each hidden layer, 1 to 16,384 */
+    int activation;     /* sosmc_activation */
+    double base_sd;     /* 0: no base */
+    double penalty;     /* factor of the gradient penalty, mean over the data of (|dU/dx| - 1)^2; 0: none */
+} sosmc_mlp;
+SOSMC_API sosmc_model sosmc_mlp_model(const sosmc_mlp *mlp); /* dim_theta: the number of parameters */
+/* The usual start: every weight N(0, sd^2), every bias 0. theta has dim_theta numbers. */
+SOSMC_API void sosmc_mlp_init(const sosmc_mlp *mlp, double sd, uint64_t seed, double *theta);
+/* For objective.penalty, with the model's self. */
+SOSMC_API int sosmc_mlp_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
+                                double *value);
+
+/* ------------------------------------------------------------------------------------------------ sampling */
+
+/* Nothing is optimised: theta stays (or follows its own path), the mean score is logged. score {0}: none. */
+SOSMC_API sosmc_objective sosmc_sampling(sosmc_score score);
+
+/* Annealed importance sampling with resampling, as a run of the same loop: theta is the temperature t of
+ * exp(-t U) times a normal law to the power 1 - t, and goes from 0 to 1 as (k / steps)^power (maths.md TEMPER). Use
+ * sosmc_tempered_model, sosmc_sampling, theta0 NULL (t = 0), an initial law N(0, base_sd^2 I) with density, a weighted
+ * scheme and any kernel; log Z is then that of the model. */
+typedef struct {
+    sosmc_model model;
+    const double *theta; /* of the model, which stays */
+    double base_sd;
+    int64_t steps;
+    double power;
+} sosmc_tempering;
+SOSMC_API sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering);
+SOSMC_API sosmc_optimiser sosmc_tempering_path(const sosmc_tempering *tempering);
+
 /* ---------------------------------------------------------------------------------------------- what a fit is worth */
 
 /* Observed information at theta, minus the second derivative of log Z, by Louis' identity under a weighted cloud:

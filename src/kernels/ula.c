@@ -11,6 +11,12 @@
 
 enum { NOISE, OTHER_GRADIENT, SCRATCH };
 
+/* A coordinate that is not a number stays one, so that it is noticed. */
+static void hold(size_t len, double bound, double *restrict x)
+{
+    for (size_t j = 0; j < len; j++) x[j] = x[j] > bound ? bound : x[j] < -bound ? -bound : x[j];
+}
+
 static int ula_step(const sosmc_kernel *k, sosmc_move *m)
 {
     const sosmc_simd *v = m->b.simd;
@@ -25,6 +31,7 @@ static int ula_step(const sosmc_kernel *k, sosmc_move *m)
     }
     sosmc_normals(m->rng, &m->b, z);
     v->propose(sosmc_i_vector_length(m), m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
+    if (k->clamp > 0) hold(sosmc_i_vector_length(m), k->clamp, m->x_new);
     rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
     if (rc || !m->logG) return rc;
     if (moved && k->backward_at == SOSMC_AT_PREVIOUS) {
@@ -54,4 +61,13 @@ sosmc_kernel sosmc_ula(double h)
                           .scratch = SCRATCH,
                           .forward_at = SOSMC_AT_PREVIOUS,
                           .backward_at = SOSMC_AT_CURRENT};
+}
+
+sosmc_kernel sosmc_ula_clamped(double h, double clamp)
+{
+    sosmc_kernel k = sosmc_ula(h);
+    k.name = "clamped ula";
+    k.clamp = clamp;
+    k.no_weight = 1;
+    return k;
 }

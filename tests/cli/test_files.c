@@ -844,6 +844,8 @@ static void the_info_becomes_a_row(void **state)
                        .ess = 9.5,
                        .mean_score = 1,
                        .mean_energy = 2,
+                       .data_energy = NAN,
+                       .penalty = 7,
                        .loss = NAN,
                        .kl = NAN,
                        .logz = -1,
@@ -862,8 +864,8 @@ static void the_info_becomes_a_row(void **state)
     assert_int_equal(trace_close(t, ERROR), 0);
     char *text = slurp("t.csv", NULL);
     assert_string_equal(
-        text, "iteration,updates,gradient_updates,ess,mean_score,mean_energy,loss,kl,logz,grad_norm,accept,h,"
-              "rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
+        text, "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
+              "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
     free(text);
     trace_columns(65, head);
     assert_non_null(strstr(head, "retries,theta_norm"));

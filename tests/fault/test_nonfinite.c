@@ -89,7 +89,7 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
-static int penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g)
+static int penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g, double *value)
 {
     const plan *q = self;
     for (int i = 0; i < y->n; i++)
@@ -1069,7 +1069,8 @@ static int s_h(const void *self, const double *theta, const sosmc_batch *b, cons
 {
     return trip(C_H, b);
 }
-static int s_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g)
+static int s_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
+                     double *value)
 {
     return trip(C_PENALTY, y);
 }

@@ -1075,12 +1075,14 @@ static void test_H(void **state)
 }
 
 /* The mean over the data of (theta_0 y_0 + theta_2)^2 / 2. */
-static int toy_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g)
+static int toy_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
+                       double *value)
 {
     for (int i = 0; i < y->n; i++) {
         double r = theta[0] * y->x[i] + theta[2];
         g[0] += weight * r * y->x[i];
         g[2] += weight * r;
+        *value += weight * 0.5 * r * r;
     }
     return 0;
 }
@@ -1878,7 +1880,6 @@ static const char *spoil_problem(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("objective.a is inf", p->objective.a = INFINITY)
     SPOIL("objective.b is nan", p->objective.b = NAN)
     SPOIL("objective.kl is nan", p->objective.kl = NAN)
-    SPOIL("objective.scale is 0", p->objective.scale = 0)
     SPOIL("objective.scale is inf", p->objective.scale = INFINITY)
     SPOIL("objective.energy2 is nan", p->objective.energy2 = NAN)
     SPOIL("objective.loss is 9", p->objective.loss = 9)
@@ -2022,7 +2023,7 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
     assert_int_equal(wrong, 0);
 }
 
-static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 26); }
+static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 25); }
 static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 22); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 12); }
 static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 18); }
