@@ -472,12 +472,16 @@ static node *make_zeros(config *c, int count)
     return list;
 }
 
+/* The key that a derived default takes its value from; NULL: it has none, and neither has the default. */
+static const node *source_of(const config *c, const char *rule)
+{
+    return config_find(c, strchr(rule, ' ') ? strchr(rule, ' ') + 1 : rule + 1);
+}
+
 static node *make_derived(config *c, const char *rule)
 {
     char text[24];
-    const char *source = strchr(rule, ' ') ? strchr(rule, ' ') + 1 : rule + 1;
-    const node *from = config_find(c, source);
-    if (!from) return NULL;
+    const node *from = source_of(c, rule);
     if (!strncmp(rule, "=zeros ", 7)) return make_zeros(c, from->rows);
     if (!strncmp(rule, "=half ", 6)) {
         snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole / 2 : 1));
@@ -494,6 +498,7 @@ static int fill(config *c, const schema_key *row, node *parent, const char *path
     if (!row->fallback) return round ? 0 : missing(c, row, parent, path);
     int derived = row->fallback[0] == '=';
     if (row->fallback[0] == 0 || derived != round) return 0;
+    if (derived && !source_of(c, row->fallback)) return 0;
     node *n = derived ? make_derived(c, row->fallback) : make_default(c, row->fallback);
     if (!n) return -1;
     node_append(parent, n, schema_leaf(row->path));

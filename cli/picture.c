@@ -1,6 +1,6 @@
 /* picture.c: evaluates the model and the reward on a lattice over the box that holds the particles, for the report.
  *
- * Everything comes from the run directory (run.yaml, theta.npy, particles.npz), so that `sosmc report` shows the same page
+ * Everything comes from the run directory (run.yaml, theta.npy or model.safetensors, particles.npz), so that `sosmc report` shows the same page
  * as the run itself. A directory without particles, or a model of more than two coordinates, gets a report without the map. */
 #include "picture.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "model_file.h"
 #include "problem.h"
 #include "report.h"
 
@@ -16,24 +17,38 @@ enum { SIDE = 160, TILE = 64 };
 
 typedef struct {
     job job;
-    npy_array theta, x;
+    npy_array stored, x;
+    model_file network;
+    const double *theta; /* of `stored` or of `network` */
     double *density, *reward;
     plot_lattice density_map, reward_map;
     report_level level[2];
 } picture;
+
+static int open_theta(picture *p, const char *dir, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    int wanted = p->job.problem.model.dim_theta;
+    if (job_has_network(&p->job)) {
+        if (files_join(path, dir, "model.safetensors", error, room) || model_read(path, &p->network, error, room))
+            return -1;
+        p->theta = p->network.theta;
+        return p->network.parameters == wanted ? 0 : -1;
+    }
+    if (files_join(path, dir, "theta.npy", error, room) || npy_read(path, &p->stored, error, room)) return -1;
+    p->theta = p->stored.data;
+    return p->stored.type == NPY_F64 && npy_count(&p->stored) == wanted ? 0 : -1;
+}
 
 static int open_inputs(picture *p, const config *c, const char *dir, char *error, size_t room)
 {
     char path[FILES_PATH];
     int io = 0;
     if (job_build(&p->job, c, &io, error, room)) return -1;
-    if (files_join(path, dir, "theta.npy", error, room) || npy_read(path, &p->theta, error, room)) return -1;
+    if (open_theta(p, dir, error, room)) return -1;
     if (files_join(path, dir, "particles.npz", error, room) || npz_read(path, "x", &p->x, error, room)) return -1;
     int dim = p->job.problem.model.dim_x;
-    return p->theta.type == NPY_F64 && npy_count(&p->theta) == p->job.problem.model.dim_theta && p->x.type == NPY_F64 &&
-                   p->x.dims == 2 && p->x.shape[1] == dim && dim <= 2
-               ? 0
-               : -1;
+    return p->x.type == NPY_F64 && p->x.dims == 2 && p->x.shape[1] == dim && dim <= 2 ? 0 : -1;
 }
 
 /* The box of the particles and of the modes they came from, with a margin. */
@@ -68,7 +83,7 @@ static int evaluate(picture *p, int64_t nodes)
     void *prep = aligned_alloc(64, prep_bytes), *work = aligned_alloc(64, work_bytes);
     _Alignas(64) double x[2 * TILE], value[TILE];
     const plot_lattice *l = &p->density_map;
-    int rc = !prep || !work || (m->prepare && m->prepare(m->self, p->theta.data, prep)) ? -1 : 0;
+    int rc = !prep || !work || (m->prepare && m->prepare(m->self, p->theta, prep)) ? -1 : 0;
     for (int64_t from = 0; rc == 0 && from < nodes; from += TILE) {
         int n = nodes - from < TILE ? (int)(nodes - from) : TILE;
         sosmc_batch b = {
@@ -78,7 +93,7 @@ static int evaluate(picture *p, int64_t nodes)
             x[i] = l->x_min + (l->x_max - l->x_min) * (double)column / (l->nx - 1);
             x[TILE + i] = l->ny > 1 ? l->y_min + (l->y_max - l->y_min) * (double)row / (l->ny - 1) : 0;
         }
-        rc = m->energy(m->self, p->theta.data, &b, value, NULL);
+        rc = m->energy(m->self, p->theta, &b, value, NULL);
         memcpy(p->density + from, value, (size_t)n * sizeof(double));
         if (rc == 0 && p->reward)
             rc = p->job.problem.objective.score.eval(p->job.problem.objective.score.self, &b, value);
@@ -135,7 +150,8 @@ int picture_report(const char *dir, char *error, size_t room)
         rc = report_write(dir, &extra, error, room);
     }
     job_free(&p.job);
-    npy_free(&p.theta);
+    npy_free(&p.stored);
+    model_free(&p.network);
     npy_free(&p.x);
     free(p.density);
     free(p.reward);

@@ -12,6 +12,8 @@
 
 #include "files.h"
 #include "formula.h"
+#include "model_file.h"
+#include "points.h"
 
 struct parts {
     sosmc_mixture mixture;
@@ -23,9 +25,13 @@ struct parts {
     sosmc_gate gate;
     sosmc_peaks peaks;
     sosmc_half_plane half_plane;
-    sosmc_rows rows;
+    sosmc_rows rows, start;
+    sosmc_mlp mlp;
+    sosmc_box box;
+    sosmc_tempering tempering;
+    model_file network; /* of a stored model, and of any network its weights at the start */
+    double *low, *high, *started;
     formula *formula;
-    npy_array array;
     double *features, *labels, *mean, *factor, *points;
     const double *theta, *theta_ref;
 };
@@ -232,8 +238,66 @@ static int logistic_model(builder *b)
     return rc;
 }
 
+static int is_network(const builder *b) { return is(b, "model.type", "mlp") || is(b, "model.type", "stored"); }
+
+/* The network as the run file describes it, with weights drawn at random. */
+static int new_network(builder *b)
+{
+    model_file *f = &b->p->network;
+    const double *wide = config_vector(b->c, "model.hidden", &f->hidden_layers);
+    if (f->hidden_layers > 32) return wrong(b, "model.hidden", "has %d layers; expected at most 32", f->hidden_layers);
+    f->inputs = (int)config_integer(b->c, "model.inputs");
+    f->width = calloc((size_t)f->hidden_layers, sizeof *f->width);
+    if (!f->width) return out_of_memory(b);
+    for (int l = 0; l < f->hidden_layers; l++) {
+        f->width[l] = (int)wide[l];
+        if (wide[l] != f->width[l]) return wrong(b, "model.hidden", "holds %g; expected whole numbers", wide[l]);
+    }
+    (void)snprintf(f->activation, sizeof f->activation, "%s", config_text(b->c, "model.activation"));
+    f->base_sd = is(b, "model.base", "gaussian") && config_has(b->c, "model.base_sd")
+                     ? config_number(b->c, "model.base_sd")
+                     : 0;
+    int64_t parameters = model_parameters(f->inputs, f->width, f->hidden_layers);
+    if (parameters < 1 || parameters > INT32_MAX)
+        return wrong(b, "model.hidden", "makes a network of too many parameters; expected fewer than 2^31");
+    f->parameters = (int)parameters;
+    f->theta = calloc((size_t)parameters, sizeof *f->theta);
+    return f->theta ? 0 : out_of_memory(b);
+}
+
+static int network_model(builder *b)
+{
+    model_file *f = &b->p->network;
+    int fresh = is(b, "model.type", "mlp");
+    if (!fresh) {
+        *b->io = 1;
+        if (model_read(config_text(b->c, "model.file"), f, b->error, b->room)) return -1;
+        *b->io = 0;
+    } else if (new_network(b)) {
+        return -1;
+    }
+    b->p->mlp = (sosmc_mlp){.inputs = f->inputs,
+                            .hidden = f->hidden_layers,
+                            .width = f->width,
+                            .activation = !strcmp(f->activation, "softplus") ? SOSMC_SOFTPLUS
+                                          : !strcmp(f->activation, "tanh")   ? SOSMC_TANH
+                                                                             : SOSMC_SILU,
+                            .base_sd = f->base_sd};
+    if (is(b, "objective.type", "ebm_likelihood"))
+        b->p->mlp.penalty = config_number(b->c, "objective.gradient_penalty");
+    b->job->problem.model = sosmc_mlp_model(&b->p->mlp);
+    if (b->job->problem.model.dim_x == 0)
+        return wrong(b, "model",
+                     "is a network the library does not take: expected 1 to 32 hidden layers of at most 16,384 units");
+    if (fresh)
+        sosmc_mlp_init(&b->p->mlp, config_number(b->c, "model.init_sd"), config_unsigned(b->c, "seed"), f->theta);
+    b->p->theta = b->job->problem.theta0 = f->theta;
+    return 0;
+}
+
 static int build_model(builder *b)
 {
+    if (is_network(b)) return network_model(b);
     int rc = is(b, "model.type", "gaussian_mixture")        ? mixture_model(b)
              : is(b, "model.type", "hierarchical_gaussian") ? hierarchical_model(b)
                                                             : logistic_model(b);
@@ -278,12 +342,31 @@ static int build_reward(builder *b, sosmc_score *out)
     return 0;
 }
 
+/* Reference samples that are rows of a file. */
+static int stored_reference(builder *b, sosmc_score reward)
+{
+    int64_t rows = 0;
+    *b->io = 1;
+    if (points_load(config_text(b->c, "objective.reference.file"), b->job->problem.model.dim_x, &b->p->points, &rows,
+                    b->error, b->room))
+        return -1;
+    *b->io = 0;
+    b->p->rows = (sosmc_rows){.data = b->p->points, .rows = rows, .mode = SOSMC_ROWS_RANDOM};
+    b->job->problem.objective = sosmc_reward_forward(
+        reward, config_number(b->c, "objective.beta"), sosmc_rows_source(&b->p->rows),
+        (int)config_integer(b->c, "objective.reference.batch"), b->p->theta_ref);
+    return 0;
+}
+
 static int forward_objective(builder *b, sosmc_score reward)
 {
+    if (config_has(b->c, "objective.reference.file")) return stored_reference(b, reward);
     if (!is(b, "model.type", "gaussian_mixture"))
-        return wrong(b, "objective.type",
-                     "is reward_forward, which needs exact draws of the reference; model %s has none",
-                     config_text(b->c, "model.type"));
+        return wrong(
+            b, "objective.type",
+            "is reward_forward, which needs draws of the reference, and model %s has none of its own; expected "
+            "objective.reference.file",
+            config_text(b->c, "model.type"));
     b->p->reference_mixture = (sosmc_mixture_law){.mixture = &b->p->mixture, .theta = b->p->theta_ref};
     b->job->problem.objective = sosmc_reward_forward(
         reward, config_number(b->c, "objective.beta"), sosmc_mixture_source(&b->p->reference_mixture),
@@ -291,48 +374,95 @@ static int forward_objective(builder *b, sosmc_score reward)
     return 0;
 }
 
-/* Points from a CSV table or an NPY array, one per row. */
-static int load_points(builder *b, int64_t *rows)
+/* Points of one of the generators, in the dimension of the model. */
+static int generated_points(builder *b, points_kind kind, int64_t *rows)
 {
-    const char *path = config_text(b->c, "objective.data"), *dot = strrchr(path, '.');
     int dim = b->job->problem.model.dim_x;
-    if (dot && strcmp(dot, ".npy") == 0) {
-        *b->io = 1;
-        if (npy_read(path, &b->p->array, b->error, b->room)) return -1;
-        if (b->p->array.dims != 2 || b->p->array.shape[1] != dim)
-            return files_fail(b->error, b->room, "%s: expected an array of two dimensions with %d columns", path, dim);
-        *b->io = 0;
-        *rows = b->p->array.shape[0];
-        b->p->points = malloc((size_t)npy_count(&b->p->array) * sizeof(double) + 1);
-        if (!b->p->points) return out_of_memory(b);
-        npy_doubles(&b->p->array, b->p->points);
-        return 0;
-    }
-    csv_table t = {0};
-    if (read_table(b, "objective.data", &t)) return -1;
-    int rc = 0;
-    *rows = t.rows;
-    if (t.columns != dim) rc = wrong(b, "objective.data", "has %d columns; expected %d", t.columns, dim);
-    b->p->points = malloc((size_t)t.rows * (size_t)t.columns * sizeof(double) + 1);
-    if (!b->p->points) rc = out_of_memory(b);
-    for (int j = 0; rc == 0 && j < dim; j++) {
-        const double *v = NULL;
-        rc = csv_numbers(&t, j, &v, b->error, b->room);
-        for (int64_t r = 0; rc == 0 && v && r < t.rows; r++) b->p->points[r * dim + j] = v[r];
-    }
-    csv_free(&t);
-    return rc;
+    points_recipe recipe = {
+        .kind = kind,
+        .points = config_integer(b->c, "objective.data.points"),
+        .noise = config_number(b->c, kind == POINTS_BLOBS ? "objective.data.sd" : "objective.data.noise"),
+        .factor = config_number(b->c, "objective.data.factor"),
+        .standardise = config_flag(b->c, "objective.data.standardise"),
+        .scale = config_number(b->c, "objective.data.scale"),
+        .seed = config_unsigned(b->c, "objective.data.seed")};
+    recipe.centres = config_matrix(b->c, "objective.data.centres", &recipe.clusters, &recipe.dim);
+    if (kind == POINTS_BLOBS && recipe.dim != dim)
+        return wrong(b, "objective.data.centres", "have %d numbers each; expected %d", recipe.dim, dim);
+    if (kind != POINTS_BLOBS && dim != 2)
+        return wrong(b, "objective.data.type", "is %s, which gives points of dimension 2; the model has dimension %d",
+                     config_text(b->c, "objective.data.type"), dim);
+    return points_generate(&recipe, &b->p->points, rows, b->error, b->room);
+}
+
+static int build_points(builder *b, int64_t *rows)
+{
+    if (is(b, "objective.data.type", "two_moons")) return generated_points(b, POINTS_TWO_MOONS, rows);
+    if (is(b, "objective.data.type", "circles")) return generated_points(b, POINTS_CIRCLES, rows);
+    if (is(b, "objective.data.type", "blobs")) return generated_points(b, POINTS_BLOBS, rows);
+    int dim = b->job->problem.model.dim_x, centred = config_flag(b->c, "objective.data.standardise");
+    const char *path = config_text(b->c, "objective.data.file");
+    *b->io = 1;
+    if (points_load(path, dim, &b->p->points, rows, b->error, b->room)) return -1;
+    *b->io = 0;
+    if (points_rescale(b->p->points, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
+    return wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
+}
+
+/* The gradient penalty, and the width of a base that is to come from the data. */
+static int network_training(builder *b)
+{
+    double penalty = config_number(b->c, "objective.gradient_penalty"), squares = 0;
+    size_t numbers = (size_t)b->p->rows.rows * (size_t)b->job->problem.model.dim_x;
+    if (penalty > 0 && !is_network(b))
+        return wrong(b, "objective.gradient_penalty", "is %g; only networks (model.type: mlp or stored) have one",
+                     penalty);
+    if (!is_network(b)) return 0;
+    if (penalty > 0) b->job->problem.objective.penalty = sosmc_mlp_penalty;
+    if (!is(b, "model.base", "gaussian") || b->p->mlp.base_sd > 0) return 0;
+    for (size_t i = 0; i < numbers; i++) squares += b->p->points[i] * b->p->points[i];
+    b->p->mlp.base_sd = b->p->network.base_sd = sqrt(squares / (double)numbers);
+    if (b->p->mlp.base_sd > 0 && isfinite(b->p->mlp.base_sd)) return 0;
+    return wrong(b, "objective.data",
+                 "has points all at the origin (or too large), so model.base_sd cannot come from them");
 }
 
 static int likelihood_objective(builder *b)
 {
     int64_t rows = 0, batch = config_integer(b->c, "objective.batch");
-    if (load_points(b, &rows)) return -1;
+    int epochs = is(b, "objective.batches", "epochs");
+    if (build_points(b, &rows)) return -1;
     if (rows < 1 || rows > INT32_MAX)
-        return wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31", (long long)rows);
-    b->p->rows = (sosmc_rows){
-        .data = b->p->points, .rows = rows, .mode = batch ? SOSMC_ROWS_RANDOM : SOSMC_ROWS_IN_ORDER};
+        return wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);
+    if (epochs && batch > rows)
+        return wrong(b, "objective.batch",
+                     "is %lld; expected at most the %lld points, because objective.batches is epochs", (long long)batch,
+                     (long long)rows);
+    b->p->rows = (sosmc_rows){.data = b->p->points,
+                              .rows = rows,
+                              .mode = !batch   ? SOSMC_ROWS_IN_ORDER
+                                      : epochs ? SOSMC_ROWS_EPOCHS
+                                               : SOSMC_ROWS_RANDOM,
+                              .batch = (int)batch};
     b->job->problem.objective = sosmc_likelihood(sosmc_rows_source(&b->p->rows), (int)(batch ? batch : rows));
+    b->job->problem.objective.energy2 = config_number(b->c, "objective.energy2");
+    return network_training(b);
+}
+
+/* Theta stays, or is the temperature between a normal law and the model. */
+static int sampling_objective(builder *b)
+{
+    sosmc_score score = {0};
+    if (config_has(b->c, "objective.reward") && build_reward(b, &score)) return -1;
+    b->job->problem.objective = sosmc_sampling(score);
+    if (is(b, "objective.type", "none")) return 0;
+    b->p->tempering = (sosmc_tempering){.model = b->job->problem.model,
+                                        .theta = b->p->theta,
+                                        .base_sd = config_number(b->c, "objective.base_sd"),
+                                        .steps = config_integer(b->c, "objective.steps"),
+                                        .power = config_number(b->c, "objective.power")};
+    b->job->problem.model = sosmc_tempered_model(&b->p->tempering);
+    b->job->problem.theta0 = NULL; /* t = 0 */
     return 0;
 }
 
@@ -344,8 +474,12 @@ static int build_objective(builder *b)
         return 0;
     }
     if (is(b, "objective.type", "ebm_likelihood")) return likelihood_objective(b);
+    if (is(b, "objective.type", "none") || is(b, "objective.type", "anneal")) return sampling_objective(b);
     if (build_reward(b, &reward)) return -1;
-    b->p->theta_ref = vector_of(b, "objective.reference.theta", b->job->problem.model.dim_theta);
+    if (is_network(b) && !config_has(b->c, "objective.reference.theta"))
+        b->p->theta_ref = b->p->theta;
+    else
+        b->p->theta_ref = vector_of(b, "objective.reference.theta", b->job->problem.model.dim_theta);
     if (!b->p->theta_ref) return -1;
     if (is(b, "objective.type", "reward_forward")) return forward_objective(b, reward);
     b->job->problem.objective = sosmc_reward_reverse(reward, config_number(b->c, "objective.beta"), b->p->theta_ref);
@@ -393,9 +527,94 @@ static int laplace_init(builder *b)
     return 0;
 }
 
+/* A vector of the file spread over all coordinates. */
+static double *spread(builder *b, const char *path)
+{
+    int dim = b->job->problem.model.dim_x, n = 0;
+    const double *v = config_vector(b->c, path, &n);
+    double *out = malloc((size_t)dim * sizeof *out);
+    if (n != 1 && n != dim) {
+        (void)wrong(b, path, "has %d numbers; expected 1 or %d", n, dim);
+        free(out);
+        return NULL;
+    }
+    if (!out) (void)out_of_memory(b);
+    for (int j = 0; out && j < dim; j++) out[j] = v[n == 1 ? 0 : j];
+    return out;
+}
+
+static int uniform_init(builder *b)
+{
+    int dim = b->job->problem.model.dim_x;
+    b->p->low = spread(b, "init.low");
+    b->p->high = b->p->low ? spread(b, "init.high") : NULL;
+    if (!b->p->high) return -1;
+    for (int j = 0; j < dim; j++)
+        if (!(b->p->low[j] < b->p->high[j]))
+            return wrong(b, "init.high", "is %g where init.low is %g; expected more", b->p->high[j], b->p->low[j]);
+    b->p->box = (sosmc_box){.dim = dim, .low = b->p->low, .high = b->p->high};
+    b->job->problem.init = sosmc_box_source(&b->p->box);
+    return 0;
+}
+
+/* N(0, sd^2 I) with its density. */
+static int centred_init(builder *b, double sd)
+{
+    size_t dim = (size_t)b->job->problem.model.dim_x;
+    b->p->mean = calloc(dim, sizeof(double));
+    b->p->factor = calloc(dim * dim, sizeof(double));
+    if (!b->p->mean || !b->p->factor) return out_of_memory(b);
+    for (size_t j = 0; j < dim; j++) b->p->factor[j * dim + j] = 1 / sd;
+    b->p->gaussian = (sosmc_gaussian){.dim = (int)dim, .mean = b->p->mean, .factor = b->p->factor, .variance = 1};
+    b->job->problem.init = sosmc_gaussian_source(&b->p->gaussian);
+    return 0;
+}
+
+static int base_init(builder *b)
+{
+    if (b->p->mlp.base_sd > 0) return centred_init(b, b->p->mlp.base_sd);
+    return wrong(b, "init.type", "is base, but the network has none; see model.base");
+}
+
+static int file_init(builder *b)
+{
+    int64_t rows = 0, wanted = config_integer(b->c, "particles");
+    const char *path = config_text(b->c, "init.file");
+    *b->io = 1;
+    if (points_load(path, b->job->problem.model.dim_x, &b->p->started, &rows, b->error, b->room)) return -1;
+    *b->io = 0;
+    if (rows < wanted)
+        return wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,
+                     (long long)wanted);
+    b->p->start = (sosmc_rows){.data = b->p->started, .rows = rows, .mode = SOSMC_ROWS_IN_ORDER};
+    b->job->problem.init = sosmc_rows_source(&b->p->start);
+    b->job->problem.init.exact = config_flag(b->c, "init.exact");
+    return 0;
+}
+
+/* Weights need a start that is a law with a finite, known mass. */
+static int check_weighted_training(builder *b)
+{
+    if (!is_network(b) || !is(b, "objective.type", "ebm_likelihood") || !is(b, "scheme.type", "sosmc")) return 0;
+    if (is(b, "model.type", "mlp") && b->p->mlp.base_sd == 0)
+        return wrong(
+            b, "model.base",
+            "is none: the energy of an untrained network is flat, exp(-U) has no finite integral, and there is "
+            "nothing to weigh against; expected gaussian, or scheme.type pcd");
+    if (b->job->problem.init.logpdf) return 0;
+    return wrong(b, "init.type",
+                 "is %s, a law without a density, so the weights of the start are unknown; expected base or normal, or "
+                 "scheme.type pcd",
+                 config_text(b->c, "init.type"));
+}
+
 static int build_init(builder *b)
 {
+    if (is(b, "objective.type", "anneal")) return centred_init(b, b->p->tempering.base_sd);
     if (is(b, "init.type", "normal")) return normal_init(b);
+    if (is(b, "init.type", "uniform")) return uniform_init(b);
+    if (is(b, "init.type", "base")) return base_init(b);
+    if (is(b, "init.type", "file")) return file_init(b);
     if (is(b, "init.type", "laplace")) return laplace_init(b);
     int dim_theta = b->job->problem.model.dim_theta;
     const double *theta = vector_of(b, "init.theta", dim_theta);
@@ -457,6 +676,8 @@ static sosmc_kernel build_kernel(const builder *b)
     sosmc_kernel k = is(b, "kernel.type", "mala")  ? sosmc_mala(h)
                      : is(b, "kernel.type", "rwm") ? sosmc_rwm(h)
                                                    : sosmc_ula(h);
+    if (is(b, "kernel.type", "ula") && config_number(b->c, "kernel.clamp") > 0)
+        k = sosmc_ula_clamped(h, config_number(b->c, "kernel.clamp"));
     k.noise = config_number(b->c, "kernel.noise");
     return k;
 }
@@ -503,7 +724,9 @@ static void build_settings(builder *b)
     *s = sosmc_defaults();
     s->scheme = build_scheme(b);
     s->kernel = build_kernel(b);
-    s->optimiser = build_optimiser(b);
+    s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
+                   : is(b, "objective.type", "none") ? sosmc_sgd(0)
+                                                     : build_optimiser(b);
     s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine");
     if (config_has(b->c, "optimiser.schedule.a")) s->schedule.a = config_number(b->c, "optimiser.schedule.a");
     if (config_has(b->c, "optimiser.schedule.b")) s->schedule.b = config_number(b->c, "optimiser.schedule.b");
@@ -522,7 +745,7 @@ int job_build(job *out, const config *c, int *io, char *error, size_t room)
     *out = (job){.parts = calloc(1, sizeof *out->parts)};
     builder b = {.job = out, .c = c, .p = out->parts, .io = io, .error = error, .room = room};
     if (!out->parts) return out_of_memory(&b);
-    if (build_model(&b) || build_objective(&b) || build_init(&b)) return -1;
+    if (build_model(&b) || build_objective(&b) || build_init(&b) || check_weighted_training(&b)) return -1;
     build_settings(&b);
     return 0;
 }
@@ -532,14 +755,41 @@ void job_free(job *j)
     struct parts *p = j->parts;
     if (!p) return;
     formula_free(p->formula);
-    npy_free(&p->array);
     free(p->features);
     free(p->labels);
     free(p->mean);
     free(p->factor);
     free(p->points);
+    free(p->low);
+    free(p->high);
+    free(p->started);
+    model_free(&p->network);
     free(p);
     j->parts = NULL;
+}
+
+const double *job_points(const job *j, int64_t *rows)
+{
+    int fitted = j->parts && j->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD;
+    *rows = fitted ? j->parts->rows.rows : 0;
+    return fitted ? j->parts->points : NULL;
+}
+
+int job_has_network(const job *j)
+{
+    return j->parts->network.parameters > 0 && j->parts->network.parameters == j->problem.model.dim_theta;
+}
+
+int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room)
+{
+    model_file f = j->parts->network;
+    size_t bytes = (size_t)f.parameters * sizeof *f.theta;
+    f.theta = malloc(bytes + 1);
+    if (!f.theta) return files_fail(error, room, "out of memory for the %d parameters of %s", f.parameters, path);
+    memcpy(f.theta, theta, bytes);
+    int rc = model_write(path, &f, error, room);
+    free(f.theta);
+    return rc;
 }
 
 int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out)

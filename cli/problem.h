@@ -17,6 +17,14 @@ typedef struct {
 int job_build(job *out, const config *c, int *io, char *error, size_t room);
 void job_free(job *j);
 
+/* The data points of the objective, rows of dim_x, and how many; NULL without any. */
+const double *job_points(const job *j, int64_t *rows);
+
+/* Does theta belong to a network that can be stored? */
+int job_has_network(const job *j);
+/* Stores it with this theta, as .safetensors or .npz. */
+int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room);
+
 /* Maximum marginal likelihood with a scalar theta: Louis' observed information under the engine's cloud; NaN where the model
  * cannot tell. */
 double job_information(const job *j, const sosmc *s);

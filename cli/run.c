@@ -3,7 +3,9 @@
  *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
  *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock
  *     checkpoint      the whole state, with checkpoint.previous behind it
+ *     evaluation.csv  exact values on a lattice, where the run file asks for them
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
+ *     model.safetensors, model.npz    instead of theta.npy, when theta is a network
  *
  * Rows reach the disk before the checkpoint that follows them, so a run that is killed at any moment and resumed ends with
  * the bytes of one that was not. */
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "evaluate.h"
 #include "files.h"
 #include "interrupt.h"
 #include "picture.h"
@@ -55,6 +58,7 @@ typedef struct {
     job job;
     sosmc *engine;
     trace *trace, *timing;
+    evaluation *evaluation;
     progress progress;
     double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
     double seconds;       /* of all iterations */
@@ -82,8 +86,8 @@ static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, 
 
 static void forget_old_run(run *r)
 {
-    static const char *const names[] = {"checkpoint", "checkpoint.previous", "summary.json",
-                                        "theta.npy",  "particles.npz",       "report.html"};
+    static const char *const names[] = {"checkpoint",    "checkpoint.previous", "summary.json",      "theta.npy",
+                                        "particles.npz", "report.html",         "model.safetensors", "model.npz"};
     char path[FILES_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (path_in(r, names[i], path) == 0) (void)unlink(path);
@@ -184,7 +188,7 @@ static int open_traces(run *r)
     if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
         return -1;
     (void)trace_kept(r->timing, &r->before);
-    return 0;
+    return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->error, sizeof r->error);
 }
 
 /* Everything the run file asks for exists before the directory is touched: a file that is wrong leaves no trace. */
@@ -218,7 +222,8 @@ static double elapsed(const run *r) { return r->before + monotonic_seconds() - r
 
 static int save(run *r)
 {
-    if (trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error))
+    if (trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
+        evaluation_flush(r->evaluation, r->error, sizeof r->error))
         return say(r, SOSMC_EXIT_IO);
     sosmc_status status = sosmc_save_file(r->engine, r->checkpoint);
     if (status != SOSMC_OK) return complain(exit_code(status), "%s", sosmc_message(r->engine));
@@ -251,6 +256,10 @@ static int iterate(run *r)
             trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
             trace_time(r->timing, info->iteration, elapsed(r));
         }
+        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error)) {
+            progress_end(&r->progress);
+            return say(r, interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO);
+        }
         progress_info(&r->progress, info->iteration + 1, r->job.iterations, info);
         if (!due(r, info->iteration + 1)) continue;
         int code = save(r);
@@ -263,12 +272,28 @@ static int iterate(run *r)
 
 /* ---------------------------------------------------------------------------- the end */
 
+/* The averaged theta where the run averages: it is what the run is for. */
+static int write_network(run *r)
+{
+    static const char *const names[] = {"model.safetensors", "model.npz"};
+    char path[FILES_PATH];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (path_in(r, names[i], path) ||
+            job_write_model(&r->job, sosmc_theta_average(r->engine), path, r->error, sizeof r->error))
+            return -1;
+    return 0;
+}
+
 static int write_arrays(run *r)
 {
     char path[FILES_PATH];
     int64_t n = sosmc_particles(r->engine), dim = r->job.problem.model.dim_x;
     npy_array theta = npy_vector(sosmc_theta(r->engine), r->job.problem.model.dim_theta);
-    if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) return -1;
+    if (job_has_network(&r->job)) {
+        if (write_network(r)) return -1;
+    } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
+        return -1;
+    }
     if (!config_flag(r->c, "output.particles")) return 0;
     double *x = malloc((size_t)n * (size_t)dim * sizeof *x), *logw = malloc((size_t)n * sizeof *logw);
     int rc = -1;
@@ -296,14 +321,17 @@ static int write_summary(run *r)
     json_put_text(&w, "version", sosmc_version());
     json_put_truth(&w, "finished", done >= r->job.iterations);
     json_put_whole(&w, "iterations", done);
-    json_put_numbers(&w, "theta", sosmc_theta(r->engine), r->job.problem.model.dim_theta);
-    if (r->job.settings.average > 0)
+    if (r->job.problem.model.dim_theta <= TRACE_THETAS)
+        json_put_numbers(&w, "theta", sosmc_theta(r->engine), r->job.problem.model.dim_theta);
+    if (r->job.settings.average > 0 && r->job.problem.model.dim_theta <= TRACE_THETAS)
         json_put_numbers(&w, "theta_average", sosmc_theta_average(r->engine), r->job.problem.model.dim_theta);
     json_put_number(&w, "reward", info->mean_score);
     json_put_number(&w, "loss", info->loss);
     json_put_number(&w, "kl", info->kl);
     json_put_text(&w, "why_no_loss", sosmc_why_no_loss(r->engine));
     json_put_number(&w, "mean_energy", info->mean_energy);
+    json_put_number(&w, "data_energy", info->data_energy);
+    (void)evaluation_summary(r->evaluation, &w);
     json_put_number(&w, "log_z", info->logz);
     if (r->job.problem.objective.loss == SOSMC_LOSS_MMLE) {
         double information = job_information(&r->job, r->engine);
@@ -335,9 +363,15 @@ static void tell(const run *r, int64_t done)
     if (!isnan(info->mean_score)) printf(", reward %.6g", info->mean_score);
     if (!isnan(info->loss)) printf(", loss %.6g", info->loss);
     if (!isnan(info->ess)) printf(", ESS %.0f of %d", info->ess, sosmc_particles(r->engine));
-    printf("\ntheta =");
-    for (int j = 0; j < dim && j < 8; j++) printf(" %.6g", sosmc_theta(r->engine)[j]);
-    printf("%s\nresults in %s\n", dim > 8 ? " ..." : "", r->dir);
+    putchar('\n');
+    if (job_has_network(&r->job)) {
+        printf("the network of %d parameters is stored as %s/model.safetensors\n", dim, r->dir);
+    } else {
+        printf("theta =");
+        for (int j = 0; j < dim && j < 8; j++) printf(" %.6g", sosmc_theta(r->engine)[j]);
+        puts(dim > 8 ? " ..." : "");
+    }
+    printf("results in %s\n", r->dir);
 }
 
 static int finish(run *r)
@@ -360,6 +394,7 @@ static void close_run(run *r)
     char ignored[SENTENCE];
     (void)trace_close(r->trace, ignored, sizeof ignored);
     (void)trace_close(r->timing, ignored, sizeof ignored);
+    (void)evaluation_close(r->evaluation, ignored, sizeof ignored);
     sosmc_free(r->engine);
     job_free(&r->job);
 }

@@ -26,6 +26,8 @@ static char error[2048];
 #define SMALL \
     "model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\nobjective: {type: reward_forward, reward: x1}\n"
 #define LOGIT "model: {type: logistic_regression, data: d.csv, label: 3}\nobjective: mmle\n"
+/* An objective that wants points, up to the value of `data`. */
+#define FIT "model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\nobjective:\n  type: ebm_likelihood\n  data: "
 #define TOY "model: {type: hierarchical_gaussian, y: [1, 2]}\nobjective: mmle\n"
 
 static config *parse(const char *text)
@@ -223,6 +225,43 @@ static void derived_defaults(void **state)
     config_free(c);
 }
 
+/* Points to fit: a bare value is a file, and what a generator does by default depends on which it is. */
+static void training_points(void **state)
+{
+    static const struct {
+        const char *type;
+        double scale, noise;
+    } made[] = {{"two_moons", 2.2, 0.08}, {"circles", 2.5, 0.02}, {"blobs", 2, 0}};
+    char text[400];
+    int rows, cols;
+    config *c = resolved(FIT "/d/points.csv\n");
+    assert_string_equal(config_text(c, "objective.data.type"), "file");
+    assert_string_equal(config_text(c, "objective.data.file"), "/d/points.csv");
+    assert_true(config_number(c, "objective.data.scale") == 1 && !config_flag(c, "objective.data.standardise"));
+    assert_false(config_has(c, "objective.data.points") || config_has(c, "objective.data.seed"));
+    assert_string_equal(config_text(c, "objective.batches"), "random");
+    assert_int_equal(config_set(c, "objective.data=/e.npy", error, sizeof error), 0);
+    must_resolve(c);
+    assert_string_equal(config_text(c, "objective.data.file"), "/e.npy");
+    assert_int_equal(config_set(c, "objective.data={type: circles, factor: 0.3}", error, sizeof error), 0);
+    must_resolve(c);
+    assert_true(config_number(c, "objective.data.factor") == 0.3 && !config_has(c, "objective.data.file"));
+    config_free(c);
+    for (int i = 0; i < 3; i++) {
+        snprintf(text, sizeof text, FIT "{type: %s}\n  batch: 8\n  batches: epochs\n", made[i].type);
+        c = resolved(text);
+        assert_int_equal(config_integer(c, "objective.data.points"), 20000);
+        assert_true(config_number(c, "objective.data.scale") == made[i].scale);
+        assert_true(config_flag(c, "objective.data.standardise") && config_unsigned(c, "objective.data.seed") == 0);
+        assert_true(i == 2 ? config_number(c, "objective.data.sd") == 0.5
+                           : config_number(c, "objective.data.noise") == made[i].noise);
+        assert_string_equal(config_text(c, "objective.batches"), "epochs");
+        const double *centres = config_matrix(c, "objective.data.centres", &rows, &cols);
+        assert_true(i == 2 ? rows == 3 && cols == 2 && centres[0] == 0.97627 && centres[5] == 2.91788 : !centres);
+        config_free(c);
+    }
+}
+
 static void numbers_and_flags(void **state)
 {
     static const struct {
@@ -323,7 +362,7 @@ static void wrong_files(void **state)
         {SMALL "adapt:\n- {factor: 2}\n- {factr: 2}",
          "run.yaml:5: unknown key 'adapt.factr'; did you mean 'adapt.factor'?"},
         {SMALL "kernel: {zzz: 1}",
-         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, leapfrog and mass"},
+         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, clamp, leapfrog and mass"},
         {SMALL "zzz: 1",
          "run.yaml:3: unknown key 'zzz'; a run file has the keys model, objective, init, scheme, kernel, "
          "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite and output"},
@@ -361,7 +400,24 @@ static void wrong_files(void **state)
          "multi_modal; here it is formula"},
         {"model: {type: gaussian_mixture, means: [[1]]}\nobjective: {type: reward_forward, reward: {}}",
          "run.yaml:2: objective.reward.formula is missing; expected text, because objective.reward.type is formula"},
+        {FIT "{type: file}",
+         "run.yaml:4: objective.data.file is missing; expected the name of a file, because objective.data.type is "
+         "file"},
+        {FIT "{type: blobs, noise: 1}",
+         "run.yaml:4: objective.data.noise applies only when objective.data.type is two_moons or circles; here it is "
+         "blobs"},
+        {FIT "{file: a.csv, seed: 1}",
+         "run.yaml:4: objective.data.seed applies only when objective.data.type is two_moons, circles or blobs; here "
+         "it is file"},
+        {FIT "{type: moons}",
+         "run.yaml:4: objective.data.type is 'moons'; expected file, two_moons, circles or blobs (did you mean "
+         "'two_moons'?)"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle, data: a.csv}",
+         "run.yaml:2: objective.data applies only when objective.type is ebm_likelihood; here it is mmle"},
         /* types and ranges */
+        {FIT "{type: circles, factor: 1.5}", "run.yaml:4: objective.data.factor is '1.5'; expected a number in [0, 1]"},
+        {FIT "{type: circles, points: 0}",
+         "run.yaml:4: objective.data.points is '0'; expected a whole number of at least 1"},
         {SMALL "kernel: {step: fast}", "run.yaml:3: kernel.step is 'fast'; expected a positive number"},
         {SMALL "kernel: {step: 0}", "run.yaml:3: kernel.step is '0'; expected a positive number"},
         {SMALL "kernel: {step: -1}", "run.yaml:3: kernel.step is '-1'; expected a positive number"},
@@ -1069,6 +1125,7 @@ int main(void)
         cmocka_unit_test(example_of_the_manual),
         cmocka_unit_test(defaults_of_the_library),
         cmocka_unit_test(derived_defaults),
+        cmocka_unit_test(training_points),
         cmocka_unit_test(numbers_and_flags),
         cmocka_unit_test(shorthands_and_aliases),
         cmocka_unit_test(columns),
