@@ -43,7 +43,15 @@ enum {
     FONT = 16,
     LARGE = 19,
     CONTOURS = 8,
-    PANELS = 64
+    PANELS = 64,
+    GAP = 5, /* around a compact panel; what stands outside of all of them: */
+    COMPACT_LEFT = 74,
+    COMPACT_RIGHT = 14,
+    COMPACT_TOP = 30,
+    COMPACT_BOTTOM = 32,
+    SCALE_ROOM = 104, /* for the bar of the figure's scale */
+    SCALE_BAR = 14,
+    SCALE_HEIGHT = 260
 };
 #define INK "#222222"
 
@@ -131,6 +139,32 @@ int plot_thin(const double *x, const double *y, int n, int limit, double *out_x,
     return m;
 }
 
+/* ---------------------------------------------------------------------------- colour scales */
+
+int plot_step(const plot_scale *scale, double value)
+{
+    double t = scale->log ? log(fmax(value, scale->min) / scale->min) / log(scale->max / scale->min)
+                          : (value - scale->min) / (scale->max - scale->min);
+    return !(t > 0.0) ? 0 : t >= 1.0 ? PLOT_STEPS - 1 : (int)(t * PLOT_STEPS);
+}
+
+/* The lightest shade stands out from white: a single count has to be seen. */
+int plot_shade(const plot_scale *scale, int step)
+{
+    enum { STOPS = 4 };
+    static const unsigned ramp[][STOPS] = {[PLOT_BLUES] = {0xC3DCF1, 0x6BAED6, 0x2171B5, 0x08264F},
+                                           [PLOT_ORANGES] = {0xFBDDB0, 0xF3B85F, 0xD9740A, 0x5C2C00},
+                                           [PLOT_GREENS] = {0xC2E5D5, 0x74C3A2, 0x178A63, 0x053B2A},
+                                           [PLOT_PLASMA] = {0x0D0887, 0x8F0DA4, 0xD5546E, 0xF7A83B}};
+    double t = (STOPS - 1) * (double)step / (PLOT_STEPS - 1);
+    int stop = t < STOPS - 2 ? (int)t : STOPS - 2, colour = 0;
+    for (int shift = 16; shift >= 0; shift -= 8) {
+        double a = (ramp[scale->shades][stop] >> shift) & 0xFFU, b = (ramp[scale->shades][stop + 1] >> shift) & 0xFFU;
+        colour |= (int)lround(a + (t - stop) * (b - a)) << shift;
+    }
+    return PLOT_RGB(colour);
+}
+
 /* ---------------------------------------------------------------------------- ranges and ticks */
 
 typedef struct {
@@ -157,6 +191,10 @@ static void include_series(const plot_series *s, range *x, range *y)
             include(y, s->high[i]);
         }
         if (level) continue;
+        if (s->x_low && s->x_high) {
+            include(x, s->x_low[i]);
+            include(x, s->x_high[i]);
+        }
         include(x, s->x[i] - half);
         include(x, s->x[i] + half);
     }
@@ -183,13 +221,22 @@ static void pad(range *r, double share)
     r->max += share * d;
 }
 
+static int has_mark(plot_kind kind)
+{
+    return kind == PLOT_POINTS || kind == PLOT_MARKS || kind == PLOT_DOTS || kind == PLOT_RINGS || kind == PLOT_CROSSES;
+}
+
 static void find_ranges(const plot_panel *p, range *x, range *y)
 {
     *x = (range){.min = NAN, .max = NAN, .log = p->log_x};
     *y = (range){.min = NAN, .max = NAN, .log = p->log_y};
     for (int i = 0; i < p->n; i++) include_series(&p->series[i], x, y);
+    for (int i = 0; p->hexagons && i < p->hexagons->n; i++) {
+        include(x, p->hexagons->x[i]);
+        include(y, p->hexagons->y[i]);
+    }
     int bars = p->n > 0 && p->series[0].kind == PLOT_BARS && !p->log_y && y->min == 0.0;
-    int dots = p->n > 0 && (p->series[0].kind == PLOT_POINTS || p->series[0].kind == PLOT_MARKS);
+    int dots = p->hexagons || (p->n > 0 && has_mark(p->series[0].kind));
     pad(x, dots ? 0.04 : 0.0);
     pad(y, 0.05);
     if (bars) y->min = 0.0;
@@ -205,16 +252,18 @@ static void find_ranges(const plot_panel *p, range *x, range *y)
 /* ---------------------------------------------------------------------------- layout */
 
 typedef struct {
+    double left, right, bottom, top;
+} box;
+
+typedef struct {
     FILE *s; /* the script */
     plot_format format;
     double width, height; /* of the whole figure, in pixels */
-    double panel_width, panel_height, panel_top, title_height, legend_width, legend_height;
-    int columns, rows;
+    double panel_width, panel_height, title_height, legend_width, legend_height;
+    box margin; /* around the inside of each panel */
+    box outer;  /* around all panels */
+    int columns, rows, compact;
 } canvas;
-
-typedef struct {
-    double left, right, bottom, top; /* of the inside of a panel, from the lower left corner of the figure */
-} box;
 
 /* One sample of the legend: a series, or the contours of a panel. */
 typedef struct {
@@ -235,12 +284,14 @@ static void legend_add(legend *l, const char *label, const plot_series *style)
     l->entry[l->n++] = (legend_entry){label, *style};
 }
 
+static double contour_width(const plot_panel *p) { return p->contour_width > 0.0 ? p->contour_width : 1.6; }
+
 static void collect_legend(const plot_figure *f, legend *l)
 {
     l->n = 0;
     for (int i = 0; i < f->panels; i++) {
         const plot_panel *p = &f->panel[i];
-        plot_series line = {.colour = p->contour_colour, .width = 1.6};
+        plot_series line = {.colour = p->contour_colour, .width = contour_width(p)};
         for (int j = 0; j < p->n; j++) legend_add(l, p->series[j].label, &p->series[j]);
         if (p->contour) legend_add(l, p->contour_label, &line);
     }
@@ -277,28 +328,35 @@ static double legend_width(const legend *l, double width)
 
 static canvas make_canvas(const plot_figure *f, const legend *l, plot_format format, FILE *s)
 {
-    canvas g = {.s = s, .format = format, .panel_top = TOP};
-    g.panel_width = f->width > 0 ? f->width : 540;
-    g.panel_height = f->height > 0 ? f->height : 330;
+    canvas g = {.s = s, .format = format, .margin = {LEFT, RIGHT, BOTTOM, TOP}, .compact = f->compact};
+    g.panel_width = f->width > 0 ? f->width : f->compact ? 150 : 540;
+    g.panel_height = f->height > 0 ? f->height : f->compact ? 150 : 330;
     g.columns = f->columns > 0 ? f->columns : f->panels;
     g.rows = (f->panels + g.columns - 1) / g.columns;
-    g.width = g.columns * g.panel_width;
     for (int i = 0; i < f->panels; i++)
-        if (f->panel[i].title) g.panel_top = TOP_TITLE;
+        if (f->panel[i].title) g.margin.top = TOP_TITLE;
+    if (f->compact) {
+        g.margin = (box){GAP, GAP, GAP, GAP};
+        g.outer = (box){COMPACT_LEFT, COMPACT_RIGHT, COMPACT_BOTTOM, COMPACT_TOP};
+    }
+    if (f->scale) g.outer.right = SCALE_ROOM;
+    g.width = g.outer.left + g.columns * g.panel_width + g.outer.right;
     g.legend_width = legend_width(l, g.width);
     g.legend_height = l->n > 0 ? LEGEND_LINE * legend_lines(l, g.legend_width) + 8 : 0;
     g.title_height = f->title ? FIGURE_TITLE : 0;
-    g.height = g.title_height + g.rows * g.panel_height + g.legend_height;
+    g.height = g.title_height + g.outer.top + g.rows * g.panel_height + g.outer.bottom + g.legend_height;
     return g;
 }
 
+/* The inside of a panel, from the lower left corner of the figure. */
 static box panel_box(const canvas *g, const plot_panel *p, int index, const range *x, const range *y)
 {
     int r = index / g->columns, c = index % g->columns;
-    double x0 = c * g->panel_width, y1 = g->height - g->title_height - r * g->panel_height;
-    box b = {.left = x0 + LEFT, .right = x0 + g->panel_width - (p->heat ? RIGHT_HEAT : RIGHT)};
-    b.bottom = y1 - g->panel_height + BOTTOM;
-    b.top = y1 - g->panel_top;
+    double x0 = g->outer.left + c * g->panel_width;
+    double y1 = g->height - g->title_height - g->outer.top - r * g->panel_height;
+    box b = {.left = x0 + g->margin.left, .right = x0 + g->panel_width - (p->heat ? RIGHT_HEAT : g->margin.right)};
+    b.bottom = y1 - g->panel_height + g->margin.bottom;
+    b.top = y1 - g->margin.top;
     if (!p->equal || x->log || y->log) return b;
     double w = b.right - b.left, h = b.top - b.bottom, dx = x->max - x->min, dy = y->max - y->min;
     double scale = fmin(w / dx, h / dy), beside = w - scale * dx, above = h - scale * dy;
@@ -355,10 +413,13 @@ static void put_axis(const canvas *g, char axis, const range *r, double length)
 {
     double dx = axis == 'y' && g->format == PLOT_SVG ? 6 / g->width : 0;
     double dy = axis == 'x' && g->format == PLOT_SVG ? 13 / g->height : 0;
-    double step = round_step((r->max - r->min) * (axis == 'x' ? 70 : 36) / length);
+    double step = round_step((r->max - r->min) * (g->compact ? 50 : axis == 'x' ? 70 : 36) / length);
     emit(g->s, "set %crange [%.17g:%.17g]\n", axis, r->min, r->max);
     if (r->log)
         put_log_ticks(g->s, axis, r);
+    else if (g->compact) /* no number at either end, where it would touch the neighbour's */
+        emit(g->s, "unset logscale %c\nset %ctics %.9g, %.9g, %.9g", axis, axis, step * (floor(r->min / step) + 1.0),
+             step, step * (ceil(r->max / step) - 1.0));
     else
         emit(g->s, "unset logscale %c\nset %ctics %.9g", axis, axis, step);
     emit(g->s, " out nomirror scale 0.5 offset screen %.9g, screen %.9g font ',%d' tc rgb '" INK "'\n", dx, dy, SMALL);
@@ -379,12 +440,20 @@ static void put_series_data(FILE *s, const plot_series *d, int panel, int index)
     int band = d->low && d->high;
     emit(s, "$s%d_%d << EOD\n", panel, index);
     for (int i = 0; i < d->n; i++) {
+        if (!isfinite(d->x[i]) || !isfinite(d->y[i])) { /* a blank line is what breaks a line */
+            (void)putc('\n', s);
+            continue;
+        }
         put_value(s, d->x[i]);
         (void)putc(' ', s);
         put_value(s, d->y[i]);
         for (int k = 0; band && k < 2; k++) {
             (void)putc(' ', s);
             put_value(s, k ? d->high[i] : d->low[i]);
+        }
+        for (int k = 0; band && d->x_low && d->x_high && k < 2; k++) {
+            (void)putc(' ', s);
+            put_value(s, k ? d->x_high[i] : d->x_low[i]);
         }
         (void)putc('\n', s);
     }
@@ -415,8 +484,9 @@ static void put_lattice_columns(FILE *s, const plot_lattice *l)
 }
 
 /* gnuplot turns the lattice into lines of equal value, kept in $lines<panel>; 0 when the lattice is flat. */
-static int put_contours(FILE *s, const plot_lattice *l, int panel)
+static int put_contours(FILE *s, const plot_panel *p, int panel)
 {
+    const plot_lattice *l = p->contour;
     range z;
     int any = 0;
     lattice_range(l, &z);
@@ -425,12 +495,35 @@ static int put_contours(FILE *s, const plot_lattice *l, int panel)
     put_lattice_data(s, l, "contour", panel);
     emit(s, "set contour base\nunset surface\nset view map\nset cntrparam levels discrete ");
     double first = step * (floor(z.min / step) + 1.0);
-    for (int i = 0; first + i * step < z.max - 1e-9 * step; i++) emit(s, "%s%.12g", any++ ? "," : "", first + i * step);
+    for (int i = 0; i < p->contour_levels && p->contour_level; i++)
+        if (isfinite(p->contour_level[i])) emit(s, "%s%.12g", any++ ? "," : "", p->contour_level[i]);
+    for (int i = 0; !p->contour_level && first + i * step < z.max - 1e-9 * step; i++)
+        emit(s, "%s%.12g", any++ ? "," : "", first + i * step);
     if (!any) emit(s, "%.12g", 0.5 * (z.min + z.max));
     emit(s, "\nset table $lines%d\nsplot $contour%d matrix ", panel, panel);
     put_lattice_columns(s, l);
     emit(s, " with lines notitle\nunset table\nunset contour\nset surface\n");
     return 1;
+}
+
+/* One block per step of the scale that occurs, told by used[]. A hair too large, so that no white shows between
+ * neighbours. */
+static void put_hexagon_data(FILE *s, const plot_hexagons *h, const plot_scale *scale, int panel, int used[PLOT_STEPS])
+{
+    static const double corner[6][2] = {{0.5, -0.25}, {0.5, 0.25}, {0, 0.5}, {-0.5, 0.25}, {-0.5, -0.25}, {0, -0.5}};
+    const double swell = 1.03;
+    for (int k = 0; k < PLOT_STEPS; k++) {
+        used[k] = 0;
+        for (int i = 0; i < h->n; i++) {
+            if (plot_step(scale, h->value[i]) != k) continue;
+            if (!used[k]++) emit(s, "$h%d_%d << EOD\n", panel, k);
+            for (int c = 0; c < 6; c++)
+                emit(s, "%.9g %.9g\n", h->x[i] + swell * h->width * corner[c][0],
+                     h->y[i] + swell * h->height * corner[c][1]);
+            (void)putc('\n', s);
+        }
+        if (used[k]) (void)fputs("EOD\n", s);
+    }
 }
 
 /* ---------------------------------------------------------------------------- panels */
@@ -444,12 +537,22 @@ static double line_width(const plot_series *d) { return d->width > 0.0 ? d->widt
 
 static void put_band(FILE *s, const plot_series *d)
 {
-    if (d->kind == PLOT_MARKS)
-        emit(s, "using 1:2:3:4 with yerrorbars lc rgb '#%06X' lw 1.5 pt 7 ps 0 notitle", rgb(d->colour));
+    if (d->kind != PLOT_LINE)
+        emit(s, "using 1:2:%s lc rgb '#%06X' lw 1.5 dt solid pt 7 ps 0 notitle",
+             d->x_low && d->x_high ? "5:6:3:4 with xyerrorbars" : "3:4 with yerrorbars", rgb(d->colour));
     else
         emit(s, "using 1:3:4 with filledcurves lc rgb '#%06X' fs transparent solid 0.2 noborder notitle",
              rgb(d->colour));
 }
+
+static double mark_size(const plot_series *d)
+{
+    static const double usual[] = {
+        [PLOT_MARKS] = 0.7, [PLOT_POINTS] = 0.22, [PLOT_DOTS] = 0.6, [PLOT_RINGS] = 0.9, [PLOT_CROSSES] = 0.8};
+    return d->width > 0.0 && d->kind != PLOT_MARKS ? d->width : usual[d->kind];
+}
+
+static int mark_type(plot_kind kind) { return kind == PLOT_RINGS ? 6 : kind == PLOT_CROSSES ? 2 : 7; }
 
 static void put_series(FILE *s, const plot_series *d)
 {
@@ -460,8 +563,11 @@ static void put_series(FILE *s, const plot_series *d)
     case PLOT_MARKS:
         emit(s, "using 1:2 with linespoints lc rgb '#%06X' lw %g %s pt 7 ps 0.7", c, w, dash_type(d->dash));
         break;
-    case PLOT_POINTS:
-        emit(s, "using 1:2 with points pt 7 ps %g lc rgb '#A0%06X'", d->width > 0.0 ? d->width : 0.22, c);
+    case PLOT_POINTS: emit(s, "using 1:2 with points pt 7 ps %g lc rgb '#A0%06X'", mark_size(d), c); break;
+    case PLOT_DOTS:
+    case PLOT_RINGS:
+    case PLOT_CROSSES:
+        emit(s, "using 1:2 with points pt %d ps %g lw 1.8 lc rgb '#%06X'", mark_type(d->kind), mark_size(d), c);
         break;
     case PLOT_BARS:
         emit(s, "using 1:2:(%.9g) with boxes lc rgb '#%06X' lw 0.6 ", step, c);
@@ -476,7 +582,8 @@ static void put_heat(const canvas *g, const plot_panel *p, const box *b)
 {
     static const char *const shades[] = {"0 '#FFFFFF', 1 '#E3EFF8', 2 '#BAD8EE', 3 '#84B9DF', 4 '#4390C8'",
                                          "0 '#FFFFFF', 1 '#FDF0DC', 2 '#FAD9A8', 3 '#F3B85F', 4 '#E08A16'",
-                                         "0 '#FFFFFF', 1 '#E4F4EC', 2 '#B5DFCC', 3 '#74C3A2', 4 '#2B9E76'"};
+                                         "0 '#FFFFFF', 1 '#E4F4EC', 2 '#B5DFCC', 3 '#74C3A2', 4 '#2B9E76'",
+                                         "0 '#0D0887', 1 '#8F0DA4', 2 '#D5546E', 3 '#F7A83B'"};
     range z;
     lattice_range(p->heat, &z);
     if (!(z.min < z.max)) pad(&z, 0.0);
@@ -490,7 +597,26 @@ static void put_heat(const canvas *g, const plot_panel *p, const box *b)
         put_text(g, p->heat_label, b->right + 88, 0.5 * (b->bottom + b->top), FONT, "center rotate by 90");
 }
 
-static void put_frame(const canvas *g, const plot_panel *p, int index, box *b)
+/* Numbers stand at the outer axes of compact panels; a panel with nothing below it has an outer axis. */
+static void put_number_format(const canvas *g, int index, int panels)
+{
+    int inner_x = g->compact && index + g->columns < panels, inner_y = g->compact && index % g->columns > 0;
+    emit(g->s, "set format x '%s'\nset format y '%s'\n", inner_x ? "" : "%g", inner_y ? "" : "%g");
+}
+
+static void put_words(const canvas *g, const plot_panel *p)
+{
+    for (int i = 0; i < p->texts; i++) {
+        const plot_text *t = &p->text[i];
+        if (!t->text || !isfinite(t->x) || !isfinite(t->y)) continue;
+        emit(g->s, "set label ");
+        put_quoted(g->s, t->text);
+        emit(g->s, " at first %.9g, first %.9g center boxed font ',%d' noenhanced front tc rgb '#%06X'\n", t->x, t->y,
+             SMALL - 2, rgb(t->colour));
+    }
+}
+
+static void put_frame(const canvas *g, const plot_panel *p, int index, int panels, box *b)
 {
     range x, y;
     find_ranges(p, &x, &y);
@@ -498,19 +624,27 @@ static void put_frame(const canvas *g, const plot_panel *p, int index, box *b)
     emit(g->s, "unset label\nunset arrow\nunset object\nunset key\n");
     emit(g->s, "set lmargin at screen %.9g\nset rmargin at screen %.9g\n", b->left / g->width, b->right / g->width);
     emit(g->s, "set bmargin at screen %.9g\nset tmargin at screen %.9g\n", b->bottom / g->height, b->top / g->height);
+    put_number_format(g, index, panels);
     put_axis(g, 'x', &x, b->right - b->left);
     put_axis(g, 'y', &y, b->top - b->bottom);
-    emit(g->s, "set border %d lc rgb '#888888'\nunset grid\n", p->heat ? 15 : 3);
-    if (!p->heat) emit(g->s, "set grid back lt 1 lc rgb '#E4E4E4' lw 1 dt solid\n");
+    int closed = p->heat || g->compact;
+    emit(g->s, "set border %d lc rgb '#888888'\nunset grid\n", closed ? 15 : 3);
+    if (!closed) emit(g->s, "set grid back lt 1 lc rgb '#E4E4E4' lw 1 dt solid\n");
     double x_mid = 0.5 * (b->left + b->right), y_mid = 0.5 * (b->bottom + b->top);
     if (p->title) put_text(g, p->title, x_mid, b->top + 18, FONT, "center");
     if (p->x_label) put_text(g, p->x_label, x_mid, b->bottom - 44, FONT, "center");
-    if (p->y_label) put_text(g, p->y_label, b->left - 70, y_mid, FONT, "center rotate by 90");
+    if (p->y_label) put_text(g, p->y_label, b->left - (g->compact ? 54 : 70), y_mid, FONT, "center rotate by 90");
     if (p->heat) put_heat(g, p, b);
+    put_words(g, p);
 }
 
+/* What put_data made for a panel. */
+typedef struct {
+    int contours, step[PLOT_STEPS];
+} drawn;
+
 /* Below everything else the map, then bands, then lines: what is drawn later covers what is drawn before. */
-static void put_plot(FILE *s, const plot_panel *p, int index, int contours)
+static void put_plot(FILE *s, const plot_panel *p, int index, const plot_scale *scale, const drawn *made)
 {
     const char *comma = "";
     emit(s, "plot ");
@@ -518,6 +652,12 @@ static void put_plot(FILE *s, const plot_panel *p, int index, int contours)
         emit(s, "$heat%d matrix ", index);
         put_lattice_columns(s, p->heat);
         emit(s, " with image notitle");
+        comma = ", \\\n  ";
+    }
+    for (int k = 0; k < PLOT_STEPS; k++) {
+        if (!made->step[k]) continue;
+        emit(s, "%s$h%d_%d using 1:2 with filledcurves closed fc rgb '#%06X' fs solid noborder notitle", comma, index,
+             k, rgb(plot_shade(scale, k)));
         comma = ", \\\n  ";
     }
     for (int pass = 0; pass < 2; pass++)
@@ -533,10 +673,10 @@ static void put_plot(FILE *s, const plot_panel *p, int index, int contours)
             else
                 put_series(s, d);
         }
-    if (contours)
-        emit(s, "%s$lines%d using 1:2 with lines lc rgb '#%06X' lw 1.6 dt solid notitle", comma, index,
-             rgb(p->contour_colour));
-    emit(s, *comma || contours ? "\n" : "NaN notitle\n");
+    if (made->contours)
+        emit(s, "%s$lines%d using 1:2 with lines lc rgb '#%06X' lw %g dt solid notitle", comma, index,
+             rgb(p->contour_colour), contour_width(p));
+    emit(s, *comma || made->contours ? "\n" : "NaN notitle\n");
 }
 
 /* ---------------------------------------------------------------------------- the legend */
@@ -551,13 +691,13 @@ static void put_sample(const canvas *g, const plot_series *d, double x, double y
              ys + h);
         emit(g->s, "front fc rgb '#%06X' fs transparent solid %g noborder\n", c, bars ? 0.45 : 0.2);
     }
-    if (d->kind != PLOT_POINTS && !bars) {
+    if (!bars && (d->kind == PLOT_MARKS || !has_mark(d->kind))) {
         emit(g->s, "set arrow from screen %.9g, screen %.9g to screen %.9g, screen %.9g ", x0, ys, x1, ys);
         emit(g->s, "nohead front lc rgb '#%06X' lw %g %s\n", c, line_width(d), dash_type(d->dash));
     }
-    if (d->kind == PLOT_POINTS || d->kind == PLOT_MARKS)
-        emit(g->s, "set label '' at screen %.9g, screen %.9g point pt 7 ps %g lc rgb '#%06X' front\n", 0.5 * (x0 + x1),
-             ys, d->kind == PLOT_MARKS ? 0.7 : 0.5, c);
+    if (has_mark(d->kind))
+        emit(g->s, "set label '' at screen %.9g, screen %.9g point pt %d ps %g lw 1.8 lc rgb '#%06X' front\n",
+             0.5 * (x0 + x1), ys, mark_type(d->kind), d->kind == PLOT_POINTS ? 0.5 : mark_size(d), c);
 }
 
 static void put_legend(const canvas *g, const legend *l)
@@ -576,6 +716,45 @@ static void put_legend(const canvas *g, const legend *l)
     }
 }
 
+/* ---------------------------------------------------------------------------- the bar of the figure's scale */
+
+static void put_scale_number(const canvas *g, const plot_scale *c, double v, const box *b)
+{
+    double t = c->log ? log(v / c->min) / log(c->max / c->min) : (v - c->min) / (c->max - c->min);
+    char number[32];
+    (void)snprintf(number, sizeof number, "%.6g", v);
+    if (t >= -1e-9 && t <= 1.0 + 1e-9)
+        put_text(g, number, b->right + 6, b->bottom + t * (b->top - b->bottom), SMALL, "left");
+}
+
+static void put_scale_numbers(const canvas *g, const plot_scale *c, const box *b)
+{
+    static const double steps[] = {1.0, 2.0, 5.0};
+    int few = c->log && c->max / c->min < 1000.0;
+    double step = round_step((c->max - c->min) * 40 / (b->top - b->bottom)), first = step * ceil(c->min / step - 1e-9);
+    for (int d = c->log ? (int)floor(log10(c->min)) : 0; c->log && pow(10.0, d) <= c->max; d++)
+        for (int i = 0; i < (few ? 3 : 1); i++) put_scale_number(g, c, steps[i] * pow(10.0, d), b);
+    for (int i = 0; !c->log && first + i * step <= c->max * (1.0 + 1e-9); i++)
+        put_scale_number(g, c, first + i * step, b);
+}
+
+static void put_scale(const canvas *g, const plot_scale *c)
+{
+    double middle = g->legend_height + g->outer.bottom + 0.5 * g->rows * g->panel_height;
+    middle += 0.5 * (g->margin.bottom - g->margin.top);
+    double height = fmin(SCALE_HEIGHT, g->rows * g->panel_height - g->margin.bottom - g->margin.top);
+    box b = {.left = g->width - SCALE_ROOM + 14, .bottom = middle - 0.5 * height, .top = middle + 0.5 * height};
+    b.right = b.left + SCALE_BAR;
+    for (int k = 0; k < PLOT_STEPS; k++) {
+        double low = b.bottom + k * height / PLOT_STEPS, high = b.bottom + (k + 1) * height / PLOT_STEPS;
+        emit(g->s, "set object rectangle from screen %.9g, screen %.9g to screen %.9g, screen %.9g ", b.left / g->width,
+             low / g->height, b.right / g->width, high / g->height);
+        emit(g->s, "front fc rgb '#%06X' fs solid noborder\n", rgb(plot_shade(c, k)));
+    }
+    put_scale_numbers(g, c, &b);
+    if (c->label) put_text(g, c->label, g->width - 14, middle, FONT, "center rotate by 90");
+}
+
 /* ---------------------------------------------------------------------------- the script */
 
 /* A pixel is 1/96 inch. The PDF terminal draws a font of size n at 2n/3 points, so the same sizes suit both. */
@@ -589,33 +768,36 @@ static void put_terminal(const canvas *g)
         emit(g->s, "set terminal pdfcairo size %.3fin,%.3fin enhanced font 'sans,%d' linewidth 1 rounded\n",
              g->width / 96.0, g->height / 96.0, FONT);
     emit(g->s, "set encoding utf8\nset datafile missing 'NaN'\nset pointintervalbox 0\n"
-               "set minussign\nset format '%%g'\n");
+               "set minussign\nset clip two\nset errorbars small\n"
+               "set style textbox opaque noborder fillcolor rgb 'white' margins 0.6, 0.4\n");
 }
 
-static void put_data(FILE *s, const plot_figure *f, int contours[PANELS])
+static void put_data(FILE *s, const plot_figure *f, drawn made[PANELS])
 {
     for (int i = 0; i < f->panels; i++) {
         const plot_panel *p = &f->panel[i];
         for (int j = 0; j < p->n; j++)
             if (p->series[j].kind != PLOT_LEVEL && p->series[j].n > 0) put_series_data(s, &p->series[j], i, j);
         if (p->heat) put_lattice_data(s, p->heat, "heat", i);
-        contours[i] = p->contour ? put_contours(s, p->contour, i) : 0;
+        made[i] = (drawn){.contours = p->contour ? put_contours(s, p, i) : 0};
+        if (p->hexagons) put_hexagon_data(s, p->hexagons, f->scale, i, made[i].step);
     }
 }
 
-/* Title and legend belong to the whole figure; they ride on the last panel. */
+/* Title, legend and scale belong to the whole figure; they ride on the last panel. */
 static void put_figure(const canvas *g, const plot_figure *f, const legend *l)
 {
-    int contours[PANELS];
+    drawn made[PANELS];
     put_terminal(g);
-    put_data(g->s, f, contours);
+    put_data(g->s, f, made);
     emit(g->s, "set multiplot\n");
     for (int i = 0; i < f->panels; i++) {
         box b;
-        put_frame(g, &f->panel[i], i, &b);
+        put_frame(g, &f->panel[i], i, f->panels, &b);
         if (i + 1 == f->panels) put_legend(g, l);
+        if (i + 1 == f->panels && f->scale) put_scale(g, f->scale);
         if (i + 1 == f->panels && f->title) put_text(g, f->title, 0.5 * g->width, g->height - 22, LARGE, "center");
-        put_plot(g->s, &f->panel[i], i, contours[i]);
+        put_plot(g->s, &f->panel[i], i, f->scale, &made[i]);
     }
     emit(g->s, "unset multiplot\nunset output\n");
 }
@@ -633,6 +815,12 @@ static int check_figure(const plot_figure *f, char *error, size_t room)
         return files_fail(error, room, "a figure needs a name without slashes");
     if (f->panels < 1 || f->panels > PANELS)
         return files_fail(error, room, "figure %s has %d panels; 1 to %d can be drawn", f->name, f->panels, PANELS);
+    const plot_scale *c = f->scale;
+    if (c && (!(c->min < c->max) || (c->log && !(c->min > 0.0)) || !isfinite(c->max - c->min)))
+        return files_fail(error, room, "figure %s has a colour scale from %g to %g; it has to grow%s", f->name, c->min,
+                          c->max, c->log ? " from above 0" : "");
+    for (int i = 0; i < f->panels; i++)
+        if (f->panel[i].hexagons && !c) return files_fail(error, room, "figure %s has hexagons but no scale", f->name);
     for (int i = 0; i < f->panels; i++)
         if (odd_lattice(f->panel[i].heat) || odd_lattice(f->panel[i].contour))
             return files_fail(error, room, "figure %s has a lattice without extent or values", f->name);
@@ -706,6 +894,92 @@ int plot_available(void)
     return there;
 }
 
+/* ---------------------------------------------------------------------------- smaller SVG */
+
+/* Tenths of a pixel in the shortest form SVG reads; a space goes before what would run into the number ahead. */
+static char *put_short(char *out, long v, int first)
+{
+    char text[32];
+    long a = labs(v), part = a % 10;
+    int n = a >= 10 || part == 0 ? snprintf(text, sizeof text, "%ld", a / 10) : 0;
+    if (part) n += snprintf(text + n, sizeof text - (size_t)n, ".%ld", part);
+    if (v < 0 || !first) *out++ = v < 0 ? '-' : ' ';
+    memcpy(out, text, (size_t)n);
+    return out + n;
+}
+
+/* The corners of <polygon fill = 'rgb( 67, 144, 200)' points = '89.36,210.60 ...'/> in tenths, the line behind it in
+ * *next; 0 when it is anything else, or has so many corners that it might not become shorter. */
+enum { CORNERS = 8, PAINT = 3 };
+#define POLYGON "<polygon fill = 'rgb("
+static int read_polygon(char *line, unsigned long paint[PAINT], long at[CORNERS][2], char **next)
+{
+    static const char points[] = ")' points = '";
+    int n = 0;
+    line += strspn(line, "\t ");
+    if (strncmp(line, POLYGON, strlen(POLYGON)) != 0) return 0;
+    line += strlen(POLYGON);
+    for (int k = 0; k < PAINT; k++) {
+        paint[k] = strtoul(line, &line, 10);
+        if (paint[k] > 255) return 0;
+        if (k + 1 < PAINT && *line++ != ',') return 0;
+    }
+    if (strncmp(line, points, strlen(points)) != 0) return 0;
+    for (line += strlen(points); *line != '\''; n++) {
+        if (n == CORNERS) return 0;
+        for (int k = 0; k < 2; k++) {
+            at[n][k] = lround(10.0 * strtod(line, &line));
+            if (*line++ != (k ? ' ' : ',')) return 0;
+        }
+    }
+    if (strncmp(line, "'/>\n", 4) != 0) return 0;
+    *next = line + 4;
+    return n;
+}
+
+static char *put_polygon(char *out, long at[CORNERS][2], int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (i < 2) *out++ = "Ml"[i];
+        for (int k = 0; k < 2; k++) out = put_short(out, at[i][k] - (i ? at[i - 1][k] : 0), i < 2 && k == 0);
+    }
+    *out++ = 'z';
+    return out;
+}
+
+/* gnuplot spends a line on every hexagon; neighbours of one colour become a single path with relative corners. The text
+ * only shrinks, so it is done in place. */
+static void merge_polygons(char *svg, size_t *size)
+{
+    char *in = svg, *out = svg, *next = NULL, head[64];
+    unsigned long last[PAINT] = {0}, paint[PAINT] = {0};
+    long at[CORNERS][2];
+    int open = 0;
+    while (*in) {
+        int n = read_polygon(in, paint, at, &next);
+        if (open && (n == 0 || memcmp(paint, last, sizeof last) != 0)) {
+            out = stpcpy(out, "'/>\n");
+            open = 0;
+        }
+        if (n == 0) { /* any other line stays */
+            size_t length = strcspn(in, "\n");
+            length += in[length] == '\n';
+            memmove(out, in, length);
+            out += length;
+            in += length;
+            continue;
+        }
+        (void)snprintf(head, sizeof head, "<path fill='#%02lX%02lX%02lX' d='", paint[0], paint[1], paint[2]);
+        if (!open) out = stpcpy(out, head);
+        out = put_polygon(out, at, n);
+        memcpy(last, paint, sizeof last);
+        open = 1;
+        in = next;
+    }
+    *out = 0;
+    *size = (size_t)(out - svg);
+}
+
 /* ---------------------------------------------------------------------------- one picture */
 
 static int start_picture(child *c, const plot_figure *f, plot_format format, char *error, size_t room)
@@ -758,7 +1032,8 @@ static int gnuplot_said(const plot_figure *f, child *c, char *error, size_t room
     return -1;
 }
 
-static int finish_picture(child *c, const plot_figure *f, char **bytes, size_t *size, char *error, size_t room)
+static int finish_picture(child *c, const plot_figure *f, plot_format format, char **bytes, size_t *size, char *error,
+                          size_t room)
 {
     int code = child_wait(c), status = 0;
     struct stat st;
@@ -768,6 +1043,7 @@ static int finish_picture(child *c, const plot_figure *f, char **bytes, size_t *
         status = gnuplot_said(f, c, error, room);
     } else {
         *bytes = whole_stream(c->out, size);
+        if (*bytes && format == PLOT_SVG) merge_polygons(*bytes, size);
         if (!*bytes) status = files_fail(error, room, "cannot read what gnuplot drew for figure %s", f->name);
     }
     child_clean(c);
@@ -780,7 +1056,7 @@ int plot_render(const plot_figure *figure, plot_format format, char **bytes, siz
     *bytes = NULL;
     *size = 0;
     if (start_picture(&c, figure, format, error, room)) return -1;
-    return finish_picture(&c, figure, bytes, size, error, room);
+    return finish_picture(&c, figure, format, bytes, size, error, room);
 }
 
 /* ---------------------------------------------------------------------------- many figures */
@@ -810,7 +1086,7 @@ static int write_figure(const plot_figure *f, const char *dir, char **svg, char 
             child_clean(&c[k]);
             continue;
         }
-        status = finish_picture(&c[k], f, &bytes, &size, error, room);
+        status = finish_picture(&c[k], f, (plot_format)k, &bytes, &size, error, room);
         if (!status) status = write_picture(f, dir, endings[k], bytes, size, error, room);
         if (!status && k == PLOT_SVG && svg)
             *svg = bytes;

@@ -1,8 +1,8 @@
 /* plot.h: figures, described by plain values and drawn by gnuplot as SVG and PDF.
  *
  * A figure is a grid of panels with one legend below it; a panel shows lines (with confidence bands), marks, points,
- * bars and level lines over an optional heat map with contours. Everything pointed to is borrowed for the call. Zero is
- * a sensible choice everywhere: start from {0} and set what you mean.
+ * bars, level lines and words over an optional heat map or hexagonal histogram with contours. Everything
+ * pointed to is borrowed for the call. Zero is a sensible choice everywhere: start from {0} and set what you mean.
  *
  *     plot_series s[] = {{.label = "SOSMC-ULA", .n = n, .x = k, .y = mean, .low = low, .high = high}};
  *     plot_panel p[] = {{.x_label = "iteration", .y_label = "mean reward", .series = s, .n = 1}};
@@ -35,7 +35,10 @@ typedef enum {
     PLOT_MARKS,    /* a line with a mark at every value, and error bars instead of a band */
     PLOT_POINTS,   /* a cloud of translucent dots */
     PLOT_BARS,     /* bars of equal width, centred at evenly spaced x */
-    PLOT_LEVEL     /* a horizontal line at y[0] */
+    PLOT_LEVEL,    /* a horizontal line at y[0] */
+    PLOT_DOTS,     /* filled marks without a line */
+    PLOT_RINGS,    /* open marks without a line, to stand around others */
+    PLOT_CROSSES   /* diagonal crosses without a line */
 } plot_kind;
 typedef enum { PLOT_SOLID = 0, PLOT_DASHED, PLOT_DOTTED } plot_dash;
 
@@ -44,10 +47,11 @@ typedef struct {
     const char *label; /* in the legend; NULL: not there. Equal labels of several panels appear once. */
     int colour;        /* plot_colour or PLOT_RGB(...) */
     plot_dash dash;
-    double width; /* of the line, or of a dot; 0: the usual */
+    double width; /* of the line, or of a point, dot, ring or cross; 0: the usual */
     int n;
     const double *x, *y;
-    const double *low, *high; /* both or none: a band around the line */
+    const double *low, *high;     /* both or none: a band around the line, error bars at marks */
+    const double *x_low, *x_high; /* both or none: horizontal error bars of PLOT_MARKS that have vertical ones */
 } plot_series;
 
 /* Values on a lattice over a box: z[r * nx + c] belongs to the point
@@ -57,7 +61,33 @@ typedef struct {
     double x_min, x_max, y_min, y_max;
     const double *z;
 } plot_lattice;
-typedef enum { PLOT_BLUES = 0, PLOT_ORANGES, PLOT_GREENS } plot_shades;
+typedef enum { PLOT_BLUES = 0, PLOT_ORANGES, PLOT_GREENS, PLOT_PLASMA } plot_shades;
+
+/* A colour scale that all panels of a figure share, with its bar to the right of them. */
+typedef struct {
+    double min, max; /* min < max, and 0 < min when log */
+    int log;
+    plot_shades shades;
+    const char *label; /* beside the bar */
+} plot_scale;
+enum { PLOT_STEPS = 16 }; /* colours of a scale: few enough for small files, enough to look smooth */
+/* The step from 0 to PLOT_STEPS - 1 to which a value belongs; those beyond either end go to the last one there. */
+int plot_step(const plot_scale *scale, double value);
+int plot_shade(const plot_scale *scale, int step); /* its colour, as PLOT_RGB */
+
+/* Hexagons with a corner up and down around n centres, coloured by value on the figure's scale. */
+typedef struct {
+    int n;
+    const double *x, *y, *value;
+    double width, height; /* of one of them, between opposite sides and between opposite corners */
+} plot_hexagons;
+
+/* A word at a point of the panel, on a white ground so that lines do not cross it. */
+typedef struct {
+    double x, y;
+    const char *text;
+    int colour;
+} plot_text;
 
 typedef struct {
     const char *title, *x_label, *y_label;
@@ -72,6 +102,12 @@ typedef struct {
     const plot_lattice *contour; /* lines of equal value above the map */
     const char *contour_label;   /* in the legend */
     int contour_colour;
+    double contour_width;        /* 0: 1.6 */
+    const double *contour_level; /* NULL: round values, about eight of them */
+    int contour_levels;
+    const plot_hexagons *hexagons; /* below everything else; the figure has a scale */
+    const plot_text *text;         /* above everything else */
+    int texts;
 } plot_panel;
 
 typedef struct {
@@ -79,7 +115,11 @@ typedef struct {
     const char *title; /* above it; NULL: none */
     const plot_panel *panel;
     int panels, columns;  /* columns 0: all panels in one row */
-    double width, height; /* of a panel in pixels; 0: 540 by 330 */
+    double width, height; /* of a panel in pixels; 0: 540 by 330, compact 150 by 150 */
+    /* Panels of equal ranges side by side: numbers stand at the outer axes only, titles belong in the first row (they
+     * name the columns) and y_labels in the first column (they name the rows). */
+    int compact;
+    const plot_scale *scale; /* of hexagons and shaded lines; NULL: none */
 } plot_figure;
 
 int plot_available(void); /* gnuplot can be run */
