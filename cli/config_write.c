@@ -191,6 +191,7 @@ static void put_line(writer *w, const schema_key *row, const node *n, int indent
         put_text(w, " ");
         put_value(w, row, n);
     }
+    if (row->type == TYPE_MAP && n->count == 0) put_text(w, " {}"); /* without it, it would read back as empty */
     fputc('\n', w->out);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evaluate.h"
 #include "files.h"
 #include "model_file.h"
 #include "problem.h"
@@ -23,6 +24,8 @@ typedef struct {
     double *density, *reward;
     plot_lattice density_map, reward_map;
     report_level level[2];
+    evaluation_gallery exact;
+    report_figure figure[EVALUATION_FIGURES];
 } picture;
 
 static int open_theta(picture *p, const char *dir, char *error, size_t room)
@@ -133,6 +136,19 @@ static void draw_levels(picture *p, const config *c, report_extra *extra)
     extra->levels = 1;
 }
 
+/* Figures of evaluation.csv. */
+static int draw_exact(picture *p, const char *dir, report_extra *extra, char *error, size_t room)
+{
+    if (evaluation_figures(&p->exact, dir, error, room)) return -1;
+    for (int i = 0; i < p->exact.n; i++) {
+        const evaluation_figure *f = &p->exact.item[i];
+        p->figure[i] = (report_figure){.figure = f->figure, .title = f->title, .caption = f->caption, .alt = f->alt};
+    }
+    extra->figure = p->figure;
+    extra->figures = p->exact.n;
+    return 0;
+}
+
 int picture_report(const char *dir, char *error, size_t room)
 {
     char path[FILES_PATH];
@@ -147,8 +163,10 @@ int picture_report(const char *dir, char *error, size_t room)
         draw_levels(&p, c, &extra);
         if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && draw_maps(&p, &extra))
             extra.density = extra.reward = NULL;
-        rc = report_write(dir, &extra, error, room);
+        rc = draw_exact(&p, dir, &extra, error, room);
+        if (rc == 0) rc = report_write(dir, &extra, error, room);
     }
+    evaluation_figures_free(&p.exact);
     job_free(&p.job);
     npy_free(&p.stored);
     model_free(&p.network);

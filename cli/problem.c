@@ -576,6 +576,39 @@ static int base_init(builder *b)
     return wrong(b, "init.type", "is base, but the network has none; see model.base");
 }
 
+/* The particles.npz of a weighted run: rows are resampled by their weights, so that what remains is a plain sample. */
+static int resample_rows(builder *b, const char *path, int64_t rows)
+{
+    size_t dim = (size_t)b->job->problem.model.dim_x, n = (size_t)rows;
+    npy_array logw = {0};
+    char ignored[256];
+    if (!strstr(path, ".npz") || npz_read(path, "logw", &logw, ignored, sizeof ignored)) return 0; /* no weights */
+    double *w = malloc(n * sizeof *w), *scratch = malloc((2 * n + 1) * sizeof *scratch);
+    double *x = malloc(n * dim * sizeof *x), most = -INFINITY, least = INFINITY;
+    int *from = malloc(n * sizeof *from), rc = 0;
+    if (!w || !scratch || !x || !from) rc = out_of_memory(b);
+    if (rc == 0 && (npy_count(&logw) != rows || rows > INT32_MAX))
+        rc = wrong(b, "init.file", "has %lld weights for %lld points", (long long)npy_count(&logw), (long long)rows);
+    if (rc == 0) npy_doubles(&logw, w);
+    for (size_t i = 0; rc == 0 && i < n; i++) most = fmax(most, w[i]), least = fmin(least, w[i]);
+    if (rc == 0 && most > least) { /* equal weights leave the rows as they are */
+        for (size_t i = 0; i < n; i++) w[i] -= most;
+        sosmc_exp(NULL, (int)n, w, w);
+        sosmc_rng rng = {.seed = config_unsigned(b->c, "seed"), .stream = SOSMC_STREAM_INIT};
+        if (sosmc_resample(SOSMC_SYSTEMATIC, rng, (int)n, w, scratch, from) != SOSMC_OK)
+            rc = wrong(b, "init.file", "has weights that are not finite");
+        for (size_t i = 0; rc == 0 && i < n; i++)
+            memcpy(x + i * dim, b->p->started + (size_t)from[i] * dim, dim * sizeof *x);
+        if (rc == 0) memcpy(b->p->started, x, n * dim * sizeof *x);
+    }
+    free(w);
+    free(scratch);
+    free(x);
+    free(from);
+    npy_free(&logw);
+    return rc;
+}
+
 static int file_init(builder *b)
 {
     int64_t rows = 0, wanted = config_integer(b->c, "particles");
@@ -583,6 +616,7 @@ static int file_init(builder *b)
     *b->io = 1;
     if (points_load(path, b->job->problem.model.dim_x, &b->p->started, &rows, b->error, b->room)) return -1;
     *b->io = 0;
+    if (resample_rows(b, path, rows)) return -1;
     if (rows < wanted)
         return wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,
                      (long long)wanted);

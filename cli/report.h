@@ -18,6 +18,12 @@ typedef struct {
     const char *label;
 } report_level;
 
+/* A figure that others have made; everything is borrowed for the call. */
+typedef struct {
+    plot_figure figure;
+    const char *title, *caption, *alt;
+} report_figure;
+
 /* What the directory cannot tell. All of it may be zero. */
 typedef struct {
     const char *title;           /* NULL: the directory's name */
@@ -27,6 +33,8 @@ typedef struct {
     const plot_lattice *reward;  /* likewise */
     const report_level *level;
     int levels;
+    const report_figure *figure; /* shown before the curves of the trace */
+    int figures;
 } report_extra;
 
 int report_write(const char *dir, const report_extra *extra /* may be NULL */, char *error, size_t room);

@@ -594,10 +594,23 @@ static void add_cloud(gallery *g, const report_data *r, const report_extra *extr
 
 /* ---------------------------------------------------------------------------- all of them */
 
+static void add_given(gallery *g, const report_extra *extra)
+{
+    for (int i = 0; i < extra->figures; i++) {
+        const report_figure *f = &extra->figure[i];
+        exhibit *e = add(g, SECTION_OBJECTIVE, f->figure.name, f->title);
+        if (!e) return;
+        e->figure = f->figure;
+        (void)snprintf(e->caption, sizeof e->caption, "%s", f->caption);
+        (void)snprintf(e->alt, sizeof e->alt, "%s", f->alt);
+    }
+}
+
 void report_gallery(gallery *g, const report_data *r, const report_extra *extra)
 {
     *g = (gallery){0};
     add_cloud(g, r, extra);
+    add_given(g, extra);
     for (int i = 0; i < report_curve_count; i++) add_curve(g, r, extra, &report_curves[i]);
     add_theta(g, r);
 }

@@ -86,8 +86,9 @@ static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, 
 
 static void forget_old_run(run *r)
 {
-    static const char *const names[] = {"checkpoint",    "checkpoint.previous", "summary.json",      "theta.npy",
-                                        "particles.npz", "report.html",         "model.safetensors", "model.npz"};
+    static const char *const names[] = {"checkpoint",        "checkpoint.previous", "summary.json",
+                                        "theta.npy",         "particles.npz",       "report.html",
+                                        "model.safetensors", "model.npz",           "evaluation.csv"};
     char path[FILES_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (path_in(r, names[i], path) == 0) (void)unlink(path);
@@ -108,7 +109,7 @@ static char *comparable(const config *c)
         size_t length = end ? (size_t)(end - line) + 1 : strlen(line);
         if (*line != ' ' && *line != '#')
             skipping = strncmp(line, "iterations:", 11) == 0 || strncmp(line, "threads:", 8) == 0 ||
-                       strncmp(line, "output:", 7) == 0;
+                       strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0;
         if (!skipping && *line != '#') {
             memcpy(kept + used, line, length);
             used += length;
@@ -129,7 +130,7 @@ static void difference(const char *a, const char *b, char *out, size_t room)
                    (int)strcspn(b + line, "\n"), b + line);
 }
 
-/* A directory is continued only with the run file that began it; iterations, threads and output may change. */
+/* A directory is continued only with the run file that began it; iterations, threads, evaluate and output may change. */
 static int same_run(run *r)
 {
     char path[FILES_PATH], difference_text[256];
@@ -196,6 +197,7 @@ static int prepare_run(run *r)
 {
     int io = 0;
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return say(r, io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE);
+    if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return say(r, SOSMC_EXIT_USAGE);
     sosmc_status status = sosmc_create(&r->engine, &r->job.problem, &r->job.settings);
     return status == SOSMC_OK ? SOSMC_EXIT_OK : complain(exit_code(status), "%s", sosmc_message(r->engine));
 }
@@ -208,6 +210,9 @@ static int begin_run(run *r)
     }
     if (write_run_file(r)) return say(r, SOSMC_EXIT_IO);
     if (open_traces(r)) return say(r, SOSMC_EXIT_IO);
+    /* the row that an interrupt kept from being written */
+    if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
+        return say(r, SOSMC_EXIT_IO);
     r->thin = config_integer(r->c, "output.thin");
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
     r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
@@ -257,8 +262,10 @@ static int iterate(run *r)
             trace_time(r->timing, info->iteration, elapsed(r));
         }
         if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error)) {
+            char ignored[SENTENCE];
             progress_end(&r->progress);
-            return say(r, interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO);
+            (void)trace_flush(r->trace, ignored, sizeof ignored);
+            return say(r, SOSMC_EXIT_IO);
         }
         progress_info(&r->progress, info->iteration + 1, r->job.iterations, info);
         if (!due(r, info->iteration + 1)) continue;

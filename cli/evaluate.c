@@ -1,0 +1,474 @@
+/* evaluate.c: exact expectations under the current theta, a row every so many iterations.
+ *
+ * Everything in a row is a function of the run file and the engine's state: chains are named by seed and iteration,
+ * sums have one order. Invariant: `iteration` is that of the last row of the file, kept or written, and `row` holds its
+ * values, so that a resumed run ends with the bytes and the summary of an uninterrupted one. */
+#include "evaluate.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "interrupt.h"
+
+/* Columns behind the iteration. */
+enum {
+    UPDATES,
+    LOGZ,
+    REWARD,
+    KL,
+    LOSS,
+    REF_REWARD,
+    BEST_REWARD,
+    BEST_KL,
+    BEST_LOSS,
+    EXCESS,
+    EDGE,
+    PARTICLE_REWARD,
+    WEIGHTED_REWARD,
+    PARTICLE_KL,
+    PARTICLE_LOSS,
+    FRESH,
+    FRESH_ERROR,
+    LOGLIK,
+    COLUMNS
+};
+static const char *const names[COLUMNS] = {
+    "updates",         "logz",        "reward",        "kl",     "loss",        "ref_reward",
+    "best_reward",     "best_kl",     "best_loss",     "excess", "edge",        "particle_reward",
+    "weighted_reward", "particle_kl", "particle_loss", "fresh",  "fresh_error", "loglik"};
+
+struct evaluation {
+    const job *job;
+    trace *rows;
+    int64_t every, iteration; /* iteration -1: no row yet */
+    double row[COLUMNS];
+    sosmc_lattice lattice;
+    double *U, *U_ref, *R; /* at the nodes; U_ref and R may be NULL */
+    sosmc_fresh fresh;     /* chains 0: none; its seed is the run's */
+    const double *points;  /* data; NULL: none */
+    int64_t count;
+    double *U_points;
+};
+
+/* ---------------------------------------------------------------------------- opening */
+
+int evaluation_check(const config *c, const job *j, char *error, size_t room)
+{
+    char where[512];
+    double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
+    if (config_integer(c, "evaluate.every") < 1) return 0;
+    if (j->problem.model.dim_x != 2)
+        return files_fail(error, room,
+                          "%s: evaluate.every is %" PRId64
+                          ", but the lattice is for models of two coordinates and model "
+                          "%s has %d; expected 0",
+                          config_where(c, "evaluate.every", where, sizeof where), config_integer(c, "evaluate.every"),
+                          config_text(c, "model.type"), j->problem.model.dim_x);
+    if (!(low < high))
+        return files_fail(error, room, "%s: evaluate.high is %g; expected more than evaluate.low, which is %g",
+                          config_where(c, "evaluate.high", where, sizeof where), high, low);
+    return 0;
+}
+
+static void read_settings(evaluation *e, const config *c)
+{
+    double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
+    e->every = config_integer(c, "evaluate.every");
+    e->lattice = (sosmc_lattice){
+        .nodes = (int)config_integer(c, "evaluate.nodes"), .low = {low, low}, .high = {high, high}};
+    e->fresh = (sosmc_fresh){.chains = (int)config_integer(c, "evaluate.chains"),
+                             .burn_in = config_integer(c, "evaluate.burn_in"),
+                             .averaged = config_integer(c, "evaluate.averaged"),
+                             .step = config_number(c, "evaluate.step"),
+                             .low = low,
+                             .high = high,
+                             .seed = e->job->settings.seed,
+                             .threads = e->job->settings.threads};
+    e->points = job_points(e->job, &e->count);
+}
+
+static int allocate(evaluation *e, char *error, size_t room)
+{
+    const sosmc_objective *o = &e->job->problem.objective;
+    size_t nodes = (size_t)e->lattice.nodes, bytes = nodes * nodes * sizeof(double);
+    e->U = malloc(bytes);
+    if (o->theta_ref) e->U_ref = malloc(bytes);
+    if (o->score.eval) e->R = malloc(bytes);
+    if (e->points) e->U_points = malloc((size_t)e->count * sizeof(double));
+    if (e->U && (e->U_ref || !o->theta_ref) && (e->R || !o->score.eval) && (e->U_points || !e->points)) return 0;
+    return files_fail(error, room, "out of memory for evaluate.nodes of %d", e->lattice.nodes);
+}
+
+static int fix_reference(evaluation *e, const config *c, char *error, size_t room)
+{
+    const sosmc_objective *o = &e->job->problem.objective;
+    char where[512];
+    if (o->theta_ref && sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
+                                             e->job->settings.threads, e->U_ref) != SOSMC_OK)
+        return files_fail(error, room,
+                          "%s: objective.reference gives energies on the lattice of evaluate that are NaN; "
+                          "expected numbers",
+                          config_where(c, "objective.reference", where, sizeof where));
+    if (o->score.eval && sosmc_lattice_score(&o->score, &e->lattice, e->R) != SOSMC_OK)
+        return files_fail(error, room,
+                          "%s: objective.reward is not finite everywhere on the lattice of evaluate; "
+                          "expected a finite number at every node of [%g, %g]^2",
+                          config_where(c, "objective.reward", where, sizeof where), e->lattice.low[0],
+                          e->lattice.high[0]);
+    return 0;
+}
+
+/* A run that has nothing left to do still has its last row to tell. */
+static int recall_row(evaluation *e, const char *path, char *error, size_t room)
+{
+    csv_table t;
+    csv_options options = {.header = CSV_HEADER_YES};
+    e->iteration = trace_kept(e->rows, NULL);
+    if (e->iteration < 0) return 0;
+    if (csv_read(path, &options, &t, error, room)) return -1;
+    for (int i = 0; i < COLUMNS; i++) {
+        const csv_column *c = csv_find(&t, names[i]);
+        e->row[i] = c && c->number && t.rows > 0 ? c->number[t.rows - 1] : NAN;
+    }
+    csv_free(&t);
+    return 0;
+}
+
+static int open_rows(evaluation *e, const char *dir, int64_t from, char *error, size_t room)
+{
+    char path[FILES_PATH], header[TRACE_COLUMNS] = "iteration";
+    size_t used = strlen(header);
+    for (int i = 0; i < COLUMNS; i++) used += (size_t)snprintf(header + used, sizeof header - used, ",%s", names[i]);
+    if (files_join(path, dir, "evaluation.csv", error, room)) return -1;
+    if (trace_open(&e->rows, path, header, from, error, room)) return -1;
+    return recall_row(e, path, error, room);
+}
+
+int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from, char *error,
+                    size_t room)
+{
+    *out = NULL;
+    if (config_integer(c, "evaluate.every") < 1) return 0;
+    if (evaluation_check(c, j, error, room)) return -1;
+    evaluation *e = calloc(1, sizeof *e);
+    if (!e) return files_fail(error, room, "out of memory");
+    e->job = j;
+    e->iteration = -1;
+    read_settings(e, c);
+    if (allocate(e, error, room) || fix_reference(e, c, error, room) || open_rows(e, dir, from, error, room)) {
+        (void)evaluation_close(e, NULL, 0);
+        return -1;
+    }
+    *out = e;
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- a row */
+
+static int cannot(const sosmc_info *info, const char *what, sosmc_status status, char *error, size_t room)
+{
+    const char *why = status == SOSMC_EMODEL     ? "the model failed"
+                      : status == SOSMC_ENUMERIC ? "the model gave values that are not finite"
+                      : status == SOSMC_ENOMEM   ? "there is not enough memory"
+                                                 : sosmc_status_name(status);
+    return files_fail(error, room, "iteration %" PRId64 " could not be evaluated %s: %s", info->iteration, what, why);
+}
+
+static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
+{
+    const sosmc_objective *o = &e->job->problem.objective;
+    int forward = o->loss == SOSMC_LOSS_FORWARD_KL;
+    sosmc_exact x;
+    sosmc_status status = sosmc_lattice_energy(&e->job->problem.model, theta, &e->lattice, e->job->settings.threads,
+                                               e->U);
+    if (status != SOSMC_OK) return cannot(info, "on the lattice", status, error, room);
+    sosmc_lattice_exact(&e->lattice, e->U, e->U_ref, e->R, forward ? 0 : o->kl, &x);
+    if (forward) {
+        x.kl = x.forward_kl;
+        if (o->b > 0) x.loss = o->b * x.kl - x.reward; /* where b is 0, an infinite divergence costs nothing */
+    }
+    const double value[] = {x.logz,        x.reward,  x.kl,        x.loss,   x.ref_reward,
+                            x.best_reward, x.best_kl, x.best_loss, x.excess, x.edge};
+    memcpy(e->row + LOGZ, value, sizeof value);
+    return 0;
+}
+
+static int on_data(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
+{
+    e->row[LOGLIK] = NAN;
+    if (!e->points) return 0;
+    sosmc_status status = sosmc_energies(&e->job->problem.model, theta, e->count, e->points, e->job->settings.threads,
+                                         e->U_points);
+    if (status != SOSMC_OK) return cannot(info, "at the data", status, error, room);
+    e->row[LOGLIK] = sosmc_lattice_loglik(e->count, e->U_points, e->row[LOGZ]);
+    if (e->job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD) e->row[LOSS] = -e->row[LOGLIK];
+    return 0;
+}
+
+enum { DIM = 2, TILE = 64 };
+
+/* Adds the rewards of n particles, rows of x, plain and weighted. Dropped particles have no weight, and may have no
+ * reward either. */
+static int add_rewards(const sosmc_score *score, int64_t first, int n, const double *x, const double *logw,
+                       double sum[2])
+{
+    _Alignas(64) double tile[DIM * TILE] = {0}, value[TILE], w[TILE];
+    sosmc_batch b = {.x = tile, .simd = sosmc_simd_best(), .dim = DIM, .n = n, .ld = TILE, .first = first};
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < DIM; j++) tile[j * TILE + i] = x[DIM * i + j];
+    if (score->eval(score->self, &b, value)) return -1;
+    sosmc_exp(NULL, n, logw, w);
+    for (int i = 0; i < n; i++) {
+        sum[0] += value[i];
+        if (w[i] > 0) sum[1] += w[i] * value[i];
+    }
+    return 0;
+}
+
+static int on_cloud(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room)
+{
+    const sosmc_score *score = &e->job->problem.objective.score;
+    int64_t particles = sosmc_particles(s);
+    double sum[2] = {0, 0};
+    e->row[PARTICLE_REWARD] = e->row[WEIGHTED_REWARD] = NAN;
+    e->row[PARTICLE_KL] = info->kl;
+    e->row[PARTICLE_LOSS] = info->loss;
+    if (!score->eval) return 0;
+    double *x = malloc((size_t)particles * (DIM + 1) * sizeof *x), *logw = x ? x + particles * DIM : NULL;
+    sosmc_status status = x ? sosmc_cloud(s, x, logw) : SOSMC_ENOMEM;
+    for (int64_t i = 0; status == SOSMC_OK && i < particles; i += TILE) {
+        int n = particles - i < TILE ? (int)(particles - i) : TILE;
+        if (add_rewards(score, i, n, x + i * DIM, logw + i, sum)) status = SOSMC_EMODEL;
+    }
+    free(x);
+    if (status != SOSMC_OK) return cannot(info, "over the particles", status, error, room);
+    e->row[PARTICLE_REWARD] = sum[0] / (double)particles;
+    e->row[WEIGHTED_REWARD] = sum[1];
+    return 0;
+}
+
+/* New chains for every iteration, the same for all methods that run with one seed: the finaliser of SplitMix64. */
+static uint64_t chain_seed(uint64_t seed, int64_t iteration)
+{
+    uint64_t z = seed + 0x9E3779B97F4A7C15U * ((uint64_t)iteration + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+}
+
+static int interrupted(void *ctx)
+{
+    (void)ctx;
+    return interrupt_requested();
+}
+
+/* 1: an interrupt cut the chains short. Chains that run away have no mean: the fields stay empty, because a step that
+ * is too long for an evaluation is no reason to lose the run. */
+static int on_fresh_chains(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
+{
+    const sosmc_problem *p = &e->job->problem;
+    sosmc_fresh_record record = {.stop = interrupted};
+    sosmc_fresh f = e->fresh;
+    double mean = NAN, spread = NAN;
+    e->row[FRESH] = e->row[FRESH_ERROR] = NAN;
+    if (f.chains < 1 || !p->objective.score.eval) return 0;
+    f.seed = chain_seed(f.seed, info->iteration);
+    sosmc_status status = sosmc_fresh_reward(&p->model, theta, &p->objective.score, &f, &record, NULL, &mean, &spread);
+    if (status == SOSMC_STOPPED) return 1;
+    if (status == SOSMC_ENUMERIC) return 0;
+    if (status != SOSMC_OK) return cannot(info, "by fresh chains", status, error, room);
+    e->row[FRESH] = mean;
+    e->row[FRESH_ERROR] = spread;
+    return 0;
+}
+
+int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room)
+{
+    if (!e || sosmc_iteration(s) == 0 || info->iteration <= e->iteration) return 0;
+    if (info->iteration % e->every != 0 && info->iteration + 1 != e->job->iterations) return 0;
+    const double *theta = sosmc_theta_average(s);
+    double before[COLUMNS];
+    memcpy(before, e->row, sizeof before);
+    e->row[UPDATES] = (double)info->gradient_updates + 1; /* behind the theta that is evaluated, in either order */
+    int rc = on_lattice(e, theta, info, error, room);
+    if (rc == 0) rc = on_data(e, theta, info, error, room);
+    if (rc == 0) rc = on_cloud(e, s, info, error, room);
+    if (rc == 0) rc = on_fresh_chains(e, theta, info, error, room);
+    if (rc) { /* no row: the last one is still the one before */
+        memcpy(e->row, before, sizeof before);
+        return rc < 0 ? -1 : 0;
+    }
+    e->iteration = info->iteration;
+    trace_append(e->rows, e->iteration, e->row, COLUMNS);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- the end */
+
+int evaluation_flush(evaluation *e, char *error, size_t room) { return e ? trace_flush(e->rows, error, room) : 0; }
+
+int evaluation_close(evaluation *e, char *error, size_t room)
+{
+    if (!e) return 0;
+    int rc = trace_close(e->rows, error, room);
+    free(e->U);
+    free(e->U_ref);
+    free(e->R);
+    free(e->U_points);
+    free(e);
+    return rc;
+}
+
+int evaluation_summary(const evaluation *e, json_writer *w)
+{
+    if (!e || e->iteration < 0) return 0;
+    json_open_object(w, "exact");
+    json_put_whole(w, "iteration", e->iteration);
+    json_put_whole(w, names[UPDATES], (int64_t)e->row[UPDATES]);
+    for (int i = UPDATES + 1; i < COLUMNS; i++) json_put_number(w, names[i], e->row[i]);
+    json_close(w);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- figures */
+
+static int finite_values(const double *y, int n)
+{
+    int count = 0;
+    for (int i = 0; y && i < n; i++) count += isfinite(y[i]) != 0;
+    return count;
+}
+
+/* The column of a quantity; NULL when it has no value at all. */
+static const double *values(const evaluation_gallery *g, int column)
+{
+    const csv_column *c = csv_find(&g->table, names[column]);
+    return c && finite_values(c->number, (int)g->table.rows) > 0 ? c->number : NULL;
+}
+
+static double last_value(const double *y, int n)
+{
+    for (int i = n - 1; i >= 0; i--)
+        if (isfinite(y[i])) return y[i];
+    return NAN;
+}
+
+static evaluation_figure *add_figure(evaluation_gallery *g, const char *name, const char *title, const char *label)
+{
+    evaluation_figure *f = &g->item[g->n++];
+    f->title = title;
+    f->panel = (plot_panel){.x_label = "iteration", .y_label = label, .series = f->series};
+    f->figure = (plot_figure){.name = name, .panel = &f->panel, .panels = 1, .width = 1080, .height = 330};
+    return f;
+}
+
+static plot_series *add_values(const evaluation_gallery *g, evaluation_figure *f, int column, plot_series style)
+{
+    const double *y = values(g, column);
+    if (!y) return NULL;
+    plot_series *s = &f->series[f->panel.n++];
+    *s = style;
+    s->n = style.kind == PLOT_LEVEL ? 1 : (int)g->table.rows;
+    s->x = g->table.column[0].number;
+    s->y = style.kind == PLOT_LEVEL ? y + g->table.rows - 1 : y;
+    return s;
+}
+
+/* Two standard errors either side; without errors (a single chain) the marks stand alone. */
+static void add_fresh(evaluation_gallery *g, evaluation_figure *f)
+{
+    const double *y = values(g, FRESH), *spread = values(g, FRESH_ERROR);
+    size_t n = (size_t)g->table.rows;
+    plot_series *s = add_values(
+        g, f, FRESH,
+        (plot_series){.kind = PLOT_MARKS, .label = "fresh chains, ± 2 standard errors", .colour = PLOT_GREEN});
+    if (!s) return;
+    g->bars = spread ? malloc(2 * n * sizeof(double)) : NULL;
+    if (!g->bars) {
+        s->label = "fresh chains";
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        g->bars[i] = y[i] - 2 * spread[i];
+        g->bars[n + i] = y[i] + 2 * spread[i];
+    }
+    s->low = g->bars;
+    s->high = g->bars + n;
+}
+
+static void draw_reward(evaluation_gallery *g)
+{
+    const double *y = values(g, REWARD), *plain = values(g, PARTICLE_REWARD), *weighted = values(g, WEIGHTED_REWARD);
+    int n = (int)g->table.rows, same = 1;
+    if (!y) return;
+    evaluation_figure *f = add_figure(g, "exact-reward", "Exact reward", "mean reward");
+    (void)add_values(g, f, REWARD, (plot_series){.kind = PLOT_MARKS, .label = "exact", .colour = PLOT_BLUE});
+    (void)add_values(g, f, PARTICLE_REWARD, (plot_series){.label = "particles", .colour = PLOT_ORANGE});
+    for (int i = 0; plain && weighted && i < n; i++) same &= fabs(plain[i] - weighted[i]) <= 1e-12 * fabs(plain[i]);
+    if (!same)
+        (void)add_values(g, f, WEIGHTED_REWARD,
+                         (plot_series){.label = "particles, weighted", .colour = PLOT_VERMILION, .dash = PLOT_DOTTED});
+    add_fresh(g, f);
+    (void)add_values(g, f, BEST_REWARD,
+                     (plot_series){.kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_BLACK, .dash = PLOT_DASHED});
+    (void)add_values(g, f, REF_REWARD,
+                     (plot_series){.kind = PLOT_LEVEL, .label = "reference", .colour = PLOT_GREY, .dash = PLOT_DOTTED});
+    (void)snprintf(f->caption, sizeof f->caption,
+                   "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start, %.5g "
+                   "at the end. Particles and fresh chains only estimate it.",
+                   y[0], last_value(y, n));
+    (void)snprintf(f->alt, sizeof f->alt, "Exact mean reward against iteration; from %.4g to %.4g.", y[0],
+                   last_value(y, n));
+}
+
+/* A single line, logarithmic when it spans more than a factor of 20. */
+static void draw_line(evaluation_gallery *g, int column, const char *name, const char *title, const char *about)
+{
+    const double *y = values(g, column);
+    int n = (int)g->table.rows;
+    double low = INFINITY, high = -INFINITY;
+    if (!y) return;
+    evaluation_figure *f = add_figure(g, name, title, names[column]);
+    (void)add_values(g, f, column, (plot_series){.kind = PLOT_MARKS, .colour = PLOT_BLUE});
+    for (int i = 0; i < n; i++) {
+        low = fmin(low, y[i]);
+        high = fmax(high, y[i]);
+    }
+    f->panel.log_y = low > 0 && high > 20 * low;
+    (void)snprintf(f->caption, sizeof f->caption, "%s: %.5g at the start, %.5g at the end.", about, y[0],
+                   last_value(y, n));
+    (void)snprintf(f->alt, sizeof f->alt, "%s against iteration; from %.4g to %.4g.", title, y[0], last_value(y, n));
+}
+
+int evaluation_figures(evaluation_gallery *g, const char *dir, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    csv_options options = {.header = CSV_HEADER_YES, .max_rows = INT_MAX};
+    *g = (evaluation_gallery){.n = 0};
+    if (files_join(path, dir, "evaluation.csv", error, room)) return -1;
+    if (access(path, F_OK) != 0) return 0;
+    if (csv_read(path, &options, &g->table, error, room)) return -1;
+    if (strcmp(g->table.column[0].name, "iteration") != 0 || !g->table.column[0].number) {
+        evaluation_figures_free(g);
+        return files_fail(error, room, "%s is damaged: its first column is not the numbers of the iterations", path);
+    }
+    if (g->table.rows < 2) return 0;
+    draw_reward(g);
+    if (values(g, EXCESS))
+        draw_line(g, EXCESS, "excess", "Excess loss", "Loss above that of the best of all densities, by quadrature");
+    else if (!values(g, LOGLIK)) /* whose negative the loss is */
+        draw_line(g, LOSS, "exact-loss", "Exact loss", "Loss by quadrature");
+    draw_line(g, LOGLIK, "log-likelihood", "Log-likelihood", "Mean log density of the data points, by quadrature");
+    return 0;
+}
+
+void evaluation_figures_free(evaluation_gallery *g)
+{
+    csv_free(&g->table);
+    free(g->bars);
+    *g = (evaluation_gallery){.n = 0};
+}
