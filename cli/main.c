@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "commands_ebm.h"
 #include "config.h"
 #include "files.h"
 #include "interrupt.h"
@@ -20,6 +21,9 @@ static const char usage_text[] =
     "sosmc optimises theta when the gradient is an expectation under a distribution that moves with theta.\n"
     "\n"
     "  sosmc run FILE.yaml        run what the file describes; results and report.html go to a run directory\n"
+    "  sosmc train DATA           train an energy-based model on points: circles, two_moons, blobs or a file\n"
+    "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
+    "  sosmc sample MODEL         sample a stored energy-based model\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
@@ -68,8 +72,9 @@ static const char list_text[] = "sosmc list\n\nOne line for each thing a run fil
 
 static const struct {
     const char *name, *text;
-} helps[] = {{"run", run_text},   {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
-             {"list", list_text}, {"help", usage_text}};
+} helps[] = {{"run", run_text},     {"train", train_text},   {"tune", tune_text},           {"sample", sample_text},
+             {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text}, {"list", list_text},
+             {"help", usage_text}};
 
 static const char *help_of(const char *command)
 {
@@ -281,9 +286,15 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int, char **);
-    } commands[] = {{"run", command_run},       {"check", command_check},
-                    {"report", command_report}, {"reproduce", command_reproduce},
-                    {"list", command_list},     {"help", command_help}};
+    } commands[] = {{"run", command_run},
+                    {"train", command_train},
+                    {"tune", command_tune},
+                    {"sample", command_sample},
+                    {"check", command_check},
+                    {"report", command_report},
+                    {"reproduce", command_reproduce},
+                    {"list", command_list},
+                    {"help", command_help}};
     interrupt_catch();
     if (argc < 2) {
         fputs(usage_text, stderr);

@@ -1,0 +1,917 @@
+/* commands_ebm.c: `train`, `tune` and `sample`: from flags to the text of a run file, and from there to run_job.
+ *
+ * Invariant: whatever a command does, `sosmc run` does with the file that --print shows; there is no second loop here.
+ * A tuning run takes its initial particles from a run of its own, DIR/start. */
+#include "commands_ebm.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "formula.h"
+#include "model_file.h"
+#include "points.h"
+#include "progress.h"
+#include "run.h"
+#include "schema.h"
+
+enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
+
+/* ---------------------------------------------------------------------------- what the flags default to */
+
+/* Tuning: as in the paper, and as it is done without --paper. */
+typedef struct {
+    const char *start; /* smc or chains */
+    int particles;
+    int64_t iterations;
+    double rate, clip;
+    double resample_below;                        /* a fraction of the particles, as the next */
+    double ess_level, factor, min_step, max_step; /* the step shrinks where the ESS is below the level */
+} tuning;
+static const tuning tuning_paper = {"chains", 10000, 1001, 2e-4, 1000, 0.9, 0.95, 1.01, 1e-8, 0.01};
+static const tuning tuning_default = {"smc", 10000, 1001, 2e-4, 1000, 0.9, 0.95, 1.01, 1e-8, 0.01};
+
+/* Training: persistent contrastive divergence as in the paper, and what differs with weights. */
+static const struct {
+    int batch, pool, sweeps, points;
+    double energy2, gradient_penalty, refresh, step, rate, clip, init_sd, box, file_scale;
+} training = {.batch = 512,
+              .pool = 20000,
+              .sweeps = 80,
+              .points = 20000,
+              .energy2 = 1e-3,
+              .gradient_penalty = 0.2,
+              .refresh = 0.05,
+              .step = 0.005,
+              .rate = 2e-4,
+              .clip = 10,
+              .init_sd = 0.02,
+              .box = 4.5, /* particles start within it, and are held to 4/3 of it */
+              .file_scale = 2};
+static const struct {
+    int particles;
+    double resample_below, ess_level, factor, min_step, max_step;
+} weighted_training = {10000, 0.5, 0.95, 1.01, 1e-8, 0.01};
+
+/* A kernel's first step. Those with a Metropolis test are led to an acceptance, the step staying below `most`. */
+typedef struct {
+    const char *name;
+    double step, acceptance, most;
+} kernel_row;
+static const kernel_row kernel_rows[] = {
+    {"ula", 0.005, 0, 0}, {"mala", 0.02, 0.6, 0.5}, {"rwm", 0.02, 0.3, 1}, {"hmc", 0.05, 0.75, 0.5}};
+enum { LEAPFROG = 5 };
+
+/* Samples: long chains from a box, or a cloud that is cooled from a normal law and then moved a while at the model. */
+enum { CHAINS = 1000, CHAIN_STEPS = 20000, COOLING = 500, SMC_STEPS = 600 };
+
+/* ---------------------------------------------------------------------------- words */
+
+#define COMMON_FLAGS                                                                          \
+    "  --seed S              the same as --set seed=S\n"                                      \
+    "  --threads T           the same as --set threads=T; the results do not depend on it\n"  \
+    "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=1e-3\n" \
+    "  --print               write the run file to standard output instead of running it\n"   \
+    "  --resume, --overwrite, --budget-seconds B, --quiet    as for 'sosmc run'\n"            \
+    "\n"
+
+const char train_text[] =
+    "sosmc train DATA [options]\n"
+    "\n"
+    "Trains an energy-based model on points: two_moons, circles, blobs, or the rows of FILE.csv or FILE.npy.\n"
+    "The network is left as DIR/model.safetensors, for 'sosmc tune' and 'sosmc sample'.\n"
+    "\n"
+    "  --weighted            weighted particles (SOSMC) instead of persistent contrastive divergence: the network is\n"
+    "                        added to a Gaussian, and the likelihood is known while it trains\n"
+    "  --epochs E            passes through the points (default 500; 200 for blobs and files)\n"
+    "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
+    "  --activation A        silu (default), softplus or tanh\n"
+    "  --batch B             points per update (default 512, or all when there are fewer)\n"
+    "  --particles N         default: as many as --batch; 10000 with --weighted\n"
+    "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
+    "  --out DIR             the run directory (default: trained-DATA)\n" COMMON_FLAGS
+    "Points in the plane get about 20 exact log-likelihoods on the way.\n"
+    "\n"
+    "Example:\n"
+    "  sosmc train circles --threads 2 --out circles\n";
+
+const char tune_text[] =
+    "sosmc tune MODEL --reward R --beta B [options]\n"
+    "\n"
+    "Tunes a stored network (safetensors or NPZ) towards a reward: E[R] - B KL(tuned || stored) is made large.\n"
+    "\n"
+    "  --reward R            lower, upper, left or right (half-planes), or a formula such as 'exp(-x1^2) * (x2 > 1)'\n"
+    "  --beta B              the weight of the divergence\n"
+    "  --forward             KL(stored || tuned) instead\n"
+    "  --method M            sosmc (default), impdiff or soul\n"
+    "  --kernel K            ula (default), mala, rwm or hmc\n"
+    "  --iterations K        default 1001\n"
+    "  --particles N         default 10000\n"
+    "  --rate L              the learning rate (default 2e-4)\n"
+    "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
+    "                        box), or a file of points such as the particles.npz of a run\n"
+    "  --paper               chains, and the paper's settings\n"
+    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n" COMMON_FLAGS
+    "The initial particles are a run of their own in DIR/start, which is made once and continued when it was\n"
+    "interrupted; --set is for the tuning alone. Models of points in the plane are evaluated exactly ten times on\n"
+    "the way.\n"
+    "\n"
+    "Example:\n"
+    "  sosmc tune circles/model.safetensors --reward lower --beta 0.25 --threads 2\n";
+
+const char sample_text[] =
+    "sosmc sample MODEL [options]\n"
+    "\n"
+    "Samples a stored network (safetensors or NPZ); the points are left in DIR/particles.npz.\n"
+    "\n"
+    "  --chains N            points (default 1000)\n"
+    "  --steps K             moves of each (default 20000; 600 with --smc)\n"
+    "  --kernel K            ula (default), mala (default with --smc), rwm or hmc\n"
+    "  --step H              its step size (default: 0.005 for ula)\n"
+    "  --smc                 a weighted cloud cooled from a normal law, which gets the masses of separate modes right\n"
+    "                        and estimates log Z, instead of chains from a box\n"
+    "  --reward R            a reward whose mean is logged: lower, upper, left, right or a formula\n"
+    "  --out DIR             the run directory (default: samples-MODEL)\n" COMMON_FLAGS "Example:\n"
+    "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n";
+
+/* ---------------------------------------------------------------------------- flags */
+
+enum { TRAIN = 1, TUNE = 2, SAMPLE = 4, ALL = 7 };
+typedef enum {
+    EPOCHS,
+    HIDDEN,
+    ACTIVATION,
+    BATCH,
+    PARTICLES,
+    REWARD,
+    BETA,
+    METHOD,
+    KERNEL,
+    ITERATIONS,
+    RATE,
+    START,
+    CHAINS_FLAG,
+    STEPS,
+    STEP,
+    OUT,
+    SEED,
+    THREADS,
+    BUDGET,
+    SET,
+    WEIGHTED,
+    NO_STANDARDISE,
+    FORWARD,
+    PAPER,
+    SMC,
+    RESUME,
+    OVERWRITE,
+    QUIET,
+    PRINT,
+    HELP,
+    FLAGS
+} flag;
+
+/* `like`: a key of the run file whose type and range the value must have; `words`: what it may be; neither: text. */
+static const struct {
+    const char *name, *like, *words;
+    int commands, takes_value;
+} flag_table[FLAGS] = {
+    [EPOCHS] = {"epochs", "particles", NULL, TRAIN, 1},
+    [HIDDEN] = {"hidden", NULL, NULL, TRAIN, 1},
+    [ACTIVATION] = {"activation", "model.activation", NULL, TRAIN, 1},
+    [BATCH] = {"batch", "particles", NULL, TRAIN, 1},
+    [PARTICLES] = {"particles", "particles", NULL, TRAIN | TUNE, 1},
+    [REWARD] = {"reward", NULL, NULL, TUNE | SAMPLE, 1},
+    [BETA] = {"beta", "objective.beta", NULL, TUNE, 1},
+    [METHOD] = {"method", NULL, "sosmc|impdiff|soul", TUNE, 1},
+    [KERNEL] = {"kernel", "kernel.type", NULL, TUNE | SAMPLE, 1},
+    [ITERATIONS] = {"iterations", "iterations", NULL, TUNE, 1},
+    [RATE] = {"rate", "optimiser.rate", NULL, TUNE, 1},
+    [START] = {"start", NULL, NULL, TUNE, 1},
+    [CHAINS_FLAG] = {"chains", "particles", NULL, SAMPLE, 1},
+    [STEPS] = {"steps", "objective.steps", NULL, SAMPLE, 1},
+    [STEP] = {"step", "kernel.step", NULL, SAMPLE, 1},
+    [OUT] = {"out", NULL, NULL, ALL, 1},
+    [SEED] = {"seed", "seed", NULL, ALL, 1},
+    [THREADS] = {"threads", "threads", NULL, ALL, 1},
+    [BUDGET] = {"budget-seconds", "output.checkpoint_seconds", NULL, ALL, 1},
+    [SET] = {"set", NULL, NULL, ALL, 1},
+    [WEIGHTED] = {"weighted", NULL, NULL, TRAIN, 0},
+    [NO_STANDARDISE] = {"no-standardise", NULL, NULL, TRAIN, 0},
+    [FORWARD] = {"forward", NULL, NULL, TUNE, 0},
+    [PAPER] = {"paper", NULL, NULL, TUNE, 0},
+    [SMC] = {"smc", NULL, NULL, SAMPLE, 0},
+    [RESUME] = {"resume", NULL, NULL, ALL, 0},
+    [OVERWRITE] = {"overwrite", NULL, NULL, ALL, 0},
+    [QUIET] = {"quiet", NULL, NULL, ALL, 0},
+    [PRINT] = {"print", NULL, NULL, ALL, 0},
+    [HELP] = {"help", NULL, NULL, ALL, 0},
+};
+
+typedef struct {
+    const char *command;      /* for messages: "sosmc train" */
+    const char *operand;      /* DATA or MODEL */
+    const char *value[FLAGS]; /* NULL: not given; "" for a flag without a value */
+    const char *set[SETS];
+    int sets;
+    double begun; /* seconds on the monotonic clock */
+} request;
+
+static int given(const request *q, flag f) { return q->value[f] != NULL; }
+static const char *text_of(const request *q, flag f, const char *otherwise)
+{
+    return q->value[f] ? q->value[f] : otherwise;
+}
+static double number_of(const request *q, flag f, double otherwise)
+{
+    return q->value[f] ? strtod(q->value[f], NULL) : otherwise;
+}
+static int64_t whole_of(const request *q, flag f, int64_t otherwise)
+{
+    return q->value[f] ? (int64_t)strtod(q->value[f], NULL) : otherwise;
+}
+
+/* Is the text a value for the key? Ranges and words come from the table of keys. */
+static int fits(const schema_key *row, const char *text)
+{
+    char *end;
+    if (row->type == TYPE_CHOICE) return schema_has_word(row->allowed, text);
+    if (!*text || text[strspn(text, "0123456789.eE+-")]) return 0;
+    double x = strtod(text, &end);
+    if (*end || !isfinite(x)) return 0;
+    if (row->type == TYPE_SEED) { /* 64 bits, more than a double holds */
+        errno = 0;
+        (void)strtoull(text, NULL, 10);
+        return !text[strspn(text, "0123456789")] && errno == 0;
+    }
+    if (row->type != TYPE_NUMBER && x != floor(x)) return 0;
+    if (row->type == TYPE_INTEGER && x > INT32_MAX) return 0;
+    if (row->type == TYPE_LONG && x > 0x1p53) return 0;
+    return schema_in_range(row->allowed, x);
+}
+
+static int take_flag(request *q, flag f, const char *value)
+{
+    char expected[256];
+    const schema_key *row = flag_table[f].like ? schema_find(flag_table[f].like) : NULL;
+    q->value[f] = value;
+    if (f == SET) {
+        if (q->sets == SETS) return complain(-1, "more than %d --set", SETS);
+        q->set[q->sets++] = value;
+    }
+    if (flag_table[f].words && !schema_has_word(flag_table[f].words, value))
+        schema_join(flag_table[f].words, " or ", expected, sizeof expected);
+    else if (row && !fits(row, value))
+        schema_expected(row, expected, sizeof expected);
+    else if (flag_table[f].takes_value && !*value)
+        (void)snprintf(expected, sizeof expected, "a value");
+    else
+        return 0;
+    return complain(-1, "--%s is '%s'; expected %s", flag_table[f].name, value, expected);
+}
+
+/* 0: go on; otherwise *code is what the program exits with. */
+static int read_flags(request *q, int argc, char **argv, int command, const char *operand, const char *help, int *code)
+{
+    struct option known[FLAGS + 1] = {{0}};
+    int n = 0, option;
+    for (int f = 0; f < FLAGS; f++)
+        if (flag_table[f].commands & command)
+            known[n++] = (struct option){flag_table[f].name, flag_table[f].takes_value, NULL, 256 + f};
+    *q = (request){.command = argv[0], .begun = monotonic_seconds()};
+    *code = SOSMC_EXIT_USAGE;
+    optind = 0; /* begin anew, whoever parsed before */
+    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1)
+        if (option == '?' || take_flag(q, option == 'h' ? HELP : (flag)(option - 256), optarg ? optarg : "")) return -1;
+    if (given(q, HELP)) {
+        *code = fputs(help, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
+        return -1;
+    }
+    if (argc - optind != 1) {
+        int most = (int)strcspn(help, "\n");
+        return complain(-1, "expected one %s, found %d; usage: %.*s", operand, argc - optind, most, help);
+    }
+    q->operand = argv[optind];
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- the text of a run file */
+
+/* A text that grows; memory is the only thing that can fail, and close tells. */
+typedef struct {
+    FILE *out;
+    char *bytes;
+    size_t size;
+} draft;
+
+static int draft_open(draft *d)
+{
+    *d = (draft){0};
+    d->out = open_memstream(&d->bytes, &d->size);
+    return d->out ? 0 : complain(-1, "out of memory");
+}
+
+static void put(draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(draft *d, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vfprintf(d->out, format, args);
+    va_end(args);
+}
+
+/* In double quotes, where YAML takes every byte that is not escaped as it stands. */
+static void put_quoted(draft *d, const char *text)
+{
+    put(d, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            put(d, "\\%c", c);
+        else if (c < 0x20 || c == 0x7F)
+            put(d, "\\x%02X", c);
+        else
+            put(d, "%c", c);
+    }
+    put(d, "\"");
+}
+
+static void put_kernel(draft *d, const kernel_row *k, double step)
+{
+    put(d, "kernel: {type: %s, step: %.17g", k->name, step);
+    if (strcmp(k->name, "hmc") == 0) put(d, ", leapfrog: %d", LEAPFROG);
+    put(d, "}\n");
+    if (k->acceptance > 0)
+        put(d, "adapt: {signal: accept, threshold: %.17g, factor: 1.02, min: 1e-8, max: %.17g}\n", k->acceptance,
+            k->most > step ? k->most : step);
+}
+
+static const kernel_row *kernel_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof kernel_rows / sizeof *kernel_rows; i++)
+        if (strcmp(kernel_rows[i].name, name) == 0) return &kernel_rows[i];
+    return &kernel_rows[0];
+}
+
+static void put_ending(draft *d, const request *q, int64_t particles, int64_t iterations, int64_t thin, int report)
+{
+    put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
+        text_of(q, SEED, "0"), text_of(q, THREADS, "1"));
+    put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
+}
+
+/* ---------------------------------------------------------------------------- running it */
+
+/* The draft as a resolved run file; the draft is used up. */
+static config *configure(const request *q, draft *d, int with_sets)
+{
+    char error[SENTENCE] = "out of memory";
+    int rc = fclose(d->out) ? -1 : 0;
+    config *c = rc ? NULL : config_parse(d->bytes, q->command, error, sizeof error);
+    free(d->bytes);
+    for (int i = 0; c && with_sets && rc == 0 && i < q->sets; i++) rc = config_set(c, q->set[i], error, sizeof error);
+    if (c && rc == 0) rc = config_resolve(c, error, sizeof error);
+    if (c && rc == 0) return c;
+    (void)complain(0, "%s", error);
+    config_free(c);
+    return NULL;
+}
+
+static int print_config(const config *c)
+{
+    return config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
+                                                     : SOSMC_EXIT_OK;
+}
+
+static int run_config(const request *q, const config *c, const char *out)
+{
+    run_options options = {.out = out,
+                           .resume = given(q, RESUME),
+                           .overwrite = given(q, OVERWRITE),
+                           .quiet = given(q, QUIET),
+                           .budget_seconds = number_of(q, BUDGET, 0)};
+    return run_job(c, &options);
+}
+
+static int print_or_run(const request *q, draft *d, const char *out)
+{
+    config *c = configure(q, d, 1);
+    if (!c) return SOSMC_EXIT_USAGE;
+    int code = given(q, PRINT) ? print_config(c) : run_config(q, c, out);
+    config_free(c);
+    return code;
+}
+
+/* path/circles.npz -> circles; path/circles/model.safetensors, as a run leaves it -> circles */
+static void name_of(const char *path, char out[NAME])
+{
+    const char *end = path + strlen(path), *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    if (dot && dot > base) end = dot;
+    if (slash && slash > path && end - base == 5 && strncmp(base, "model", 5) == 0) {
+        end = slash;
+        for (base = slash; base > path && base[-1] != '/';) base--;
+        if (*base == '.') { /* the current folder has no better name */
+            base = "model";
+            end = base + 5;
+        }
+    }
+    (void)snprintf(out, NAME, "%.*s", (int)(end - base), base);
+}
+
+/* ---------------------------------------------------------------------------- train */
+
+typedef struct {
+    const char *name; /* of a built-in shape; NULL: a file */
+    int dim;
+    int64_t points, epochs;
+    double box; /* of the initial particles */
+} dataset;
+
+static int ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n > m && strcmp(text + n - m, ending) == 0;
+}
+
+static int columns_of(const char *path, int *dim, char *error, size_t room)
+{
+    if (ends_with(path, ".csv")) {
+        csv_table t = {0};
+        if (csv_read(path, NULL, &t, error, room)) return -1;
+        *dim = t.columns;
+        csv_free(&t);
+        return 0;
+    }
+    npy_array a = {0};
+    if (npy_read(path, &a, error, room)) return -1;
+    int dims = a.dims;
+    *dim = dims == 2 && a.shape[1] > 0 && a.shape[1] <= 16384 ? (int)a.shape[1] : 0;
+    npy_free(&a);
+    return *dim ? 0
+                : files_fail(error, room, "%s has %d axes; expected points in rows, 1 to 16384 numbers each", path,
+                             dims);
+}
+
+/* At least `least`, and up to the next number of two digits. */
+static double round_up(double x, double least)
+{
+    if (!(x > least)) return least;
+    double unit = pow(10, floor(log10(x)) - 1);
+    return ceil(x / unit) * unit;
+}
+
+/* How many points of which dimension a file holds, and how far they reach once they are scaled. */
+static int measure_file(const request *q, dataset *s, char *error, size_t room)
+{
+    double *x = NULL, reach = 0;
+    int standardise = !given(q, NO_STANDARDISE);
+    *s = (dataset){.epochs = 200};
+    if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
+        return -1;
+    if (s->points < 1) {
+        free(x);
+        return files_fail(error, room, "%s holds no points; expected at least one row", q->operand);
+    }
+    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
+    for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));
+    free(x);
+    s->box = round_up(reach, standardise || reach == 0 ? training.box : 0);
+    return rc ? files_fail(error, room, "%s has numbers too large to be scaled", q->operand) : 0;
+}
+
+static int find_data(const request *q, dataset *s, int *code)
+{
+    static const dataset shapes[] = {{"two_moons", 2, 0, 500, 0}, {"circles", 2, 0, 500, 0}, {"blobs", 2, 0, 200, 0}};
+    char error[SENTENCE];
+    *code = SOSMC_EXIT_USAGE;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (strcmp(shapes[i].name, q->operand) == 0) {
+            *s = shapes[i];
+            s->points = training.points;
+            s->box = training.box;
+            return given(q, NO_STANDARDISE)
+                       ? complain(-1, "--no-standardise is for files; %s is made to measure", s->name)
+                       : 0;
+        }
+    if (!ends_with(q->operand, ".csv") && !ends_with(q->operand, ".npy"))
+        return complain(-1, "DATA is '%s'; expected two_moons, circles, blobs, or a file of points, .csv or .npy",
+                        q->operand);
+    *code = SOSMC_EXIT_IO;
+    return measure_file(q, s, error, sizeof error) ? complain(-1, "%s", error) : 0;
+}
+
+static int put_network(draft *d, const request *q, int inputs)
+{
+    const char *hidden = text_of(q, HIDDEN, "128,128,128,128"), *at = hidden;
+    for (;;) {
+        size_t digits = strspn(at, "0123456789");
+        if (digits < 1 || digits > 5 || strtol(at, NULL, 10) < 1 || (at[digits] && at[digits] != ','))
+            return complain(-1, "--hidden is '%s'; expected widths with commas between, such as 128,128", hidden);
+        if (!at[digits]) break;
+        at += digits + 1;
+    }
+    put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
+        text_of(q, ACTIVATION, "silu"), training.init_sd, given(q, WEIGHTED) ? ", base: gaussian" : "");
+    return 0;
+}
+
+static void put_data(draft *d, const request *q, const dataset *s, int64_t batch)
+{
+    int standardise = !given(q, NO_STANDARDISE);
+    put(d, "objective:\n  type: ebm_likelihood\n  data: ");
+    if (s->name) {
+        put(d, "{type: %s, points: %" PRId64 ", seed: 0}\n", s->name, s->points);
+    } else {
+        put(d, "{type: file, file: ");
+        put_quoted(d, q->operand);
+        put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
+            standardise ? training.file_scale : 1);
+    }
+    put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
+    if (!given(q, WEIGHTED))
+        put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
+}
+
+static void put_training(draft *d, const request *q, const dataset *s, int64_t particles)
+{
+    if (given(q, WEIGHTED)) {
+        put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
+        put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
+        put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
+            weighted_training.ess_level, weighted_training.factor, weighted_training.min_step,
+            weighted_training.max_step);
+    } else {
+        put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
+        put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %d, refresh: %.17g}\n",
+            particles > training.pool ? particles : (int64_t)training.pool, training.sweeps, training.refresh);
+        put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
+    }
+    put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g}\n", training.rate, training.clip);
+}
+
+int command_train(int argc, char **argv)
+{
+    request q;
+    dataset s = {.points = 1};
+    draft d;
+    int code;
+    char name[NAME], out[NAME + 32];
+    if (read_flags(&q, argc, argv, TRAIN, "DATA", train_text, &code) || find_data(&q, &s, &code)) return code;
+    int64_t batch = whole_of(&q, BATCH, s.points < training.batch ? s.points : training.batch);
+    if (batch < 1 || batch > s.points)
+        return complain(SOSMC_EXIT_USAGE, "--batch is %" PRId64 "; %s has %" PRId64 " points", batch, q.operand,
+                        s.points);
+    int64_t updates = s.points / batch, iterations = whole_of(&q, EPOCHS, s.epochs) * updates;
+    int64_t particles = whole_of(&q, PARTICLES, given(&q, WEIGHTED) ? (int64_t)weighted_training.particles : batch);
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    if (put_network(&d, &q, s.dim)) {
+        (void)fclose(d.out);
+        free(d.bytes);
+        return SOSMC_EXIT_USAGE;
+    }
+    put_data(&d, &q, &s, batch);
+    put_training(&d, &q, &s, particles);
+    if (s.dim == 2)
+        put(&d, "evaluate: {every: %" PRId64 ", low: %.17g, high: %.17g}\n", iterations / 20 > 1 ? iterations / 20 : 1,
+            -s.box * 4 / 3, s.box * 4 / 3);
+    put_ending(&d, &q, particles, iterations, updates, 1);
+    name_of(q.operand, name);
+    (void)snprintf(out, sizeof out, "trained-%s%s", name, given(&q, WEIGHTED) ? "-weighted" : "");
+    return print_or_run(&q, &d, text_of(&q, OUT, out));
+}
+
+/* ---------------------------------------------------------------------------- stored models and rewards */
+
+/* The dimension of a stored model's points. */
+static int inputs_of(const char *path, int *inputs)
+{
+    model_file f;
+    char error[SENTENCE];
+    if (model_read(path, &f, error, sizeof error)) return complain(-1, "%s", error);
+    *inputs = f.inputs;
+    model_free(&f);
+    return 0;
+}
+
+static void put_model(draft *d, const request *q)
+{
+    put(d, "model: {type: stored, file: ");
+    put_quoted(d, q->operand);
+    put(d, "}\n");
+}
+
+/* The half-planes by name: which coordinate, and on which side of 0. */
+static const struct {
+    const char *name;
+    int coordinate, sign;
+} sides[] = {{"lower", 2, -1}, {"upper", 2, 1}, {"left", 1, -1}, {"right", 1, 1}};
+
+static int side_named(const char *reward)
+{
+    for (int i = 0; i < (int)(sizeof sides / sizeof *sides); i++)
+        if (strcmp(sides[i].name, reward) == 0) return i;
+    return -1;
+}
+
+static int check_reward(const request *q, int inputs)
+{
+    const char *reward = text_of(q, REWARD, "left");
+    char error[SENTENCE];
+    int side = side_named(reward);
+    if (side >= 0 && sides[side].coordinate > inputs)
+        return complain(-1, "--reward is %s, a half-plane of x%d; %s has points of dimension %d", reward,
+                        sides[side].coordinate, q->operand, inputs);
+    if (side >= 0) return 0;
+    formula *f = formula_compile(reward, inputs, error, sizeof error);
+    if (!f) return complain(-1, "--reward is '%s'; expected lower, upper, left, right or a formula: %s", reward, error);
+    formula_free(f);
+    return 0;
+}
+
+static void put_reward(draft *d, const request *q, int inputs)
+{
+    const char *reward = text_of(q, REWARD, "left");
+    int side = side_named(reward);
+    put(d, "  reward: ");
+    if (side < 0) {
+        put_quoted(d, reward);
+    } else {
+        put(d, "{type: half_plane, normal: [");
+        for (int j = 1; j <= inputs; j++)
+            put(d, "%s%d", j > 1 ? ", " : "", j == sides[side].coordinate ? sides[side].sign : 0);
+        put(d, "], offset: 0}");
+    }
+    put(d, "\n");
+}
+
+/* ---------------------------------------------------------------------------- sample */
+
+/* Chains move before anything is looked at, with the gradient they carry along: one evaluation per move. */
+static void put_chains(draft *d)
+{
+    put(d, "init: {type: uniform, low: -6, high: 6}\nscheme: {type: unweighted, order: authors}\n");
+}
+
+/* Resampled in every iteration, the cloud ends with equal weights: whoever reads its points alone loses nothing. */
+static void put_cooling(draft *d)
+{
+    put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: always}\n");
+}
+
+static int64_t cooling_of(int64_t steps)
+{
+    int64_t cooling = steps * COOLING / SMC_STEPS;
+    return cooling > 0 ? cooling : 1;
+}
+
+int command_sample(int argc, char **argv)
+{
+    request q;
+    draft d;
+    int code, inputs = 0;
+    char name[NAME], out[NAME + 32];
+    if (read_flags(&q, argc, argv, SAMPLE, "MODEL", sample_text, &code)) return code;
+    if (inputs_of(q.operand, &inputs)) return SOSMC_EXIT_IO;
+    if (check_reward(&q, inputs)) return SOSMC_EXIT_USAGE;
+    int smc = given(&q, SMC);
+    const kernel_row *k = kernel_named(text_of(&q, KERNEL, smc ? "mala" : "ula"));
+    int64_t steps = whole_of(&q, STEPS, smc ? SMC_STEPS : CHAIN_STEPS);
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    put_model(&d, &q);
+    put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
+    if (smc) put(&d, "  steps: %" PRId64 "\n", cooling_of(steps));
+    if (given(&q, REWARD)) put_reward(&d, &q, inputs);
+    if (smc)
+        put_cooling(&d);
+    else
+        put_chains(&d);
+    put_kernel(&d, k, number_of(&q, STEP, k->step));
+    put_ending(&d, &q, whole_of(&q, CHAINS_FLAG, CHAINS), steps, steps / 1000, 1);
+    name_of(q.operand, name);
+    (void)snprintf(out, sizeof out, "samples-%s", name);
+    return print_or_run(&q, &d, text_of(&q, OUT, out));
+}
+
+/* ---------------------------------------------------------------------------- tune */
+
+/* What a tuning run is made of. */
+typedef struct {
+    const request *q;
+    const tuning *settings;
+    const kernel_row *kernel;
+    const char *method, *start; /* start: smc, chains or a file */
+    int inputs;
+    int64_t particles, iterations;
+    char out[FILES_PATH], start_dir[FILES_PATH], start_file[FILES_PATH];
+} plan;
+
+static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
+
+/* --paper leaves no choice of what the paper fixes. */
+static int check_paper(const request *q)
+{
+    static const struct {
+        flag f;
+        const char *only;
+    } fixed[] = {{START, "chains"}, {KERNEL, "ula"}, {METHOD, "sosmc|impdiff"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        char expected[64];
+        const char *value = q->value[fixed[i].f];
+        if (!value || schema_has_word(fixed[i].only, value)) continue;
+        schema_join(fixed[i].only, " or ", expected, sizeof expected);
+        return complain(-1, "--%s is '%s' beside --paper; expected %s", flag_table[fixed[i].f].name, value, expected);
+    }
+    return given(q, FORWARD) ? complain(-1, "--forward stands beside --paper; the paper's divergence is the other one")
+                             : 0;
+}
+
+static int check_tune(const request *q)
+{
+    if (!given(q, REWARD)) return complain(-1, "tune needs --reward: lower, upper, left, right or a formula");
+    if (!given(q, BETA)) return complain(-1, "tune needs --beta: the weight of the divergence, a number of at least 0");
+    return given(q, PAPER) ? check_paper(q) : 0;
+}
+
+static int make_plan(plan *p, const request *q)
+{
+    char name[NAME], error[SENTENCE], made[NAME + 64];
+    *p = (plan){.q = q, .settings = given(q, PAPER) ? &tuning_paper : &tuning_default, .inputs = p->inputs};
+    p->method = text_of(q, METHOD, "sosmc");
+    p->start = text_of(q, START, p->settings->start);
+    p->kernel = kernel_named(text_of(q, KERNEL, "ula"));
+    p->particles = whole_of(q, PARTICLES, p->settings->particles);
+    p->iterations = whole_of(q, ITERATIONS, p->settings->iterations);
+    name_of(q->operand, name);
+    (void)snprintf(made, sizeof made, "tuned-%s-%s%s%s%s", name,
+                   side_named(q->value[REWARD]) < 0 ? "reward" : q->value[REWARD],
+                   strcmp(p->method, "sosmc") == 0 ? "" : "-", strcmp(p->method, "sosmc") == 0 ? "" : p->method,
+                   given(q, FORWARD) ? "-forward" : "");
+    (void)snprintf(p->out, sizeof p->out, "%s", text_of(q, OUT, made));
+    if (files_join(p->start_dir, p->out, "start", error, sizeof error) ||
+        files_join(p->start_file, p->start_dir, "particles.npz", error, sizeof error))
+        return complain(-1, "%s", error);
+    if (!starts_itself(p)) (void)snprintf(p->start_file, sizeof p->start_file, "%s", p->start);
+    return 0;
+}
+
+static config *start_config(const plan *p)
+{
+    draft d;
+    if (draft_open(&d)) return NULL;
+    int smc = strcmp(p->start, "smc") == 0;
+    const kernel_row *k = kernel_named(smc ? "mala" : "ula");
+    int64_t steps = smc ? SMC_STEPS : CHAIN_STEPS;
+    put_model(&d, p->q);
+    if (smc) {
+        put(&d, "objective: {type: anneal, steps: %d}\n", COOLING);
+        put_cooling(&d);
+    } else {
+        put(&d, "objective: none\n");
+        put_chains(&d);
+    }
+    put_kernel(&d, k, k->step);
+    put_ending(&d, p->q, p->particles, steps, steps / 1000, 0); /* `sosmc report` makes one, should anybody ask */
+    return configure(p->q, &d, 0);
+}
+
+/* sosmc and impdiff both take the gradient at the particles before the move, which is at the theta of that gradient. In
+ * the same order of operations their moves bear the same names: one seed gives both the same noise. */
+static void put_method(draft *d, const plan *p)
+{
+    const tuning *s = p->settings;
+    int weighted = strcmp(p->method, "sosmc") == 0;
+    if (weighted)
+        put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: %.17g}\n",
+            s->resample_below);
+    else if (strcmp(p->method, "impdiff") == 0)
+        put(d, "scheme: {type: unweighted, order: authors, drift_at: previous}\n");
+    else
+        put(d, "scheme: soul\n");
+    put_kernel(d, p->kernel, p->kernel->step);
+    if (weighted && p->kernel->acceptance == 0)
+        put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
+            s->factor, s->min_step, s->max_step);
+}
+
+static config *tune_config(const plan *p)
+{
+    draft d;
+    const request *q = p->q;
+    int forward = given(q, FORWARD);
+    if (draft_open(&d)) return NULL;
+    put_model(&d, q);
+    put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
+    put_reward(&d, q, p->inputs);
+    put(&d, "  beta: %s\n", q->value[BETA]);
+    if (forward) {
+        put(&d, "  reference: {file: ");
+        put_quoted(&d, p->start_file);
+        put(&d, "}\n");
+    }
+    put(&d, "init: {type: file, exact: %s, file: ", strcmp(p->start, "smc") == 0 ? "true" : "false");
+    put_quoted(&d, p->start_file);
+    put(&d, "}\n");
+    put_method(&d, p);
+    put(&d, "optimiser: {type: adam, rate: %.17g, clip: %.17g}\n", number_of(q, RATE, p->settings->rate),
+        p->settings->clip);
+    if (p->inputs == 2) put(&d, "evaluate: {every: %" PRId64 "}\n", p->iterations / 10 > 1 ? p->iterations / 10 : 1);
+    put_ending(&d, q, p->particles, p->iterations, 1, 1);
+    return configure(q, &d, 1);
+}
+
+/* The start stands in comments above the tuning run that needs it. */
+static int print_plan(const plan *p, const config *start, const config *tune)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (start) {
+        FILE *f = open_memstream(&text, &size);
+        int rc = f ? config_write(start, f) : -1;
+        if (f && fclose(f)) rc = -1;
+        printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", p->start_dir);
+        for (char *line = rc ? NULL : strtok(text, "\n"); line; line = strtok(NULL, "\n")) printf("# %s\n", line);
+        free(text);
+        putchar('\n');
+        if (rc) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+    }
+    return print_config(tune);
+}
+
+static int is_finished(const char *dir)
+{
+    char path[FILES_PATH], error[SENTENCE];
+    json_t *summary = NULL;
+    if (files_join(path, dir, "summary.json", error, sizeof error) || json_read(path, &summary, error, sizeof error))
+        return 0;
+    int finished = json_is_true(json_object_get(summary, "finished"));
+    json_decref(summary);
+    return finished;
+}
+
+static int holds_run(const char *dir)
+{
+    static const char *const names[] = {"checkpoint", "checkpoint.previous", "summary.json"};
+    char path[FILES_PATH], error[SENTENCE];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (files_join(path, dir, names[i], error, sizeof error) == 0 && access(path, F_OK) == 0) return 1;
+    return 0;
+}
+
+/* What is left of the budget for the next run; 0: there is none. */
+static double left_of_budget(const request *q)
+{
+    double left = number_of(q, BUDGET, 0) - (monotonic_seconds() - q->begun);
+    return given(q, BUDGET) && number_of(q, BUDGET, 0) > 0 ? fmax(left, 1e-9) : 0;
+}
+
+/* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
+static int run_plan(const plan *p, const config *start, const config *tune)
+{
+    const request *q = p->q;
+    run_options options = {.resume = given(q, RESUME), .overwrite = given(q, OVERWRITE), .quiet = given(q, QUIET)};
+    if (holds_run(p->out) && !options.resume && !options.overwrite)
+        return complain(SOSMC_EXIT_USAGE,
+                        "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
+                        "another --out",
+                        p->out);
+    if (start) {
+        run_options first = options;
+        first.out = p->start_dir;
+        first.resume = options.resume || !options.overwrite;
+        first.budget_seconds = left_of_budget(q);
+        int code = run_job(start, &first);
+        if (code != SOSMC_EXIT_OK) return code;
+        if (!is_finished(p->start_dir))
+            return complain(SOSMC_EXIT_OK,
+                            "the time was over before the initial particles were made; go on with --resume");
+    }
+    options.out = p->out;
+    options.budget_seconds = left_of_budget(q);
+    return run_job(tune, &options);
+}
+
+int command_tune(int argc, char **argv)
+{
+    request q;
+    plan p = {0};
+    int code;
+    if (read_flags(&q, argc, argv, TUNE, "MODEL", tune_text, &code)) return code;
+    if (check_tune(&q)) return SOSMC_EXIT_USAGE;
+    if (inputs_of(q.operand, &p.inputs)) return SOSMC_EXIT_IO;
+    if (check_reward(&q, p.inputs) || make_plan(&p, &q)) return SOSMC_EXIT_USAGE;
+    config *start = starts_itself(&p) ? start_config(&p) : NULL, *tune = tune_config(&p);
+    if (!tune || (starts_itself(&p) && !start))
+        code = SOSMC_EXIT_USAGE;
+    else
+        code = given(&q, PRINT) ? print_plan(&p, start, tune) : run_plan(&p, start, tune);
+    config_free(start);
+    config_free(tune);
+    return code;
+}

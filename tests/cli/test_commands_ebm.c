@@ -1,0 +1,436 @@
+/* test_commands_ebm.c: `train`, `tune` and `sample`: the run files they print against the experiment's constants, small
+ * runs of all three from end to end, interruption and resumption, and what they say to wrong words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands_ebm.h"
+#include "config.h"
+#include "files.h"
+#include "model_file.h"
+#include "run.h"
+
+enum { TEXT = 1 << 16, WORDS = 64 };
+
+static char folder[64], error[1024];
+#define ERROR error, sizeof error
+
+/* Both streams of the last command. */
+static char output[TEXT];
+
+/* ---------------------------------------------------------------------------- a command */
+
+static int divert(int stream, const char *path)
+{
+    int kept = dup(stream), file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
+    assert_int_equal(close(file), 0);
+    return kept;
+}
+
+static void restore(int stream, int kept)
+{
+    assert_true(dup2(kept, stream) >= 0);
+    assert_int_equal(close(kept), 0);
+}
+
+/* Runs "COMMAND WORD ..." (words without spaces in them); returns the exit code, the streams are in `output`. */
+static int says(const char *line)
+{
+    static const struct {
+        const char *name;
+        int (*run)(int, char **);
+    } commands[] = {{"train", command_train}, {"tune", command_tune}, {"sample", command_sample}};
+    char copy[2048], *argv[WORDS], *bytes = NULL;
+    int argc = 0, code = -1;
+    size_t n = 0;
+    assert_true(strlen(line) < sizeof copy);
+    (void)snprintf(copy, sizeof copy, "%s", line);
+    for (char *word = strtok(copy, " "); word && argc < WORDS - 1; word = strtok(NULL, " ")) argv[argc++] = word;
+    argv[argc] = NULL;
+    (void)fflush(NULL);
+    (void)unlink("streams");
+    int out = divert(1, "streams"), err = divert(2, "streams");
+    for (size_t i = 0; argv[0] && i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, argv[0]) == 0) code = commands[i].run(argc, argv);
+    (void)fflush(NULL);
+    restore(1, out);
+    restore(2, err);
+    if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
+    (void)snprintf(output, sizeof output, "%s", bytes);
+    free(bytes);
+    return code;
+}
+
+static void expect(int code, const char *words, const char *line)
+{
+    int got = says(line);
+    if (got != code || !strstr(output, words))
+        fail_msg("%s: exit %d (expected %d), '%s' (expected '%s')", line, got, code, output, words);
+}
+
+/* What the command prints, read back. */
+static config *printed(const char *line)
+{
+    char whole[2048];
+    (void)snprintf(whole, sizeof whole, "%s --print", line);
+    expect(0, "model:", whole);
+    config *c = config_parse(output, line, ERROR);
+    if (!c || config_resolve(c, ERROR)) fail_msg("%s", error);
+    return c;
+}
+
+static void expect_number(const config *c, const char *path, double value)
+{
+    double got = config_number(c, path);
+    if (!(got == value)) fail_msg("%s is %g; expected %g", path, got, value);
+}
+
+static void expect_word(const config *c, const char *path, const char *word)
+{
+    const char *got = config_text(c, path);
+    if (!got || strcmp(got, word) != 0) fail_msg("%s is %s; expected %s", path, got ? got : "absent", word);
+}
+
+static void same_file(const char *one, const char *other)
+{
+    char *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    if (files_read(one, (size_t)1 << 24, &a, &n, ERROR) || files_read(other, (size_t)1 << 24, &b, &m, ERROR))
+        fail_msg("%s", error);
+    if (!a || !b || n != m || memcmp(a, b, n) != 0) fail_msg("%s and %s differ", one, other);
+    free(a);
+    free(b);
+}
+
+/* ---------------------------------------------------------------------------- what is printed */
+
+/* The resolved file without the lattice, which has no part in the run. */
+static char *without_lattice(const config *c)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    assert_non_null(f);
+    assert_int_equal(config_write(c, f), 0);
+    assert_int_equal(fclose(f), 0);
+    char *from = strstr(text, "evaluate:"), *to = strstr(text, "output:");
+    assert_true(from && to && from < to);
+    memmove(from, to, strlen(to) + 1);
+    return text;
+}
+
+static void training_is_the_experiment(void **state)
+{
+    static const char *const names[] = {"circles", "two_moons", "blobs"};
+    const char *source = getenv("SOSMC_TEST_SOURCE");
+    for (int i = 0; i < 3; i++) {
+        char path[FILES_PATH], line[64];
+        (void)snprintf(path, sizeof path, "%s/../experiments/ebm2d/%s.yaml", source ? source : "", names[i]);
+        if (!source || access(path, R_OK)) {
+            print_message("skipped: %s\n", source ? path : "SOSMC_TEST_SOURCE names no folder");
+            skip();
+        }
+        (void)snprintf(line, sizeof line, "train %s", names[i]);
+        config *ours = printed(line), *stored = config_load(path, ERROR);
+        if (!stored || config_resolve(stored, ERROR)) fail_msg("%s", error);
+        char *a = without_lattice(ours), *b = without_lattice(stored);
+        assert_string_equal(a, b);
+        expect_number(ours, "evaluate.every", i == 2 ? 390 : 975);
+        free(a);
+        free(b);
+        config_free(ours);
+        config_free(stored);
+    }
+}
+
+static void weighted_training(void **state)
+{
+    config *c = printed("train circles --weighted --epochs 10 --hidden 16,8 --activation tanh --batch 1000 --seed "
+                        "18446744073709551615");
+    int n = 0;
+    const double *hidden = config_vector(c, "model.hidden", &n);
+    assert_true(n == 2 && hidden[0] == 16 && hidden[1] == 8);
+    expect_word(c, "model.activation", "tanh");
+    expect_word(c, "model.base", "gaussian");
+    assert_false(config_has(c, "model.base_sd"));
+    expect_word(c, "init.type", "base");
+    expect_word(c, "scheme.type", "sosmc");
+    expect_number(c, "kernel.clamp", 0);
+    expect_number(c, "objective.energy2", 0);
+    expect_number(c, "objective.gradient_penalty", 0);
+    expect_number(c, "resampling.threshold", 0.5);
+    expect_number(c, "adapt.threshold", 0.95);
+    expect_number(c, "adapt.factor", 1.01);
+    expect_number(c, "adapt.max", 0.01);
+    expect_number(c, "particles", 10000);
+    expect_number(c, "iterations", 200);
+    expect_number(c, "evaluate.every", 10);
+    assert_true(config_unsigned(c, "seed") == UINT64_MAX);
+    config_free(c);
+}
+
+static void tuning_has_the_papers_constants(void **state)
+{
+    config *c = printed("tune small.npz --reward lower --beta 0.25 --paper --out p");
+    assert_non_null(strstr(output, "#   type: none")); /* the start */
+    assert_non_null(strstr(output, "# iterations: 20000"));
+    int n = 0;
+    const double *normal = config_vector(c, "objective.reward.normal", &n);
+    assert_true(n == 2 && normal[0] == 0 && normal[1] == -1);
+    expect_word(c, "objective.type", "reward_reverse");
+    expect_number(c, "objective.beta", 0.25);
+    expect_word(c, "init.type", "file");
+    assert_false(config_flag(c, "init.exact"));
+    assert_non_null(strstr(config_text(c, "init.file"), "/p/start/particles.npz"));
+    expect_word(c, "scheme.type", "sosmc");
+    expect_word(c, "scheme.order", "authors");
+    expect_word(c, "kernel.type", "ula");
+    expect_number(c, "kernel.step", 0.005);
+    expect_number(c, "kernel.clamp", 0);
+    expect_word(c, "resampling.scheme", "systematic");
+    expect_number(c, "resampling.threshold", 0.9);
+    expect_word(c, "adapt.signal", "ess");
+    expect_number(c, "adapt.threshold", 0.95);
+    expect_number(c, "adapt.factor", 1.01);
+    expect_number(c, "adapt.min", 1e-8);
+    expect_number(c, "adapt.max", 0.01);
+    expect_word(c, "optimiser.type", "adam");
+    expect_number(c, "optimiser.rate", 2e-4);
+    expect_number(c, "optimiser.clip", 1000);
+    expect_number(c, "particles", 10000);
+    expect_number(c, "iterations", 1001);
+    expect_number(c, "evaluate.every", 100);
+    config_free(c);
+}
+
+static void tuning_has_its_choices(void **state)
+{
+    config *c = printed("tune small.npz --reward exp(-x1^2) --beta 1 --method impdiff --rate 1e-3");
+    assert_non_null(strstr(output, "#   type: anneal"));
+    assert_non_null(strstr(output, "#   threshold: always"));
+    expect_word(c, "objective.reward.formula", "exp(-x1^2)");
+    expect_word(c, "scheme.type", "unweighted"); /* gradient at the particles before the move, as the paper's code */
+    expect_word(c, "scheme.order", "authors");
+    expect_word(c, "scheme.drift_at", "previous");
+    assert_int_equal(config_count(c, "adapt"), 0);
+    expect_number(c, "optimiser.rate", 1e-3);
+    assert_true(config_flag(c, "init.exact"));
+    config_free(c);
+    c = printed("tune small.npz --reward upper --beta 1 --method soul --particles 40 --start small.csv");
+    assert_null(strstr(output, "start/particles.npz"));
+    assert_false(config_flag(c, "init.exact"));
+    expect_word(c, "scheme.type", "soul");
+    expect_number(c, "scheme.sweeps", 40);
+    config_free(c);
+    c = printed("tune small.npz --reward left --beta 1 --forward --kernel mala --set kernel.step=0.03");
+    expect_word(c, "objective.type", "reward_forward");
+    assert_string_equal(config_text(c, "objective.reference.file"), config_text(c, "init.file"));
+    expect_word(c, "adapt.signal", "accept");
+    expect_number(c, "kernel.step", 0.03);
+    config_free(c);
+}
+
+static void sampling_is_printed(void **state)
+{
+    config *c = printed("sample small.npz --reward right");
+    expect_word(c, "objective.type", "none");
+    expect_word(c, "init.type", "uniform");
+    expect_word(c, "kernel.type", "ula");
+    expect_number(c, "kernel.step", 0.005);
+    expect_number(c, "particles", 1000);
+    expect_number(c, "iterations", 20000);
+    config_free(c);
+    c = printed("sample small.npz --smc --chains 77 --steps 60 --step 0.2");
+    expect_word(c, "objective.type", "anneal");
+    expect_word(c, "kernel.type", "mala");
+    expect_number(c, "kernel.step", 0.2);
+    expect_number(c, "objective.steps", 50);
+    expect_number(c, "particles", 77);
+    config_free(c);
+}
+
+/* ---------------------------------------------------------------------------- what is run */
+
+/* A report and a fine lattice take longer than all else together. */
+#define FAST "--set evaluate.nodes=20 --set output.report=false "
+
+static void trains_on_a_file(void **state)
+{
+    expect(0, "", "train small.csv --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
+    expect(2, "already holds a run", "train small.csv --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
+    model_file f;
+    if (model_read("t/model.safetensors", &f, ERROR)) fail_msg("%s", error);
+    assert_true(f.inputs == 2 && f.hidden_layers == 2 && f.width[1] == 8 && f.base_sd == 0);
+    model_free(&f);
+    config *c = config_load("t/run.yaml", ERROR);
+    if (!c || config_resolve(c, ERROR)) fail_msg("%s", error);
+    assert_true(config_flag(c, "objective.data.standardise"));
+    expect_number(c, "objective.data.scale", 2);
+    expect_number(c, "objective.batch", 60); /* all there are */
+    expect_number(c, "iterations", 3);
+    config_free(c);
+    expect(0, "stored as w/model.safetensors",
+           "train small.csv --weighted --epochs 3 --batch 30 --hidden 8 --particles 50 --no-standardise " FAST
+           "--out w");
+    if (model_read("w/model.safetensors", &f, ERROR)) fail_msg("%s", error);
+    assert_true(f.base_sd > 1.9 && f.base_sd < 2.1); /* of the points as they are */
+    model_free(&f);
+    c = config_load("w/run.yaml", ERROR);
+    if (!c || config_resolve(c, ERROR)) fail_msg("%s", error);
+    assert_false(config_flag(c, "objective.data.standardise"));
+    expect_number(c, "iterations", 6);
+    config_free(c);
+}
+
+static void samples(void **state)
+{
+    npy_array x;
+    expect(0, "", "sample small.npz --chains 30 --steps 20 " FAST "--quiet --out s");
+    if (npz_read("s/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
+    assert_true(x.dims == 2 && x.shape[0] == 30 && x.shape[1] == 2);
+    npy_free(&x);
+    expect(0, "reward 0.", "sample small.npz --smc --chains 30 --steps 12 --reward lower " FAST);
+    if (npz_read("samples-small/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
+    assert_true(x.shape[0] == 30);
+    npy_free(&x);
+}
+
+#define TUNE "tune small.npz --reward lower --beta 0.25 --particles 40 --iterations 6 --quiet " FAST
+
+/* Stopped during the start, then during the tuning, a run ends with the bytes of one that was not. */
+static void interrupted_tuning_goes_on(void **state)
+{
+    static const char *const names[] = {"trace.csv", "evaluation.csv", "particles.npz", "model.safetensors"};
+    expect(0, "", TUNE "--out whole");
+    expect(0, "go on with --resume", TUNE "--out parts --budget-seconds 1e-6");
+    assert_int_not_equal(access("parts/run.yaml", F_OK), 0);
+    expect(0, "", TUNE "--out parts --set iterations=3 --resume");
+    expect(2, "already holds a run", TUNE "--out parts");
+    expect(0, "", TUNE "--out parts --resume");
+    same_file("whole/start/particles.npz", "parts/start/particles.npz");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char a[64], b[64];
+        (void)snprintf(a, sizeof a, "whole/%s", names[i]);
+        (void)snprintf(b, sizeof b, "parts/%s", names[i]);
+        same_file(a, b);
+    }
+    expect(2, "belongs to another run", TUNE "--out parts --seed 3 --resume");
+    expect(0, "", TUNE "--out parts --seed 3 --overwrite");
+}
+
+/* A start without its tuning is used again, and not made again. */
+static void finished_start_is_kept(void **state)
+{
+    expect(0, "", TUNE "--method impdiff");
+    char *before = NULL, *after = NULL;
+    size_t n = 0, m = 0;
+    if (files_read("tuned-small-lower-impdiff/start/timing.csv", 1 << 20, &before, &n, ERROR)) fail_msg("%s", error);
+    for (const char *const *name = (const char *const[]){"summary.json", "checkpoint", NULL}; *name; name++) {
+        char path[128];
+        (void)snprintf(path, sizeof path, "tuned-small-lower-impdiff/%s", *name);
+        assert_int_equal(unlink(path), 0);
+    }
+    expect(0, "", TUNE "--method impdiff");
+    if (files_read("tuned-small-lower-impdiff/start/timing.csv", 1 << 20, &after, &m, ERROR)) fail_msg("%s", error);
+    assert_string_equal(before, after); /* wall-clock times of a second run would differ */
+    free(before);
+    free(after);
+}
+
+static void other_starts_and_methods(void **state)
+{
+    expect(0, "", TUNE "--method soul --start small.csv --out soul");
+    assert_int_not_equal(access("soul/start", F_OK), 0);
+    expect(0, "", TUNE "--forward --kernel hmc --out forward");
+    expect(0, "", "tune small.npz --reward x1 --beta 0 --paper --particles 4 --iterations 2 --quiet --out paper " FAST);
+    assert_int_equal(access("paper/model.safetensors", F_OK), 0);
+}
+
+/* ---------------------------------------------------------------------------- wrong words */
+
+static void wrong_words_are_named(void **state)
+{
+    expect(0, "sosmc train circles", "train --help");
+    expect(0, "--paper", "tune -h");
+    expect(2, "expected one DATA, found 0", "train");
+    expect(2, "expected one MODEL, found 2", "sample a b");
+    expect(2, "unrecognized option '--fast'", "train circles --fast");
+    expect(2, "unrecognized option '--epochs'", "tune small.npz --epochs 3");
+    expect(2, "DATA is 'moons'; expected two_moons", "train moons");
+    expect(2, "--epochs is '0'; expected a whole number of at least 1", "train circles --epochs 0");
+    expect(2, "--batch is '1.5'", "train circles --batch 1.5");
+    expect(2, "--batch is 61; small.csv has 60 points", "train small.csv --batch 61");
+    expect(2, "--activation is 'relu'; expected silu, softplus or tanh", "train circles --activation relu");
+    expect(2, "--hidden is '8,,8'", "train circles --hidden 8,,8");
+    expect(2, "--hidden is '8,0'", "train circles --hidden 8,0");
+    expect(2, "--seed is '-1'", "train circles --seed -1");
+    expect(2, "--no-standardise is for files", "train circles --no-standardise");
+    expect(2, "did you mean", "train circles --set kernel.stp=1");
+    expect(4, "absent.csv", "train absent.csv");
+    expect(4, "absent.npy", "train absent.npy");
+    expect(2, "--seed is '18446744073709551616'", "sample small.npz --seed 18446744073709551616");
+    expect(2, "tune needs --reward", "tune small.npz --beta 1");
+    expect(2, "tune needs --beta", "tune small.npz --reward lower");
+    expect(2, "--beta is '-1'; expected a number of at least 0", "tune small.npz --reward lower --beta -1");
+    expect(2, "--reward is 'x3'", "tune small.npz --reward x3 --beta 1");
+    expect(2, "--method is 'sgd'; expected sosmc, impdiff or soul", "tune small.npz --reward x1 --beta 1 --method sgd");
+    expect(2, "--kernel is 'nuts'", "sample small.npz --kernel nuts");
+    expect(2, "--start is 'smc' beside --paper", "tune small.npz --reward x1 --beta 1 --paper --start smc");
+    expect(4, "absent.npz", "tune absent.npz --reward lower --beta 1");
+    expect(4, "absent.npz", "tune small.npz --reward lower --beta 1 --start absent.npz --out never");
+    expect(4, "small.csv", "sample small.csv");
+    assert_int_not_equal(access("never", F_OK), 0);
+}
+
+/* ---------------------------------------------------------------------------- a folder with points and a model */
+
+static int make_folder(void **state)
+{
+    double theta[33];
+    int width[] = {8};
+    model_file f = {.inputs = 2, .hidden_layers = 1, .width = width, .base_sd = 1.5, .parameters = 33, .theta = theta};
+    (void)snprintf(f.activation, sizeof f.activation, "silu");
+    for (int j = 0; j < 33; j++) theta[j] = 0.3 * sin(3.0 * j + 1);
+    (void)snprintf(folder, sizeof folder, "/tmp/sosmc_ebm_XXXXXX");
+    if (!mkdtemp(folder) || chdir(folder) || model_write("small.npz", &f, ERROR)) return -1;
+    FILE *csv = fopen("small.csv", "w");
+    if (!csv) return -1;
+    (void)fprintf(csv, "x,y\n");
+    for (int i = 0; i < 60; i++) (void)fprintf(csv, "%.17g,%.17g\n", 2.8 * cos(0.1047 * i), 2.8 * sin(0.1047 * i));
+    return fclose(csv);
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return chdir("/") || system(command); // NOLINT(cert-env33-c): a folder of our own making
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(training_is_the_experiment),
+        cmocka_unit_test(weighted_training),
+        cmocka_unit_test(tuning_has_the_papers_constants),
+        cmocka_unit_test(tuning_has_its_choices),
+        cmocka_unit_test(sampling_is_printed),
+        cmocka_unit_test(trains_on_a_file),
+        cmocka_unit_test(samples),
+        cmocka_unit_test(interrupted_tuning_goes_on),
+        cmocka_unit_test(finished_start_is_kept),
+        cmocka_unit_test(other_starts_and_methods),
+        cmocka_unit_test(wrong_words_are_named),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
