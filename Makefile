@@ -4,7 +4,7 @@
 #   make            build the library, examples, benchmarks and tests      make sanitize   tests under ASan and UBSan
 #   make demo       first example, quick reproduction                      make tsan       parallel tests under TSan
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
-#   make bench      build and run the engine's benchmark                   make format     rewrite the sources in our style
+#   make bench      benchmarks of engine and network                      make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
 #   make clean      remove the build folders
 #
@@ -25,7 +25,13 @@ configure = cmake -S . -B $(1) $$(test -f $(1)/CMakeCache.txt || { command -v ni
             $(2) $(CMAKE_FLAGS)
 compile = cmake --build $(1) --parallel $(JOBS)
 # $(call check,FOLDER,FLAGS): the closing lines are ctest's own.
-check = cd $(1) && ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-R '$(TESTS)') $(2)
+check = cd $(1) && SOSMC_TEST_PYTHON="$(test_python)" ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-R '$(TESTS)') $(2)
+
+# The real NumPy and safetensors, with which tests exchange files. Without them (no network) those tests skip and say so.
+test_python = $(CURDIR)/build/venv/bin/python
+build/venv/ready: | deps-test
+	@{ python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check numpy safetensors && \
+	   touch $@; } || echo "NumPy and safetensors could not be had; tests that exchange files with them will skip."
 
 build: deps-build
 	$(call configure,build)
@@ -38,15 +44,16 @@ demo: deps-build
 	./build/sosmc reproduce langevin --quick --out build/demo
 	@echo "Open build/demo/langevin.html in a browser."
 
-test: deps-test
+test: deps-test build/venv/ready
 	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
 	$(call compile,build)
 	$(call check,build)
 
 bench: deps-build
 	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
-	$(call compile,build) --target bench_engine
+	$(call compile,build) --target bench_engine --target bench_mlp
 	./build/bench/engine
+	./build/bench/mlp
 
 # As root, and outside a staging folder, the loader's cache learns about the library too.
 install: build
@@ -57,7 +64,7 @@ install: build
 # the fake stacks of gcc 12 are not aligned to 64 bytes, and the aligned stores of AVX-512 code crash on them.
 sanitize: export ASAN_OPTIONS ?= allocator_may_return_null=1:handle_segv=2:handle_sigbus=2:handle_sigill=2:handle_sigfpe=2
 sanitize: export UBSAN_OPTIONS ?= print_stacktrace=1
-sanitize: deps-test
+sanitize: deps-test build/venv/ready
 	$(call configure,build-sanitize,-DSOSMC_SANITIZE=address$(comma)undefined -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
 	$(call compile,build-sanitize)
 	$(call check,build-sanitize)

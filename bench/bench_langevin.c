@@ -20,6 +20,7 @@
 
 #include "langevin_extras.h"
 #include "limit.h"
+#include "peer.h"
 
 enum { PARTICLES = 10000, REFERENCE = 5000, CORES = 2, PATH_ROOM = 4096 };
 static const double target_ratio = 15, target_ns = 40, target_start = 0.020;
@@ -82,40 +83,17 @@ typedef struct {
     double best, median; /* seconds per iteration: best tenth, median; NaN: no answer */
 } peer;
 
-static const char *interpreter(void)
-{
-    const char *named = getenv("SOSMC_PEER_PYTHON");
-    return named && *named ? named : "build/peers/bin/python";
-}
-
 static peer ask_peer(const char *method, double seconds)
 {
-    char n[32], batch[32], time[32], text[256] = "";
-    int ends[2], status = 0;
-    peer p = {NAN, NAN};
+    char n[32], batch[32], time[32], text[256];
     (void)snprintf(n, sizeof n, "%d", PARTICLES);
     (void)snprintf(batch, sizeof batch, "%d", REFERENCE);
     (void)snprintf(time, sizeof time, "%g", seconds);
-    if (pipe(ends)) return p;
-    pid_t child = fork();
-    if (child == 0) {
-        (void)dup2(ends[1], STDOUT_FILENO);
-        (void)close(ends[0]);
-        (void)close(ends[1]);
-        (void)execl(interpreter(), interpreter(), script, method, n, batch, time, (char *)NULL);
-        _exit(127);
-    }
-    (void)close(ends[1]);
-    for (size_t at = 0; child > 0 && at < sizeof text - 1;) {
-        ssize_t got = read(ends[0], text + at, sizeof text - 1 - at);
-        if (got <= 0) break;
-        at += (size_t)got;
-    }
-    (void)close(ends[0]);
-    if (child > 0) (void)waitpid(child, &status, 0);
+    const char *argv[] = {peer_interpreter(), script, method, n, batch, time, NULL};
+    int answered = peer_output(argv, text, sizeof text) == 0;
     char *end = text;
     double best = strtod(text, &end), median = end != text ? strtod(end, NULL) : 0;
-    return child > 0 && status == 0 && best > 0 && median > 0 ? (peer){best, median} : p;
+    return answered && best > 0 && median > 0 ? (peer){best, median} : (peer){NAN, NAN};
 }
 
 /* ---------------------------------------------------------------------------- start-up */
@@ -185,7 +163,7 @@ static row measure(langevin_method m, int ask, double seconds, limit *l)
 
 static void compare(double seconds)
 {
-    int have_peer = access(interpreter(), X_OK) == 0 && access(script, R_OK) == 0;
+    int have_peer = access(peer_interpreter(), X_OK) == 0 && access(script, R_OK) == 0;
     double to_ns = 1e9 / PARTICLES, worst_ns = 0, worst_ratio = INFINITY;
     row rows[LANGEVIN_METHODS];
     limit l = measure_limit();

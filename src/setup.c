@@ -262,7 +262,7 @@ static int tile_size(const sosmc_model *m, int64_t particles)
 
 static int most_blocks(int dim_theta)
 {
-    int most = (1 << 21) / dim_theta; /* 16 MB of partial gradients */
+    int most = (1 << 19) / dim_theta; /* 4 MB of partial gradients, or 16 of them: more only cost memory traffic */
     return most < 16 ? 16 : most > 256 ? 256 : most;
 }
 

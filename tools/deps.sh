@@ -2,7 +2,8 @@
 # deps.sh GROUP...: installs what the groups need and this machine lacks; a quick no-op when nothing is missing.
 #
 #   build     compiler, libc headers, cmake, make; for the program: libyaml, Jansson, zlib, gnuplot
-#   test      build, cmocka, and what the install test uses: pkg-config, a C++ compiler
+#   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
+#             a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
 #   coverage  gcovr
 #
@@ -50,6 +51,8 @@ for group in "$@"; do
         need libcmocka-dev have_header cmocka.h
         need pkg-config command -v pkg-config
         need g++ command -v "${CXX:-c++}"
+        need python3 command -v python3
+        need python3-venv python3 -c 'import ensurepip, venv'
         ;;
     lint)
         need clang-format either clang-format-14 clang-format
