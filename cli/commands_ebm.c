@@ -54,10 +54,11 @@ static const struct {
               .init_sd = 0.02,
               .box = 4.5, /* particles start within it, and are held to 4/3 of it */
               .file_scale = 2};
+/* No regulariser shapes the weighted network at its start, so its weights begin larger: at 0.02 it stands still. */
 static const struct {
-    int particles;
-    double resample_below, ess_level, factor, min_step, max_step;
-} weighted_training = {10000, 0.5, 0.95, 1.01, 1e-8, 0.01};
+    int particles, epochs;
+    double resample_below, ess_level, factor, min_step, max_step, init_sd, rate;
+} weighted_training = {10000, 50, 0.5, 0.95, 1.01, 1e-8, 0.01, 0.1, 1e-3};
 
 /* A kernel's first step. Those with a Metropolis test are led to an acceptance, the step staying below `most`. */
 typedef struct {
@@ -89,7 +90,7 @@ const char train_text[] =
     "\n"
     "  --weighted            weighted particles (SOSMC) instead of persistent contrastive divergence: the network is\n"
     "                        added to a Gaussian, and the likelihood is known while it trains\n"
-    "  --epochs E            passes through the points (default 500; 200 for blobs and files)\n"
+    "  --epochs E            passes through the points (default 500; 200 for blobs and files; 50 with --weighted)\n"
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
     "  --batch B             points per update (default 512, or all when there are fewer)\n"
@@ -128,7 +129,7 @@ const char tune_text[] =
 const char sample_text[] =
     "sosmc sample MODEL [options]\n"
     "\n"
-    "Samples a stored network (safetensors or NPZ); the points are left in DIR/particles.npz.\n"
+    "Samples a stored network (safetensors or NPZ); the points are left in DIR/samples.npy.\n"
     "\n"
     "  --chains N            points (default 1000)\n"
     "  --steps K             moves of each (default 20000; 600 with --smc)\n"
@@ -518,7 +519,8 @@ static int put_network(draft *d, const request *q, int inputs)
         at += digits + 1;
     }
     put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
-        text_of(q, ACTIVATION, "silu"), training.init_sd, given(q, WEIGHTED) ? ", base: gaussian" : "");
+        text_of(q, ACTIVATION, "silu"), given(q, WEIGHTED) ? weighted_training.init_sd : training.init_sd,
+        given(q, WEIGHTED) ? ", base: gaussian" : "");
     return 0;
 }
 
@@ -539,8 +541,9 @@ static void put_data(draft *d, const request *q, const dataset *s, int64_t batch
         put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
 }
 
-static void put_training(draft *d, const request *q, const dataset *s, int64_t particles)
+static void put_training(draft *d, const request *q, const dataset *s, int64_t particles, int64_t iterations)
 {
+    double rate = given(q, WEIGHTED) ? weighted_training.rate : training.rate;
     if (given(q, WEIGHTED)) {
         put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
         put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
@@ -553,7 +556,9 @@ static void put_training(draft *d, const request *q, const dataset *s, int64_t p
             particles > training.pool ? particles : (int64_t)training.pool, training.sweeps, training.refresh);
         put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
     }
-    put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g}\n", training.rate, training.clip);
+    put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
+    if (given(q, WEIGHTED)) put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
+    put(d, "}\n");
 }
 
 int command_train(int argc, char **argv)
@@ -568,7 +573,8 @@ int command_train(int argc, char **argv)
     if (batch < 1 || batch > s.points)
         return complain(SOSMC_EXIT_USAGE, "--batch is %" PRId64 "; %s has %" PRId64 " points", batch, q.operand,
                         s.points);
-    int64_t updates = s.points / batch, iterations = whole_of(&q, EPOCHS, s.epochs) * updates;
+    int64_t updates = s.points / batch, epochs = given(&q, WEIGHTED) ? weighted_training.epochs : s.epochs;
+    int64_t iterations = whole_of(&q, EPOCHS, epochs) * updates;
     int64_t particles = whole_of(&q, PARTICLES, given(&q, WEIGHTED) ? (int64_t)weighted_training.particles : batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     if (put_network(&d, &q, s.dim)) {
@@ -577,7 +583,7 @@ int command_train(int argc, char **argv)
         return SOSMC_EXIT_USAGE;
     }
     put_data(&d, &q, &s, batch);
-    put_training(&d, &q, &s, particles);
+    put_training(&d, &q, &s, particles, iterations);
     if (s.dim == 2)
         put(&d, "evaluate: {every: %" PRId64 ", low: %.17g, high: %.17g}\n", iterations / 20 > 1 ? iterations / 20 : 1,
             -s.box * 4 / 3, s.box * 4 / 3);

@@ -27,6 +27,7 @@ static const char usage_text[] =
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
+    "  sosmc reproduce ebm2d      the second: energy networks of the plane, scored exactly (--quick: under a minute)\n"
     "  sosmc list                 models, rewards, kernels, resampling schemes, optimisers, schemes, experiments\n"
     "  sosmc help [COMMAND]       more about a command\n"
     "\n"
@@ -62,11 +63,19 @@ static const char report_text[] =
 
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
+    "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "\n"
-    "  --quick               a small version in seconds: fewer particles, iterations and seeds\n"
+    "  --quick               a small version in seconds (ebm2d: under a minute): fewer particles, iterations and seeds\n"
+    "  --seeds N             runs per cell (default: langevin 10, ebm2d 2, with --full 5)\n"
+    "  --out DIR             where tables, figures and the page go (default: the experiment's name)\n"
+    "\n"
+    "langevin:\n"
     "  --budget-seconds B    the paper's protocol: each run gets B seconds of wall clock instead of a number of iterations\n"
-    "  --seeds N             runs per cell (default 10)\n"
-    "  --out DIR             where tables, figures and the page go (default: langevin)\n";
+    "\n"
+    "ebm2d, which continues where it was left when the command is given again:\n"
+    "  --full                also the sweep over beta and the other pairs of data set and half-plane: about two hours\n"
+    "  --models DIR          the folder of circles.safetensors, two_moons.safetensors, blobs.safetensors (or .npz)\n"
+    "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n";
 
 static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
 
@@ -86,7 +95,7 @@ static const char *help_of(const char *command)
 /* ---------------------------------------------------------------------------- flags */
 
 typedef struct {
-    const char *file, *out;
+    const char *file, *out, *models;
     const char *set[SETS];
     int sets;
     int help;
@@ -95,7 +104,7 @@ typedef struct {
     char seed_set[64], threads_set[64];
 } flags;
 
-enum { FLAG_SET = 256, FLAG_OUT, FLAG_SEED, FLAG_THREADS, FLAG_BUDGET, FLAG_SEEDS };
+enum { FLAG_SET = 256, FLAG_OUT, FLAG_SEED, FLAG_THREADS, FLAG_BUDGET, FLAG_SEEDS, FLAG_MODELS };
 
 static int number_of(const char *flag, const char *text, double low, double *out)
 {
@@ -118,6 +127,7 @@ static int take_flag(flags *f, int option, const char *value)
     switch (option) {
     case FLAG_SET: return add_set(f, value);
     case FLAG_OUT: f->out = value; return 0;
+    case FLAG_MODELS: f->models = value; return 0;
     case FLAG_SEED: (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value); return add_set(f, f->seed_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
@@ -242,9 +252,12 @@ static int command_report(int argc, char **argv)
 static int command_reproduce(int argc, char **argv)
 {
     flags f;
-    int quick = 0, quiet = 0;
+    int quick = 0, quiet = 0, full = 0, pretrain = 0;
     const struct option known[] = {{"quick", 0, &quick, 1},
                                    {"quiet", 0, &quiet, 1},
+                                   {"full", 0, &full, 1},
+                                   {"pretrain", 0, &pretrain, 1},
+                                   {"models", 1, NULL, FLAG_MODELS},
                                    {"budget-seconds", 1, NULL, FLAG_BUDGET},
                                    {"seeds", 1, NULL, FLAG_SEEDS},
                                    {"threads", 1, NULL, FLAG_THREADS},
@@ -253,15 +266,26 @@ static int command_reproduce(int argc, char **argv)
                                    {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(reproduce_text, stdout) < 0;
-    if (argc - optind != 1 || strcmp(argv[optind], "langevin") != 0)
-        return complain(SOSMC_EXIT_USAGE, "reproduce takes an experiment: langevin; see 'sosmc help reproduce'");
-    reproduce_options options = {.out = f.out ? f.out : "langevin",
+    const char *experiment = argc - optind == 1 ? argv[optind] : "";
+    int langevin = strcmp(experiment, "langevin") == 0;
+    if (!langevin && strcmp(experiment, "ebm2d") != 0)
+        return complain(SOSMC_EXIT_USAGE,
+                        "reproduce takes an experiment: langevin or ebm2d; see 'sosmc help reproduce'");
+    if (langevin && (full || pretrain || f.models))
+        return complain(SOSMC_EXIT_USAGE, "--%s belongs to ebm2d; see 'sosmc help reproduce'",
+                        full       ? "full"
+                        : pretrain ? "pretrain"
+                                   : "models");
+    reproduce_options options = {.out = f.out ? f.out : experiment,
                                  .quick = quick,
                                  .quiet = quiet,
+                                 .full = full,
+                                 .pretrain = pretrain,
+                                 .models = f.models,
                                  .budget_seconds = f.budget_seconds,
                                  .seeds = (int)f.seeds,
                                  .threads = (int)f.threads};
-    return reproduce_langevin(&options);
+    return langevin ? reproduce_langevin(&options) : reproduce_ebm2d(&options);
 }
 
 static int command_list(int argc, char **argv)

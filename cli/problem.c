@@ -764,6 +764,7 @@ static void build_settings(builder *b)
     s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine");
     if (config_has(b->c, "optimiser.schedule.a")) s->schedule.a = config_number(b->c, "optimiser.schedule.a");
     if (config_has(b->c, "optimiser.schedule.b")) s->schedule.b = config_number(b->c, "optimiser.schedule.b");
+    s->schedule.warmup = config_integer(b->c, "optimiser.schedule.warmup");
     for (int i = 0; i < 2 && i < config_count(b->c, "adapt"); i++) s->adapt[i] = build_rule(b, i);
     s->average = config_number(b->c, "optimiser.average");
     s->average_from = config_integer(b->c, "optimiser.average_from");

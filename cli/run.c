@@ -6,6 +6,7 @@
  *     evaluation.csv  exact values on a lattice, where the run file asks for them
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
  *     model.safetensors, model.npz    instead of theta.npy, when theta is a network
+ *     samples.npy     the final particles alone, when nothing is optimised
  *
  * Rows reach the disk before the checkpoint that follows them, so a run that is killed at any moment and resumed ends with
  * the bytes of one that was not. */
@@ -86,9 +87,9 @@ static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, 
 
 static void forget_old_run(run *r)
 {
-    static const char *const names[] = {"checkpoint",        "checkpoint.previous", "summary.json",
-                                        "theta.npy",         "particles.npz",       "report.html",
-                                        "model.safetensors", "model.npz",           "evaluation.csv"};
+    static const char *const names[] = {"checkpoint",     "checkpoint.previous", "summary.json",      "theta.npy",
+                                        "particles.npz",  "report.html",         "model.safetensors", "model.npz",
+                                        "evaluation.csv", "samples.npy"};
     char path[FILES_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (path_in(r, names[i], path) == 0) (void)unlink(path);
@@ -309,6 +310,8 @@ static int write_arrays(run *r)
     else if (sosmc_cloud(r->engine, x, logw) == SOSMC_OK && path_in(r, "particles.npz", path) == 0) {
         npz_member members[] = {{"x", npy_matrix(x, n, dim)}, {"logw", npy_vector(logw, n)}};
         rc = npz_write(path, members, 2, 0, r->error, sizeof r->error);
+        if (rc == 0 && r->job.problem.objective.scale == 0) /* a run that samples: the points alone, as an array */
+            rc = path_in(r, "samples.npy", path) || npy_write(path, &members[0].array, r->error, sizeof r->error);
     }
     free(x);
     free(logw);

@@ -240,6 +240,8 @@ const schema_key schema_keys[] = {
      "The power with which the rate falls."},
     {"optimiser.schedule.b", TYPE_NUMBER, "[0, inf)", "0", "optimiser.schedule.type=cosine",
      "The fraction of the rate that is left at the end."},
+    {"optimiser.schedule.warmup", TYPE_LONG, "[0, inf)", "0", NULL,
+     "The first so many updates rise linearly to the rate: a cloud that is carried gently keeps its weights."},
     {"optimiser.average", TYPE_NUMBER, "[0, 1]", "0", NULL,
      "Averages theta: 0 is off, 1 the plain mean, between them the decay of an exponential average."},
     {"optimiser.average_from", TYPE_LONG, "[0, inf)", "0", NULL, "The first update that enters the average."},

@@ -13,8 +13,9 @@
 
 #include "simd/table.h"
 #include "threads.h"
+#include "tiles.h"
 
-enum { LANES = 8, ALIGNMENT = 64, MOST_THREADS = 1024, STEPS_BETWEEN_LOOKS = 128 };
+enum { ALIGNMENT = 64, MOST_THREADS = 1024, STEPS_BETWEEN_LOOKS = 128 };
 static const int64_t MOST_STEPS = INT64_C(1) << 47; /* what a step's name can hold */
 
 /* Everything the tiles share. */
@@ -44,7 +45,6 @@ typedef struct {
     int waiting;               /* chains without a hit */
 } tile;
 
-static size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* ------------------------------------------------------------------------------------------------ one tile */
 
@@ -191,16 +191,15 @@ static int is_fresh(const sosmc_fresh *f)
 /* The rules of the engine: rows aligned, unless a tile is one large particle. */
 static sosmc_status cut(ensemble *e)
 {
-    e->tile = e->model->tile ? e->model->tile : e->dim >= 4096 ? 1 : e->dim >= 256 ? 16 : 64;
-    if (e->f.chains < e->tile) e->tile = e->f.chains;
-    e->ld = e->tile == 1 && e->dim >= LANES ? 1 : (int)rounded((size_t)e->tile, LANES);
+    e->tile = sosmc_i_tile(e->model->tile, e->dim, e->f.chains);
+    e->ld = sosmc_i_tile_row(e->tile, e->dim);
     e->tiles = (int)(((int64_t)e->f.chains + e->tile - 1) / e->tile);
-    e->vector = rounded((size_t)e->dim * (size_t)e->ld, LANES);
-    e->row = rounded((size_t)e->ld, LANES);
+    e->vector = sosmc_i_round_up((size_t)e->dim * (size_t)e->ld, TILE_LANES);
+    e->row = sosmc_i_round_up((size_t)e->ld, TILE_LANES);
     size_t work;
     if (__builtin_mul_overflow(e->model->work, (size_t)e->ld, &work)) return SOSMC_ENOMEM;
     if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
-    e->stride = 3 * (e->vector + e->row) * sizeof(double) + rounded(work, ALIGNMENT);
+    e->stride = 3 * (e->vector + e->row) * sizeof(double) + sosmc_i_round_up(work, ALIGNMENT);
     return SOSMC_OK;
 }
 
@@ -220,8 +219,8 @@ static sosmc_status run_all(ensemble *e, double *mean, double *error)
 {
     int threads = e->f.threads < e->tiles ? e->f.threads : e->tiles;
     if (threads < 1) threads = 1;
-    size_t prep = rounded(e->model->prep, ALIGNMENT), crew = rounded(sosmc_i_pool_bytes(threads), ALIGNMENT);
-    size_t numbers = rounded((size_t)e->f.chains * sizeof(double), ALIGNMENT);
+    size_t prep = sosmc_i_round_up(e->model->prep, ALIGNMENT), crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT);
+    size_t numbers = sosmc_i_round_up((size_t)e->f.chains * sizeof(double), ALIGNMENT);
     size_t all = prep + crew + numbers + (size_t)threads * e->stride;
     char *memory = aligned_alloc(ALIGNMENT, all);
     if (!memory) return SOSMC_ENOMEM;

@@ -13,8 +13,9 @@
 
 #include "simd/table.h"
 #include "threads.h"
+#include "tiles.h"
 
-enum { LANES = 8, ALIGNMENT = 64, MOST_NODES = 30000, MOST_THREADS = 1024, SCORE_TILE = 256, PIECE = 256 };
+enum { ALIGNMENT = 64, MOST_NODES = 30000, MOST_THREADS = 1024, SCORE_TILE = 256, PIECE = 256 };
 
 /* ------------------------------------------------------------------------------------------------ many points */
 
@@ -34,7 +35,6 @@ typedef struct {
     double *out;
 } survey;
 
-static size_t rounded(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 double sosmc_lattice_node(const sosmc_lattice *l, int axis, int index)
 {
@@ -98,18 +98,17 @@ static sosmc_status evaluate_tile(void *ctx, int task, int worker)
 static sosmc_status cut(survey *s)
 {
     int wish = s->model ? s->model->tile : SCORE_TILE;
-    s->tile = wish ? wish : s->dim >= 4096 ? 1 : s->dim >= 256 ? 16 : 64;
-    if (s->points < s->tile) s->tile = (int)s->points;
-    s->ld = s->tile == 1 && s->dim >= LANES ? 1 : (int)rounded((size_t)s->tile, LANES);
+    s->tile = sosmc_i_tile(wish, s->dim, s->points);
+    s->ld = sosmc_i_tile_row(s->tile, s->dim);
     int64_t tiles = (s->points + s->tile - 1) / s->tile;
     if (tiles > INT32_MAX) return SOSMC_EINVAL;
     s->tiles = (int)tiles;
-    s->vector = rounded((size_t)s->dim * (size_t)s->ld, LANES);
-    s->row = rounded((size_t)s->ld, LANES);
+    s->vector = sosmc_i_round_up((size_t)s->dim * (size_t)s->ld, TILE_LANES);
+    s->row = sosmc_i_round_up((size_t)s->ld, TILE_LANES);
     size_t work = 0;
     if (s->model && __builtin_mul_overflow(s->model->work, (size_t)s->ld, &work)) return SOSMC_ENOMEM;
     if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
-    s->stride = (s->vector + s->row) * sizeof(double) + rounded(work, ALIGNMENT);
+    s->stride = (s->vector + s->row) * sizeof(double) + sosmc_i_round_up(work, ALIGNMENT);
     return SOSMC_OK;
 }
 
@@ -121,8 +120,8 @@ static sosmc_status evaluate(survey *s, int threads)
     if (status != SOSMC_OK) return status;
     if (threads > s->tiles) threads = s->tiles;
     if (threads < 1) threads = 1;
-    size_t prep = rounded(s->model ? s->model->prep : 0, ALIGNMENT);
-    size_t crew = rounded(sosmc_i_pool_bytes(threads), ALIGNMENT), all = prep + crew + (size_t)threads * s->stride;
+    size_t prep = sosmc_i_round_up(s->model ? s->model->prep : 0, ALIGNMENT);
+    size_t crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT), all = prep + crew + (size_t)threads * s->stride;
     char *memory = aligned_alloc(ALIGNMENT, all);
     if (!memory) return SOSMC_ENOMEM;
     memset(memory, 0, all); /* padding is read, if never relied upon */

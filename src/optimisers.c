@@ -125,6 +125,7 @@ sosmc_optimiser sosmc_adamw(double lr, double weight_decay)
 double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k)
 {
     const sosmc_simd *simd = sosmc_i_simd(NULL);
+    if (k + 1 < schedule.warmup) lr *= (double)(k + 1) / (double)schedule.warmup;
     double t = (double)k / schedule.a, low = schedule.b * lr; /* unused, whatever a is, when the rate is constant */
     switch (schedule.kind) {
     case SOSMC_SCHEDULE_ROBBINS_MONRO: return lr * sosmc_i_exp1(simd, -schedule.b * sosmc_i_log1(simd, 1.0 + t));

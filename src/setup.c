@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "tiles.h"
 
 /* ---------------------------------------------------------------------------- validation */
 
@@ -119,6 +120,7 @@ static sosmc_status check_optimiser(const sosmc *s)
     REQUIRE(c->kind == SOSMC_SCHEDULE_CONSTANT || (c->a > 0 && isfinite(c->a)), "schedule.a", c->a,
             "it must be positive");
     REQUIRE(isfinite(c->b) && c->b >= 0, "schedule.b", c->b, "it must not be negative");
+    REQUIRE(c->warmup >= 0, "schedule.warmup", (double)c->warmup, "it must not be negative");
     REQUIRE(s->cfg.average >= 0 && s->cfg.average <= 1, "average", s->cfg.average, "it must be between 0 and 1");
     REQUIRE(s->cfg.average_from >= 0, "average_from", s->cfg.average_from, "it must not be negative");
     return SOSMC_OK;
@@ -251,14 +253,7 @@ static sosmc_status want(const sosmc *s, size_t count, size_t bytes)
         if (take_count && !(p)) return want(s, take_count, 1); \
     } while (0)
 
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-
-/* The tile: one particle for large dim (a contiguous image, SIMD inside it), else rows of many particles. */
-static int tile_size(const sosmc_model *m, int64_t particles)
-{
-    int tile = m->tile ? m->tile : m->dim_x >= 4096 ? 1 : m->dim_x >= 256 ? 16 : 64;
-    return particles < tile ? (int)particles : tile;
-}
+static int tile_size(const sosmc_model *m, int64_t particles) { return sosmc_i_tile(m->tile, m->dim_x, particles); }
 
 static int most_blocks(int dim_theta)
 {
@@ -275,12 +270,11 @@ static void own_blocks(const sosmc *s, layout *l)
     l->tile_hi = l->block_tile[l->block_hi];
 }
 
-/* Aligned rows need ld to be a multiple of 8; the one-particle tile of a large model is contiguous instead. */
 static void set_rows(layout *l, int dim, int tile)
 {
     l->dim = dim;
-    l->ld = tile == 1 && dim >= LANES ? 1 : (int)round_up((size_t)tile, LANES);
-    l->vector = round_up((size_t)dim * (size_t)l->ld, LANES);
+    l->ld = sosmc_i_tile_row(tile, dim);
+    l->vector = sosmc_i_round_up((size_t)dim * (size_t)l->ld, LANES);
 }
 
 static sosmc_status cut(sosmc *s, layout *l, int64_t particles, int blocks_limit)
@@ -380,7 +374,7 @@ static sosmc_status take_workers(sosmc *s, int ld)
 static sosmc_status take_work(sosmc *s)
 {
     size_t tiles = (size_t)(s->cut.tile_hi - s->cut.tile_lo), all_tiles = (size_t)s->cut.tiles, total;
-    s->work_stride = round_up(s->p.model.work * (size_t)s->cut.ld, ALIGNMENT);
+    s->work_stride = sosmc_i_round_up(s->p.model.work * (size_t)s->cut.ld, ALIGNMENT);
     /* the limit looks at the whole cloud, so that parking does not depend on the number of ranks */
     if (s->work_stride && __builtin_mul_overflow(s->work_stride, all_tiles, &total)) total = SIZE_MAX;
     if (s->work_stride && total > s->cfg.work_limit) return SOSMC_OK;

@@ -285,6 +285,7 @@ typedef enum {
 typedef struct {
     int kind;
     double a, b;
+    int64_t warmup; /* the first so many updates have (k + 1) / warmup of the rate */
 } sosmc_schedule;
 /* The rate of update k: what the engine multiplies. */
 SOSMC_API double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k);

@@ -8,21 +8,18 @@
 
 #include <cmocka.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "ebm2d_figures.h"
 #include "files.h"
-
-extern char **environ;
+#include "folder.h"
 
 enum { METHODS = 2, MODELS = 3, SEEDS = 3, KILO = 1024 };
 #define PI 3.14159265358979323846
 static const char *const methods[METHODS] = {"ImpDiff", "SOSMC-ULA"};
-static char folder[64], error[1024];
+static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error
 
 /* ---------------------------------------------------------------------------- made-up data */
@@ -571,19 +568,9 @@ static void what_cannot_be_drawn_is_told(void **state)
     assert_shows(error, "colour scale");
 }
 
-static int make_folder(void **state)
-{
-    (void)snprintf(folder, sizeof folder, "/tmp/sosmc-ebm2d-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { return folder_make(folder, "test_ebm2d_figures"); }
 
-static int remove_folder(void **state)
-{
-    char name[] = "rm", flags[] = "-rf", *argv[] = {name, flags, folder, NULL};
-    pid_t child;
-    if (posix_spawnp(&child, "rm", NULL, NULL, argv, environ) == 0) (void)waitpid(child, NULL, 0);
-    return 0;
-}
+static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {

@@ -10,11 +10,9 @@
 #include <cmocka.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "config.h"
@@ -22,10 +20,9 @@
 #include "files.h"
 #include "interrupt.h"
 #include "problem.h"
+#include "folder.h"
 
-extern char **environ;
-
-static char folder[64];
+static char folder[FOLDER_ROOM];
 static char error[1024];
 #define ERROR error, sizeof error
 
@@ -522,21 +519,9 @@ static void figures_show_what_there_is(void **state)
 
 /* ---------------------------------------------------------------------------- all of them */
 
-/* In memory where there is such a place: flushes to a busy disk take long. */
-static int make_folder(void **state)
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
-    (void)snprintf(folder, sizeof folder, "%s/test_evaluate_XXXXXX", base);
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { return folder_make(folder, "test_evaluate"); }
 
-static int remove_folder(void **state)
-{
-    char name[] = "rm", flags[] = "-rf", *argv[] = {name, flags, folder, NULL};
-    pid_t child;
-    if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
-}
+static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {

@@ -22,10 +22,11 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "folder.h"
 
 extern char **environ;
 
-static char folder[64];
+static char folder[FOLDER_ROOM];
 static char error[1024];
 #define ERROR error, sizeof error
 
@@ -864,8 +865,9 @@ static void the_info_becomes_a_row(void **state)
     assert_int_equal(trace_close(t, ERROR), 0);
     char *text = slurp("t.csv", NULL);
     assert_string_equal(
-        text, "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
-              "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
+        text,
+        "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
+        "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
     free(text);
     trace_columns(65, head);
     assert_non_null(strstr(head, "retries,theta_norm"));
@@ -903,21 +905,9 @@ static void a_full_disk_stops_a_trace(void **state)
 
 /* ---------------------------------------------------------------------------- */
 
-/* In memory where there is such a place: hundreds of flushes to a busy disk take minutes. */
-static int make_folder(void **state)
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
-    (void)snprintf(folder, sizeof folder, "%s/test_files_XXXXXX", base);
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { return folder_make(folder, "test_files"); }
 
-static int remove_folder(void **state)
-{
-    char name[] = "rm", flags[] = "-rf", *argv[] = {name, flags, folder, NULL};
-    pid_t child;
-    if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
-}
+static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {

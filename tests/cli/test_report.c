@@ -9,22 +9,19 @@
 
 #include <cmocka.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "page.h"
 #include "plot.h"
 #include "report.h"
+#include "folder.h"
 
-extern char **environ;
-
-static char folder[64];
+static char folder[FOLDER_ROOM];
 static char error[1024];
 #define ERROR error, sizeof error
 
@@ -499,21 +496,9 @@ static void damaged_runs_are_refused(void **state)
 
 /* ---------------------------------------------------------------------------- */
 
-/* In memory where there is such a place: hundreds of flushes to a busy disk take minutes. */
-static int make_folder(void **state)
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
-    (void)snprintf(folder, sizeof folder, "%s/test_report_XXXXXX", base);
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { return folder_make(folder, "test_report"); }
 
-static int remove_folder(void **state)
-{
-    char name[] = "rm", flags[] = "-rf", *argv[] = {name, flags, folder, NULL};
-    pid_t child;
-    if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
-}
+static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {

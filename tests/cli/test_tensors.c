@@ -21,10 +21,11 @@
 #include "files.h"
 #include "model_file.h"
 #include "tensors.h"
+#include "folder.h"
 
 extern char **environ;
 
-static char folder[64];
+static char folder[FOLDER_ROOM];
 static char error[1024];
 #define ERROR error, sizeof error
 
@@ -720,20 +721,9 @@ static void the_packages_read_what_we_write(void **state)
 
 /* ---------------------------------------------------------------------------- */
 
-static int make_folder(void **state)
-{
-    const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ".";
-    (void)snprintf(folder, sizeof folder, "%s/test_tensors_XXXXXX", base);
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { return folder_make(folder, "test_tensors"); }
 
-static int remove_folder(void **state)
-{
-    char name[] = "rm", flags[] = "-rf", *argv[] = {name, flags, folder, NULL};
-    pid_t child;
-    if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
-}
+static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {

@@ -1914,6 +1914,8 @@ static const char *spoil_scheme(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("scheme.resampling is 5", s->resampling = 5)
     SPOIL("scheme.resampling is -1", s->resampling = -1)
     SPOIL("kernel ula has no tractable density", c->kernel.no_weight = 1)
+    SPOIL("kernel.clamp is -1", c->kernel.clamp = -1)
+    SPOIL("kernel.clamp is 2; a clamped move has no density", c->kernel.clamp = 2)
     SPOIL("a weighted scheme keeps the particles it has", s->sweeps = s->keep = 2)
     SPOIL("a weighted scheme keeps the particles it has", s->pool = 2 * N)
     SPOIL("a weighted scheme keeps the particles it has", s->refresh = 0.1)
@@ -1961,6 +1963,7 @@ static const char *spoil_optimiser(int which, sosmc_problem *p, sosmc_settings *
     SPOIL("schedule.kind is 4", c->schedule.kind = 4)
     SPOIL("schedule.a is 0", c->schedule.kind = SOSMC_SCHEDULE_COSINE)
     SPOIL("schedule.b is -1", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 1, .b = -1})
+    SPOIL("schedule.warmup is -1", c->schedule.warmup = -1)
     SPOIL("average is 1.5", c->average = 1.5)
     SPOIL("average is nan", c->average = NAN)
     SPOIL("average_from is -1", c->average_from = -1)
@@ -2024,9 +2027,9 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
 }
 
 static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 25); }
-static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 22); }
+static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 24); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 12); }
-static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 18); }
+static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 19); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
 static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 12); }
 

@@ -180,6 +180,12 @@ static void schedules(void **state)
     assert_true(sosmc_schedule_rate(robbins, 0.3, 0) == 0.3); /* all start at lr exactly */
     assert_true(sosmc_schedule_rate(decay, 0.3, 0) == 0.3);
     close_to(sosmc_schedule_rate(cosine, 0.3, 0), 0.3);
+    sosmc_schedule slow = cosine; /* a warm-up multiplies whatever the schedule says */
+    slow.warmup = 10;
+    for (int64_t k = 0; k < 30; k++) {
+        double part = k < 10 ? (double)(k + 1) / 10 : 1;
+        close_to(sosmc_schedule_rate(slow, 0.3, k), part * sosmc_schedule_rate(cosine, 0.3, k));
+    }
     assert_true(sosmc_schedule_rate(decay, 0.3, 1000000) == 0.0); /* no subnormals at the end of a long run */
 }
 
