@@ -124,7 +124,7 @@ static void same_runs(const char *one, const char *other)
 
 static void help_teaches(void **state)
 {
-    static const char *const commands[] = {"run", "check", "report", "reproduce", "list"};
+    static const char *const commands[] = {"run", "train", "tune", "sample", "check", "report", "reproduce", "list"};
     char arguments[64];
     expect(0, "First steps", "help");
     expect(0, "sosmc ", "--version");

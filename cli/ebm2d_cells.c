@@ -1,0 +1,494 @@
+/* ebm2d_cells.c: run files of the 2-D energy-based experiment, made from a table of cells, run as any other run file and
+ * read back.
+ *
+ * Settings are those of the published programs. Labels are theirs too: the evaluation at K belongs to theta after K + 1
+ * updates. A sweep cell with the reduced evaluation runs from one evaluation to the next and stops there for its chains,
+ * because the run itself has room for one kind of them; continuing a run does not change its numbers. */
+#include "ebm2d_cells.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config.h"
+#include "ebm2d_extras.h"
+#include "interrupt.h"
+#include "run.h"
+
+enum { SENTENCE = 1024, TEXT = 4096 };
+
+const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
+const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC, our defaults"};
+const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
+const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
+const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};
+static const char *const method_words[EBM2D_METHODS] = {"impdiff", "sosmc", "ours"};
+
+/* ---------------------------------------------------------------------------- sizes */
+
+ebm2d_scale ebm2d_scale_default(void)
+{
+    return (ebm2d_scale){.particles = 10000,
+                         .seeds = 2,
+                         .nodes = 400,
+                         .chain_steps = 20000,
+                         .smc_steps = 500,
+                         .trial_iterations = 1001,
+                         .trial_every = 100,
+                         .sweep_iterations = 5001,
+                         .sweep_every = 1000,
+                         .fresh_chains = 1000,
+                         .burn_in = 15000,
+                         .averaged = 5000,
+                         .short_burn_in = 500,
+                         .short_averaged = 4500,
+                         .study_chains = 3000,
+                         .study_steps = 30000,
+                         .terminal_chains = 2500,
+                         .terminal_steps = 5000,
+                         .paper = 1};
+}
+
+ebm2d_scale ebm2d_scale_full(void)
+{
+    ebm2d_scale s = ebm2d_scale_default();
+    s.seeds = 5;
+    s.full = 1;
+    return s;
+}
+
+ebm2d_scale ebm2d_scale_quick(void)
+{
+    ebm2d_scale s = ebm2d_scale_default();
+    s.particles = 1000;
+    s.nodes = 100;
+    s.chain_steps = 300;
+    s.smc_steps = 60;
+    s.trial_iterations = 101;
+    s.trial_every = 10;
+    s.fresh_chains = 100;
+    s.burn_in = 150;
+    s.averaged = 50;
+    s.study_chains = 300;
+    s.study_steps = 1000;
+    s.paper = 0;
+    return s;
+}
+
+/* ---------------------------------------------------------------------------- the table of cells */
+
+static void add(ebm2d_plan *plan, ebm2d_cell cell)
+{
+    const ebm2d_scale *s = &plan->scale;
+    int sweep = cell.group == EBM2D_SWEEP;
+    cell.iterations = sweep ? s->sweep_iterations : s->trial_iterations;
+    cell.every = sweep ? s->sweep_every : s->trial_every;
+    cell.fresh = cell.seed == 0 && cell.group != EBM2D_PAIR && cell.method < EBM2D_OURS;
+    cell.reduced = cell.fresh && sweep;
+    plan->cell[plan->cells++] = cell;
+}
+
+static void add_sweep(ebm2d_plan *plan, int seed)
+{
+    for (int b = 0; b < EBM2D_BETAS; b++)
+        for (int m = 0; m < EBM2D_PAPER_METHODS; m++)
+            add(plan,
+                (ebm2d_cell){.group = EBM2D_SWEEP, .method = (ebm2d_method)m, .beta = ebm2d_betas[b], .seed = seed});
+}
+
+/* Three data sets, four half-planes, but not the pair that the paper has. */
+static void add_pairs(ebm2d_plan *plan)
+{
+    static const double betas[] = {0.25, 1};
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        for (int h = 0; h < EBM2D_HALVES; h++)
+            for (int b = 0; b < 2 && (d != EBM2D_CIRCLES || h != EBM2D_LOWER); b++)
+                for (int m = 0; m < EBM2D_PAPER_METHODS; m++)
+                    add(plan, (ebm2d_cell){.group = EBM2D_PAIR,
+                                           .data = (ebm2d_dataset)d,
+                                           .half = (ebm2d_half)h,
+                                           .method = (ebm2d_method)m,
+                                           .beta = betas[b]});
+}
+
+int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room)
+{
+    size_t per_seed = EBM2D_METHODS + EBM2D_PAPER_METHODS * EBM2D_BETAS;
+    size_t pairs = 2 * EBM2D_DATASETS * EBM2D_HALVES * EBM2D_PAPER_METHODS;
+    plan->cells = 0;
+    plan->cell = calloc((size_t)plan->scale.seeds * per_seed + pairs, sizeof *plan->cell);
+    if (!plan->cell) return files_fail(error, room, "out of memory");
+    for (int seed = 0; seed < plan->scale.seeds; seed++) {
+        if (plan->scale.full) add_sweep(plan, seed);
+        for (int m = 0; m < EBM2D_METHODS; m++)
+            add(plan,
+                (ebm2d_cell){.group = EBM2D_TRIAL, .method = (ebm2d_method)m, .beta = EBM2D_TRIAL_BETA, .seed = seed});
+    }
+    if (plan->scale.full) add_pairs(plan);
+    return 0;
+}
+
+static void forget(ebm2d_cell *c)
+{
+    for (int i = 0; i < EBM2D_VALUES; i++) {
+        free(c->value[i]);
+        c->value[i] = NULL;
+    }
+    for (int i = 0; i < EBM2D_SERIES; i++) {
+        free(c->series[i]);
+        c->series[i] = NULL;
+    }
+    c->evaluations = c->steps = 0;
+}
+
+void ebm2d_plan_free(ebm2d_plan *plan)
+{
+    for (int i = 0; plan->cell && i < plan->cells; i++) forget(&plan->cell[i]);
+    free(plan->cell);
+    plan->cell = NULL;
+    plan->cells = 0;
+}
+
+/* ---------------------------------------------------------------------------- run files */
+
+static const char paper_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
+                                  "kernel: {type: ula, step: 0.005}\n"
+                                  "resampling: {scheme: systematic, threshold: 0.9}\n"
+                                  "adapt: {signal: ess, threshold: 0.95, factor: 1.01, min: 1.0e-8, max: 0.01}\n"
+                                  "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
+
+/* The gradient is taken at the particles before the move: in the engine's terms they are moved with the gradient of the
+ * previous theta first, from the second iteration on. */
+static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
+                                    "kernel: {type: ula, step: 0.005}\n"
+                                    "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
+
+const char *ebm2d_our_settings(void) { return paper_sosmc; }
+
+int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_OURS; }
+
+const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *out, size_t room)
+{
+    const ebm2d_scale *s = &plan->scale;
+    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff
+                         : c->method == EBM2D_SOSMC ? paper_sosmc
+                                                    : ebm2d_our_settings();
+    (void)snprintf(
+        out, room,
+        "model: {type: stored}\n"
+        "objective: {type: reward_reverse, beta: %.17g, reward: {type: half_plane, normal: [%g, %g]}}\n"
+        "init: {type: file, exact: %s}\n"
+        "%s"
+        "particles: %d\niterations: %d\nseed: %d\nthreads: 1\n"
+        "evaluate: {every: %d, nodes: %d, low: -6, high: 6, chains: %d, burn_in: %d, averaged: %d, step: 0.005}\n"
+        "output: {report: false}\n",
+        c->beta, ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
+        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, s->particles, c->iterations, c->seed, c->every,
+        s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
+    return out;
+}
+
+/* Uniform points of the box and unadjusted chains, as published; or tempering from a normal law, which puts the right share
+ * of particles everywhere. An iteration more than there are moves: the first does not move. */
+static void start_text(const ebm2d_scale *s, int smc, int threads, char *out, size_t room)
+{
+    if (smc)
+        (void)snprintf(out, room,
+                       "model: {type: stored}\n"
+                       "objective: {type: anneal, steps: %d, power: 2, base_sd: 4}\n"
+                       "scheme: {type: sosmc}\n"
+                       "kernel: {type: mala, step: 0.02}\n"
+                       "resampling: {scheme: systematic, threshold: always}\n"
+                       "adapt: {signal: accept, threshold: 0.6, factor: 1.03, min: 1.0e-4, max: 1}\n"
+                       "particles: %d\niterations: %d\nseed: 0\nthreads: %d\noutput: {report: false}\n",
+                       s->smc_steps, s->particles, s->smc_steps + s->smc_steps / 5 + 1, threads);
+    else
+        (void)snprintf(out, room,
+                       "model: {type: stored}\n"
+                       "objective: {type: none}\n"
+                       "init: {type: uniform, low: -6, high: 6}\n"
+                       "scheme: {type: unweighted}\n"
+                       "kernel: {type: ula, step: 0.005}\n"
+                       "particles: %d\niterations: %d\nseed: 0\nthreads: %d\noutput: {report: false, thin: 100}\n",
+                       s->particles, s->chain_steps + 1, threads);
+}
+
+void ebm2d_cell_name(const ebm2d_cell *c, char *out, size_t room)
+{
+    (void)snprintf(out, room, "%s-%s-%s-beta%g-%s-seed%d", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
+                   ebm2d_half_names[c->half], c->beta, method_words[c->method], c->seed);
+}
+
+int ebm2d_cell_directory(const ebm2d_plan *plan, const ebm2d_cell *c, char out[FILES_PATH], char *error, size_t room)
+{
+    char name[128], relative[160];
+    ebm2d_cell_name(c, name, sizeof name);
+    (void)snprintf(relative, sizeof relative, "cells/%s", name);
+    return files_join(out, plan->out, relative, error, room);
+}
+
+static int start_directory(const ebm2d_plan *plan, ebm2d_dataset data, int smc, const char *file, char out[FILES_PATH],
+                           char *error, size_t room)
+{
+    char relative[96];
+    (void)snprintf(relative, sizeof relative, "start/%s-%s%s%s", ebm2d_dataset_names[data], smc ? "smc" : "chains",
+                   *file ? "/" : "", file);
+    return files_join(out, plan->out, relative, error, room);
+}
+
+int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char out[FILES_PATH], char *error,
+                     size_t room)
+{
+    return start_directory(plan, data, smc, "particles.npz", out, error, room);
+}
+
+/* ---------------------------------------------------------------------------- running */
+
+/* Paths are set, not written into the text: they need no quoting then. */
+static int set_path(config *c, const char *key, const char *path, char *error, size_t room)
+{
+    char assignment[FILES_PATH + 32];
+    (void)snprintf(assignment, sizeof assignment, "%s=%s", key, path);
+    return config_set(c, assignment, error, room);
+}
+
+static int run_text(const char *text, const char *name, const char *model, const char *init, const char *dir, int quiet)
+{
+    char error[SENTENCE];
+    int code = SOSMC_EXIT_USAGE;
+    run_options options = {.out = dir, .resume = 1, .quiet = quiet};
+    config *c = config_parse(text, name, error, sizeof error);
+    if (!c || set_path(c, "model.file", model, error, sizeof error) ||
+        (init && set_path(c, "init.file", init, error, sizeof error)) || config_resolve(c, error, sizeof error))
+        (void)complain(0, "%s", error);
+    else
+        code = run_job(c, &options);
+    config_free(c);
+    return code;
+}
+
+int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet)
+{
+    char dir[FILES_PATH], text[TEXT], error[SENTENCE];
+    if (start_directory(plan, data, smc, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    start_text(&plan->scale, smc, threads, text, sizeof text);
+    return run_text(text, smc ? "start by tempering" : "start by chains", plan->model[data], NULL, dir, quiet);
+}
+
+#define SHORT_COLUMNS "iteration,short,short_error"
+
+/* The rows that an earlier process left stay. */
+static int open_short(trace **rows, const char *dir, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    if (files_join(path, dir, "short.csv", error, room)) return -1;
+    return trace_open(rows, path, SHORT_COLUMNS, access(path, F_OK) == 0 ? INT64_MAX : 0, error, room);
+}
+
+/* How far the run in this directory has come; -1: unknown. */
+static int64_t iterations_done(const char *dir)
+{
+    char path[FILES_PATH], ignored[SENTENCE];
+    json_t *summary = NULL;
+    if (files_join(path, dir, "summary.json", ignored, sizeof ignored) ||
+        json_read(path, &summary, ignored, sizeof ignored))
+        return -1;
+    int64_t done = json_integer_value(json_object_get(summary, "iterations"));
+    json_decref(summary);
+    return done;
+}
+
+/* The reduced evaluation of the network that the run has just left. */
+static int short_row(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, trace *rows, int k, char *error,
+                     size_t room)
+{
+    const ebm2d_scale *s = &plan->scale;
+    char path[FILES_PATH];
+    double value[2] = {NAN, NAN};
+    ebm2d_study study = {.chains = s->fresh_chains,
+                         .burn_in = s->short_burn_in,
+                         .averaged = s->short_averaged,
+                         .seed = 1000003U * (uint64_t)(k + 1) + (uint64_t)c->seed,
+                         .normal = ebm2d_normals[c->half],
+                         .threads = 1};
+    if (iterations_done(dir) != k + 1)
+        return files_fail(error, room,
+                          "%s is beyond iteration %d, whose row in short.csv is missing; delete the folder and run the "
+                          "command again",
+                          dir, k);
+    if (files_join(path, dir, "model.safetensors", error, room) ||
+        ebm2d_study_reward(&study, path, &value[0], &value[1], error, room))
+        return -1;
+    trace_append(rows, k, value, 2);
+    return trace_flush(rows, error, room);
+}
+
+static int run_in_stages(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, const char *init)
+{
+    char text[TEXT], error[SENTENCE], name[128];
+    trace *rows = NULL;
+    int code = SOSMC_EXIT_OK;
+    if (files_directory(dir, error, sizeof error) || open_short(&rows, dir, error, sizeof error))
+        return complain(SOSMC_EXIT_IO, "%s", error);
+    int64_t done = trace_kept(rows, NULL);
+    ebm2d_cell_name(c, name, sizeof name);
+    for (int k = 0; code == SOSMC_EXIT_OK && k < c->iterations; k += c->every) {
+        ebm2d_cell stage = *c;
+        stage.iterations = k + 1;
+        if (k <= done && k + c->every < c->iterations) continue;
+        code = run_text(ebm2d_cell_text(plan, &stage, text, sizeof text), name, plan->model[c->data], init, dir, 1);
+        if (code == SOSMC_EXIT_OK && k > done && short_row(plan, c, dir, rows, k, error, sizeof error))
+            code = interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : complain(SOSMC_EXIT_NUMERIC, "%s: %s", name, error);
+    }
+    if (trace_close(rows, error, sizeof error) && code == SOSMC_EXIT_OK) code = complain(SOSMC_EXIT_IO, "%s", error);
+    return code;
+}
+
+int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *c)
+{
+    char dir[FILES_PATH], init[FILES_PATH], text[TEXT], name[128], error[SENTENCE];
+    if (ebm2d_cell_directory(plan, c, dir, error, sizeof error) ||
+        ebm2d_start_file(plan, c->data, ebm2d_starts_by_smc(c->method), init, error, sizeof error))
+        return complain(SOSMC_EXIT_IO, "%s", error);
+    if (c->reduced) return run_in_stages(plan, c, dir, init);
+    ebm2d_cell_name(c, name, sizeof name);
+    return run_text(ebm2d_cell_text(plan, c, text, sizeof text), name, plan->model[c->data], init, dir, 1);
+}
+
+/* ---------------------------------------------------------------------------- reading */
+
+static double *copy(const csv_table *t, const char *name)
+{
+    const csv_column *c = csv_find(t, name);
+    double *out = malloc(((size_t)t->rows + 1) * sizeof *out);
+    for (int64_t i = 0; out && i < t->rows; i++) out[i] = c && c->number ? c->number[i] : NAN;
+    return out;
+}
+
+static double last_of(const csv_table *t, const char *name)
+{
+    const csv_column *c = csv_find(t, name);
+    return c && c->number && t->rows > 0 ? c->number[t->rows - 1] : NAN;
+}
+
+static int read_table(const char *dir, const char *file, csv_table *t, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    csv_options options = {.header = CSV_HEADER_YES};
+    if (files_join(path, dir, file, error, room) || csv_read(path, &options, t, error, room)) return -1;
+    if (t->rows > 0) return 0;
+    csv_free(t);
+    return files_fail(error, room, "%s has no rows; delete the folder and run the command again", path);
+}
+
+static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t room)
+{
+    static const char *const names[EBM2D_VALUES] = {
+        "iteration", "reward", "kl", "excess", "particle_reward", "weighted_reward", "fresh", "fresh_error", "", ""};
+    csv_table t;
+    int rc = 0;
+    if (read_table(dir, "evaluation.csv", &t, error, room)) return -1;
+    c->evaluations = (int)t.rows;
+    for (int i = 0; i < EBM2D_VALUES; i++)
+        if (!(c->value[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    c->ref_reward = last_of(&t, "ref_reward");
+    c->best_reward = last_of(&t, "best_reward");
+    c->best_kl = last_of(&t, "best_kl");
+    c->best_loss = last_of(&t, "best_loss");
+    csv_free(&t);
+    return rc;
+}
+
+static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
+{
+    static const char *const names[EBM2D_SERIES] = {"iteration", "mean_score", "grad_norm", "ess"};
+    csv_table t;
+    int rc = 0;
+    if (read_table(dir, "trace.csv", &t, error, room)) return -1;
+    c->steps = (int)t.rows;
+    for (int i = 0; i < EBM2D_SERIES; i++)
+        if (!(c->series[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    csv_free(&t);
+    return rc;
+}
+
+/* Put beside the evaluations of the same iteration. */
+static int read_short(ebm2d_cell *c, const char *dir, char *error, size_t room)
+{
+    csv_table t;
+    if (read_table(dir, "short.csv", &t, error, room)) return -1;
+    const csv_column *k = csv_find(&t, "iteration"), *mean = csv_find(&t, "short"), *se = csv_find(&t, "short_error");
+    for (int64_t r = 0; k && k->number && r < t.rows; r++)
+        for (int i = 0; i < c->evaluations; i++) {
+            if (c->value[EBM2D_K][i] != k->number[r]) continue;
+            c->value[EBM2D_SHORT][i] = mean && mean->number ? mean->number[r] : NAN;
+            c->value[EBM2D_SHORT_ERROR][i] = se && se->number ? se->number[r] : NAN;
+        }
+    csv_free(&t);
+    return 0;
+}
+
+int ebm2d_cell_read(const ebm2d_plan *plan, ebm2d_cell *c, char *error, size_t room)
+{
+    char dir[FILES_PATH];
+    forget(c);
+    if (ebm2d_cell_directory(plan, c, dir, error, room) || read_evaluations(c, dir, error, room) ||
+        read_trace(c, dir, error, room))
+        return -1;
+    return c->reduced ? read_short(c, dir, error, room) : 0;
+}
+
+/* ---------------------------------------------------------------------------- looking up */
+
+const ebm2d_cell *ebm2d_find(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,
+                             double beta, ebm2d_method method, int seed)
+{
+    for (int i = 0; i < plan->cells; i++) {
+        const ebm2d_cell *c = &plan->cell[i];
+        if (c->group == group && c->data == data && c->half == half && c->beta == beta && c->method == method &&
+            c->seed == seed)
+            return c;
+    }
+    return NULL;
+}
+
+double ebm2d_last(const ebm2d_cell *c, ebm2d_value value)
+{
+    return c && c->evaluations > 0 ? c->value[value][c->evaluations - 1] : NAN;
+}
+
+ebm2d_mean ebm2d_mean_of(const double *value, int n)
+{
+    ebm2d_mean m = {.mean = NAN, .sd = NAN, .error = NAN};
+    double sum = 0, square = 0;
+    for (int i = 0; i < n; i++)
+        if (!isnan(value[i])) {
+            sum += value[i];
+            m.n++;
+        }
+    if (m.n > 0) m.mean = sum / m.n;
+    for (int i = 0; i < n; i++)
+        if (!isnan(value[i])) square += (value[i] - m.mean) * (value[i] - m.mean);
+    if (m.n > 1) {
+        m.sd = sqrt(square / (m.n - 1));
+        m.error = m.sd / sqrt(m.n);
+    }
+    return m;
+}
+
+ebm2d_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half, double beta,
+                            ebm2d_method method, ebm2d_value value)
+{
+    ebm2d_mean m = {.mean = NAN, .sd = NAN, .error = NAN};
+    double *all = malloc((size_t)plan->scale.seeds * sizeof *all);
+    if (!all) return m;
+    for (int seed = 0; seed < plan->scale.seeds; seed++)
+        all[seed] = ebm2d_last(ebm2d_find(plan, group, data, half, beta, method, seed), value);
+    m = ebm2d_mean_of(all, plan->scale.seeds);
+    free(all);
+    return m;
+}

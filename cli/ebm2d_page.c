@@ -1,0 +1,657 @@
+/* ebm2d_page.c: the page of the 2-D energy-based experiment: verdicts, tables beside the known values, every figure.
+ *
+ * Nothing is computed here but means and differences; values belong to circles and the lower half-plane unless they say
+ * otherwise. A figure whose data were not made at this size of the experiment is left out. */
+#include "ebm2d_page.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ebm2d_figures.h"
+#include "page.h"
+
+enum { EFFICIENCY = 9, PAPER = EBM2D_PAPER_METHODS };
+
+/* ---------------------------------------------------------------------------- known values */
+
+ebm2d_value ebm2d_estimate_of(ebm2d_method method) { return method == EBM2D_IMPDIFF ? EBM2D_PARTICLE : EBM2D_WEIGHTED; }
+
+ebm2d_reference ebm2d_reference_of(const ebm2d_cell *c)
+{
+    static const ebm2d_reference none = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    static const ebm2d_reference trial[PAPER] = {{0.96515, 0.51265, 0.0199, 0.8153, NAN, 0.9526, NAN},
+                                                 {0.98319, 0.56510, 0.0150, 0.9777, 0.9770, 0.9748, NAN}};
+    /* Printed: KL and R_fresh of the reduced evaluation, particle reward of the full one. */
+    static const double kl[PAPER][EBM2D_BETAS] = {{0.6220, 0.5245, 0.2805, 0.0962, 0.0044},
+                                                  {0.5932, 0.5837, 0.2772, 0.0981, 0.0044}};
+    static const double reduced[PAPER][EBM2D_BETAS] = {{0.8693, 0.8367, 0.7513, 0.6491, 0.5363},
+                                                       {0.9984, 0.9959, 0.7627, 0.6477, 0.5399}};
+    static const double particle[PAPER][EBM2D_BETAS] = {{0.9714, 0.9361, 0.8330, 0.7058, 0.5653},
+                                                        {0.9993, 0.9939, 0.8686, 0.7159, 0.5930}};
+    if (c->method == EBM2D_OURS || c->group == EBM2D_PAIR) return none;
+    if (c->group == EBM2D_TRIAL) return trial[c->method];
+    for (int b = 0; b < EBM2D_BETAS; b++)
+        if (ebm2d_betas[b] == c->beta)
+            return (ebm2d_reference){NAN, kl[c->method][b],     NAN, particle[c->method][b], NAN,
+                                     NAN, reduced[c->method][b]};
+    return none;
+}
+
+int ebm2d_efficiency_steps(int steps, double out[EFFICIENCY])
+{
+    static const double published[EFFICIENCY] = {0, 10, 100, 500, 1000, 5000, 10000, 20000, 30000};
+    int n = 0;
+    while (n < EFFICIENCY && published[n] <= steps) {
+        out[n] = published[n];
+        n++;
+    }
+    return n;
+}
+
+/* ---------------------------------------------------------------------------- tables */
+
+typedef struct {
+    const ebm2d_findings *f;
+    const ebm2d_plan *plan;
+    page *page;
+    char figures[FILES_PATH];
+    char *error;
+    size_t room;
+} context;
+
+static ebm2d_mean over_seeds(const context *x, const ebm2d_cell *c, ebm2d_value value)
+{
+    return ebm2d_over_seeds(x->plan, c->group, c->data, c->half, c->beta, c->method, value);
+}
+
+static const char *with_error(double mean, double error, char out[64])
+{
+    if (isnan(mean)) return "";
+    if (isnan(error))
+        (void)snprintf(out, 64, "%.4f", mean);
+    else
+        (void)snprintf(out, 64, "%.4f ± %.4f", mean, error);
+    return out;
+}
+
+static const char *plain(double value, char out[64]) { return with_error(value, NAN, out); }
+
+static const char *of_mean(ebm2d_mean m, char out[64]) { return with_error(m.mean, m.error, out); }
+
+static void table_row(const context *x, const ebm2d_cell *c)
+{
+    char what[96], t[10][64];
+    ebm2d_reference r = ebm2d_reference_of(c);
+    (void)snprintf(what, sizeof what, "%s, %s, beta %g", ebm2d_dataset_names[c->data], ebm2d_half_names[c->half],
+                   c->beta);
+    const char *row[] = {what,
+                         ebm2d_method_names[c->method],
+                         of_mean(over_seeds(x, c, EBM2D_REWARD), t[0]),
+                         plain(r.reward, t[1]),
+                         of_mean(over_seeds(x, c, EBM2D_KL), t[2]),
+                         plain(r.kl, t[3]),
+                         of_mean(over_seeds(x, c, EBM2D_EXCESS), t[4]),
+                         plain(r.excess, t[5]),
+                         of_mean(over_seeds(x, c, EBM2D_PARTICLE), t[6]),
+                         c->method == EBM2D_IMPDIFF ? "" : of_mean(over_seeds(x, c, EBM2D_WEIGHTED), t[7]),
+                         with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[8]),
+                         plain(r.fresh, t[9])};
+    page_mark mark[12] = {[3] = PAGE_DIM, [5] = PAGE_DIM, [7] = PAGE_DIM, [11] = PAGE_DIM};
+    page_row(x->page, row, mark);
+}
+
+static void table(const context *x, ebm2d_group group, const char *caption)
+{
+    const char *head[] = {"setting",         "method",          "E[R]",    "known", "KL", "known", "l − l*", "known",
+                          "particle reward", "weighted reward", "R_fresh", "known", NULL};
+    page_table(x->page, caption, "llrrrrrrrrrr", head);
+    for (int i = 0; i < x->plan->cells; i++)
+        if (x->plan->cell[i].group == group && x->plan->cell[i].seed == 0) table_row(x, &x->plan->cell[i]);
+    page_table_end(x->page);
+}
+
+/* The same models by chains of either length: where they disagree, the chains have not forgotten where they began. */
+static void reduced_table(const context *x)
+{
+    const char *head[] = {"beta", "method", "E[R]", "R_fresh, full", "R_fresh, reduced", "known (reduced)", NULL};
+    char caption[160], t[5][64];
+    const ebm2d_scale *s = &x->plan->scale;
+    (void)snprintf(caption, sizeof caption,
+                   "R_fresh of the first seed: %d steps, the last %d averaged; reduced: %d and %d",
+                   s->burn_in + s->averaged, s->averaged, s->short_burn_in + s->short_averaged, s->short_averaged);
+    page_table(x->page, caption, "llrrrr", head);
+    for (int i = 0; i < x->plan->cells; i++) {
+        const ebm2d_cell *c = &x->plan->cell[i];
+        if (!c->reduced) continue;
+        (void)snprintf(t[0], sizeof t[0], "%g", c->beta);
+        const char *row[] = {t[0],
+                             ebm2d_method_names[c->method],
+                             plain(ebm2d_last(c, EBM2D_REWARD), t[1]),
+                             with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[2]),
+                             with_error(ebm2d_last(c, EBM2D_SHORT), ebm2d_last(c, EBM2D_SHORT_ERROR), t[3]),
+                             plain(ebm2d_reference_of(c).reduced, t[4])};
+        page_mark mark[6] = {[5] = PAGE_DIM};
+        page_row(x->page, row, mark);
+    }
+    page_table_end(x->page);
+}
+
+/* Is the rerun of the published program within three standard deviations of our seeds? */
+static void agreement(const context *x)
+{
+    static const ebm2d_value values[] = {EBM2D_REWARD, EBM2D_KL, EBM2D_EXCESS};
+    static const char *const names[] = {"E[R]", "KL", "l − l*"};
+    const char *head[] = {
+        "method", "value", "ours", "standard deviation of seeds", "rerun", "standard deviations apart", NULL};
+    if (!x->f->published || !x->plan->scale.paper || x->plan->scale.seeds < 2) return;
+    page_subheading(x->page, "From the published weights");
+    page_paragraph(
+        x->page,
+        "The circles network is the published one, so the values of the rerun of the published program, "
+        "which has a single seed and initial particles of its own, should lie within three standard deviations "
+        "of our seeds. From %d seeds that standard deviation is itself %s.",
+        x->plan->scale.seeds, x->plan->scale.seeds < 5 ? "little more than a guess" : "a rough one");
+    page_table(x->page, NULL, "llrrrr", head);
+    for (int m = 0; m < PAPER; m++)
+        for (int v = 0; v < 3; v++) {
+            const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
+                                             (ebm2d_method)m, 0);
+            ebm2d_reference r = ebm2d_reference_of(c);
+            ebm2d_mean ours = over_seeds(x, c, values[v]);
+            double known = v == 0 ? r.reward : v == 1 ? r.kl : r.excess, apart = fabs(ours.mean - known) / ours.sd;
+            char t[4][64];
+            (void)snprintf(t[3], sizeof t[3], "%.1f", apart);
+            const char *row[] = {ebm2d_method_names[m], names[v],           plain(ours.mean, t[0]),
+                                 plain(ours.sd, t[1]),  plain(known, t[2]), t[3]};
+            page_mark mark[6] = {[5] = apart <= 3 ? PAGE_PLAIN : PAGE_WARN};
+            page_row(x->page, row, mark);
+        }
+    page_table_end(x->page);
+}
+
+static void verdicts(const context *x)
+{
+    const char *head[] = {"claim", "verdict", "because", NULL};
+    page_heading(x->page, "Claims");
+    page_table(x->page, NULL, "lll", head);
+    for (int i = 0; i < EBM2D_CLAIMS; i++) {
+        const ebm2d_claim *c = &x->f->claim[i];
+        const char *row[] = {c->claim, ebm2d_verdict_names[c->verdict], c->because};
+        page_mark mark[3] = {PAGE_PLAIN, c->verdict == EBM2D_CONFIRMED   ? PAGE_STRONG
+                                         : c->verdict == EBM2D_CORRECTED ? PAGE_WARN
+                                                                         : PAGE_DIM};
+        page_row(x->page, row, mark);
+    }
+    page_table_end(x->page);
+}
+
+static void facts(const context *x)
+{
+    char t[4][64];
+    const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, EBM2D_SOSMC,
+                                     0);
+    ebm2d_mean m[EBM2D_METHODS];
+    for (int i = 0; i < EBM2D_METHODS; i++)
+        m[i] = ebm2d_over_seeds(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, (ebm2d_method)i,
+                                EBM2D_EXCESS);
+    page_fact fact[] = {{plain(m[EBM2D_IMPDIFF].mean, t[0]), "l − l*, ImpDiff"},
+                        {plain(m[EBM2D_SOSMC].mean, t[1]), "l − l*, SOSMC-ULA"},
+                        {plain(m[EBM2D_OURS].mean, t[2]), "l − l*, our defaults"},
+                        {plain(c ? -c->best_loss : NAN, t[3]), "−l*, the best there is"}};
+    page_facts(x->page, fact, 4);
+}
+
+/* ---------------------------------------------------------------------------- curves of several seeds */
+
+/* y of an ebm2d_curve or ebm2d_path: seed after seed, n values each. */
+typedef struct {
+    int n, seeds;
+    double *x, *y;
+} gathered;
+
+static gathered gather(const ebm2d_plan *plan, const ebm2d_cell *like, int series, int which)
+{
+    gathered g = {.n = -1};
+    for (int seed = 0; like && seed < plan->scale.seeds; seed++) {
+        const ebm2d_cell *c = ebm2d_find(plan, like->group, like->data, like->half, like->beta, like->method, seed);
+        int n = c ? (series ? c->steps : c->evaluations) : 0;
+        const double *y = c ? (series ? c->series[which] : c->value[which]) : NULL;
+        if (n < 1 || isnan(y[n - 1])) continue; /* R_fresh belongs to the first seed alone */
+        if (g.n < 0) {
+            g.n = n;
+            g.x = malloc((size_t)n * sizeof(double));
+            g.y = malloc((size_t)n * (size_t)plan->scale.seeds * sizeof(double));
+            if (!g.x || !g.y) break;
+            memcpy(g.x, series ? c->series[EBM2D_STEP] : c->value[EBM2D_K], (size_t)n * sizeof(double));
+        }
+        if (n == g.n) memcpy(g.y + (size_t)g.n * (size_t)g.seeds++, y, (size_t)n * sizeof(double));
+    }
+    if (g.n < 0 || !g.x || !g.y) g.n = 0;
+    return g;
+}
+
+static void let_go(gathered *g, int n)
+{
+    for (int i = 0; i < n; i++) {
+        free(g[i].x);
+        free(g[i].y);
+    }
+}
+
+static ebm2d_curve curve_of(const gathered *g)
+{
+    return (ebm2d_curve){.n = g->n, .seeds = g->seeds, .x = g->x, .y = g->y};
+}
+
+static const ebm2d_cell *first_of(const ebm2d_plan *plan, ebm2d_group group, double beta, int method)
+{
+    return ebm2d_find(plan, group, EBM2D_CIRCLES, EBM2D_LOWER, beta, (ebm2d_method)method, 0);
+}
+
+/* Into the page, with what its drawing returned. */
+static int show(const context *x, int rc, char *svg, const char *name, const char *alt, const char *caption)
+{
+    char stem[96];
+    (void)snprintf(stem, sizeof stem, "figures/%s", name);
+    if (rc == 0) page_figure(x->page, svg, alt, caption, stem);
+    free(svg);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------- figures of the trial and the sweep */
+
+/* (reward, KL) with the exact reward or with either kind of R_fresh, a panel per beta. */
+static int trajectories(const context *x, ebm2d_group group, ebm2d_value reward, const char *name, const char *what,
+                        const char *caption)
+{
+    int betas = group == EBM2D_SWEEP ? 4 : 1; /* the paper leaves the largest out */
+    int methods = group == EBM2D_SWEEP || reward != EBM2D_REWARD ? PAPER : EBM2D_METHODS;
+    gathered all[2 * 4 * EBM2D_METHODS];
+    ebm2d_path path[4 * EBM2D_METHODS];
+    ebm2d_trajectory panel[4];
+    char *svg = NULL;
+    int used = 0;
+    for (int b = 0; b < betas; b++) {
+        double beta = group == EBM2D_SWEEP ? ebm2d_betas[b] : EBM2D_TRIAL_BETA;
+        const ebm2d_cell *any = first_of(x->plan, group, beta, EBM2D_SOSMC);
+        for (int m = 0; m < methods; m++) {
+            const ebm2d_cell *c = first_of(x->plan, group, beta, m);
+            all[used] = gather(x->plan, c, 0, (int)reward);
+            all[used + 1] = gather(x->plan, c, 0, EBM2D_KL);
+            int seeds = all[used].seeds < all[used + 1].seeds ? all[used].seeds : all[used + 1].seeds;
+            path[b * methods + m] = (ebm2d_path){
+                .n = all[used].n, .seeds = seeds, .reward = all[used].y, .kl = all[used + 1].y};
+            used += 2;
+        }
+        panel[b] = (ebm2d_trajectory){.beta = beta,
+                                      .path = &path[b * methods],
+                                      .optimum_reward = any ? any->best_reward : NAN,
+                                      .optimum_kl = any ? any->best_kl : NAN};
+    }
+    ebm2d_trajectories f = {.reward = what,
+                            .methods = methods,
+                            .panels = betas,
+                            .columns = betas > 1 ? 2 : 1,
+                            .method = ebm2d_method_names,
+                            .ringed = EBM2D_IMPDIFF,
+                            .panel = panel};
+    int rc = ebm2d_draw_trajectories(&f, x->figures, name, &svg, x->error, x->room);
+    let_go(all, used);
+    return show(x, rc, svg, name, "Tuning trajectories in the plane of reward and divergence", caption);
+}
+
+static int rewards(const context *x)
+{
+    gathered all[4 * EBM2D_METHODS];
+    ebm2d_curve particle[EBM2D_METHODS], weighted[EBM2D_METHODS], fresh[EBM2D_METHODS], exact[EBM2D_METHODS];
+    const ebm2d_cell *any = first_of(x->plan, EBM2D_TRIAL, EBM2D_TRIAL_BETA, EBM2D_SOSMC);
+    char *svg = NULL;
+    for (int m = 0; m < EBM2D_METHODS; m++) {
+        const ebm2d_cell *c = first_of(x->plan, EBM2D_TRIAL, EBM2D_TRIAL_BETA, m);
+        int weights = m != EBM2D_IMPDIFF;
+        gathered *g = &all[4 * m];
+        /* without weights the logged score is the particle reward of every iteration */
+        g[0] = weights ? gather(x->plan, c, 0, EBM2D_PARTICLE) : gather(x->plan, c, 1, EBM2D_SCORE);
+        g[1] = weights ? gather(x->plan, c, 1, EBM2D_SCORE) : (gathered){.n = 0};
+        g[2] = gather(x->plan, c, 0, EBM2D_FRESH);
+        g[3] = gather(x->plan, c, 0, EBM2D_REWARD);
+        particle[m] = curve_of(&g[0]);
+        weighted[m] = curve_of(&g[1]);
+        fresh[m] = curve_of(&g[2]);
+        exact[m] = curve_of(&g[3]);
+    }
+    ebm2d_rewards f = {.methods = EBM2D_METHODS,
+                       .method = ebm2d_method_names,
+                       .particle = particle,
+                       .weighted = weighted,
+                       .fresh = fresh,
+                       .exact = exact,
+                       .target = any ? any->best_reward : NAN};
+    int rc = ebm2d_draw_rewards(&f, x->figures, "rewards", &svg, x->error, x->room);
+    let_go(all, 4 * EBM2D_METHODS);
+    return show(
+        x, rc, svg, "rewards", "Rewards against iteration for each method",
+        "Reward by the particles, with weights where there are weights, R_fresh and the exact E[R] against iteration, "
+        "with the level pi*(H) of the optimum.");
+}
+
+static int curves(const context *x, ebm2d_group group, int series, int which, const char *quantity, const char *name,
+                  const char *caption)
+{
+    int betas = group == EBM2D_SWEEP ? EBM2D_BETAS : 1, methods = group == EBM2D_SWEEP ? PAPER : EBM2D_METHODS;
+    gathered all[EBM2D_BETAS * EBM2D_METHODS];
+    ebm2d_curve curve[EBM2D_BETAS * EBM2D_METHODS];
+    char *svg = NULL;
+    for (int b = 0; b < betas; b++)
+        for (int m = 0; m < methods; m++) {
+            double beta = group == EBM2D_SWEEP ? ebm2d_betas[b] : EBM2D_TRIAL_BETA;
+            all[b * methods + m] = gather(x->plan, first_of(x->plan, group, beta, m), series, which);
+            curve[b * methods + m] = curve_of(&all[b * methods + m]);
+        }
+    ebm2d_curves f = {.methods = methods,
+                      .panels = betas,
+                      .columns = betas > 1 ? 3 : 1,
+                      .method = ebm2d_method_names,
+                      .beta = betas > 1 ? ebm2d_betas : NULL,
+                      .quantity = quantity,
+                      .curve = curve};
+    int rc = ebm2d_draw_curves(&f, x->figures, name, &svg, x->error, x->room);
+    let_go(all, betas * methods);
+    return show(x, rc, svg, name, quantity, caption);
+}
+
+/* ---------------------------------------------------------------------------- figures of chains */
+
+/* Points of a snapshot as a cloud; the memory is one block, x before y. */
+static int cloud_of(const ebm2d_sample *s, double step, ebm2d_cloud *out, double **block)
+{
+    int at = 0, n = s->chains;
+    while (at + 1 < s->snapshots && s->at[at] < step) at++;
+    const double *from = &s->snapshot[2 * (size_t)at * (size_t)n];
+    *block = malloc(2 * (size_t)n * sizeof(double) + 1);
+    if (!*block) return -1;
+    for (int i = 0; i < n; i++) {
+        (*block)[i] = from[2 * i];
+        (*block)[n + i] = from[2 * i + 1];
+    }
+    *out = (ebm2d_cloud){.n = n, .x = *block, .y = *block + n};
+    return 0;
+}
+
+static int densities(const context *x, const ebm2d_densities *like, const ebm2d_sample *const *sample, const char *name,
+                     const char *alt, const char *caption)
+{
+    int panels = like->rows * like->columns, rc = 0;
+    ebm2d_cloud *cloud = calloc((size_t)panels + 1, sizeof *cloud);
+    double **block = calloc((size_t)panels + 1, sizeof *block);
+    char *svg = NULL;
+    ebm2d_densities f = *like;
+    if (!cloud || !block) rc = files_fail(x->error, x->room, "out of memory");
+    for (int i = 0; rc == 0 && i < panels; i++) /* snapshots of one step are the same whatever is asked for */
+        if (cloud_of(sample[i], like->column[i % like->columns], &cloud[i], &block[i]))
+            rc = files_fail(x->error, x->room, "out of memory");
+    f.cloud = cloud;
+    if (rc == 0) rc = ebm2d_draw_densities(&f, x->figures, name, &svg, x->error, x->room);
+    for (int i = 0; block && i < panels; i++) free(block[i]);
+    free(block);
+    free(cloud);
+    return show(x, rc, svg, name, alt, caption);
+}
+
+static int efficiency(const context *x)
+{
+    double steps[EFFICIENCY];
+    const ebm2d_sample *sample[PAPER * EFFICIENCY];
+    int n = ebm2d_efficiency_steps(x->plan->scale.study_steps, steps);
+    for (int i = 0; i < PAPER * n; i++) sample[i] = &x->f->sample[i / n];
+    ebm2d_densities f = {.rows = PAPER, .columns = n, .row = ebm2d_method_names, .quantity = "step", .column = steps};
+    return densities(
+        x, &f, sample, "efficiency", "Chains on the tuned models after growing numbers of steps",
+        "Sampler efficiency: chains from uniform points on the final models of the illustrative trial, with the "
+        "same starts and the same noise for both methods.");
+}
+
+static int terminal(const context *x)
+{
+    const ebm2d_sample *sample[PAPER * EBM2D_BETAS];
+    for (int i = 0; i < PAPER * EBM2D_BETAS; i++) sample[i] = &x->f->terminal[i / EBM2D_BETAS][i % EBM2D_BETAS];
+    ebm2d_densities f = {
+        .rows = PAPER, .columns = EBM2D_BETAS, .row = ebm2d_method_names, .quantity = "beta =", .column = ebm2d_betas};
+    return densities(
+        x, &f, sample, "terminal", "Terminal densities for five values of beta",
+        "Terminal densities across beta: samples of the final models of the sweep, same starts and noise.");
+}
+
+static int hitting(const context *x)
+{
+    const double *first[PAPER] = {x->f->sample[0].hit, x->f->sample[1].hit};
+    char *svg = NULL;
+    ebm2d_hitting f = {.methods = PAPER,
+                       .chains = x->f->sample[0].chains,
+                       .method = ebm2d_method_names,
+                       .steps = x->plan->scale.study_steps,
+                       .first = first};
+    int rc = ebm2d_draw_hitting(&f, x->figures, "hitting", &svg, x->error, x->room);
+    return show(x, rc, svg, "hitting", "Share of chains that have reached the half-plane, against step",
+                "Hitting times: the share of the chains above whose first visit to H is at step t or before.");
+}
+
+static int particle_paths(const context *x)
+{
+    const ebm2d_sample *s = x->f->sample;
+    size_t chains = (size_t)s[0].paths, n = (size_t)s[0].steps + 1;
+    double *block = malloc((2 * PAPER * chains * n + n + 1) * sizeof *block), *step = block;
+    const double *xs[PAPER], *ys[PAPER];
+    char *svg = NULL;
+    if (!block) return files_fail(x->error, x->room, "out of memory");
+    for (size_t t = 0; t < n; t++) step[t] = (double)t;
+    for (size_t m = 0; m < PAPER; m++) {
+        double *to_x = block + n + 2 * m * chains * n, *to_y = to_x + chains * n;
+        for (size_t i = 0; i < chains * n; i++) {
+            to_x[i] = s[m].path[2 * i];
+            to_y[i] = s[m].path[2 * i + 1];
+        }
+        xs[m] = to_x;
+        ys[m] = to_y;
+    }
+    ebm2d_chains f = {.methods = PAPER,
+                      .chains = (int)chains,
+                      .n = (int)n,
+                      .method = ebm2d_method_names,
+                      .step = step,
+                      .x = xs,
+                      .y = ys};
+    int rc = ebm2d_draw_chains(&f, x->figures, "chains", &svg, x->error, x->room);
+    free(block);
+    return show(x, rc, svg, "chains", "Paths of ten chains on the tuned models",
+                "The first ten of these chains, coloured by step, from the dot to the cross.");
+}
+
+static int rings(const context *x)
+{
+    static const char *const names[EBM2D_STUDIED] = {"ImpDiff", "SOSMC-ULA", "pre-trained"};
+    ebm2d_curve share[EBM2D_STUDIED];
+    double exact[EBM2D_STUDIED], *y[EBM2D_STUDIED] = {NULL};
+    char *svg = NULL;
+    int rc = 0;
+    for (int i = 0; i < EBM2D_STUDIED; i++) {
+        const ebm2d_sample *s = &x->f->sample[i];
+        y[i] = malloc((size_t)s->snapshots * sizeof(double) + 1);
+        if (!y[i]) rc = files_fail(x->error, x->room, "out of memory");
+        for (int t = 0; y[i] && t < s->snapshots; t++)
+            y[i][t] = ebm2d_inner_share(&s->snapshot[2 * (size_t)t * (size_t)s->chains], s->chains);
+        share[i] = (ebm2d_curve){.n = s->snapshots, .seeds = 1, .x = s->at, .y = y[i]};
+        exact[i] = x->f->masses[i].inner;
+    }
+    ebm2d_rings f = {.groups = EBM2D_STUDIED, .group = names, .share = share, .exact = exact};
+    if (rc == 0) rc = ebm2d_draw_rings(&f, x->figures, "rings", &svg, x->error, x->room);
+    for (int i = 0; i < EBM2D_STUDIED; i++) free(y[i]);
+    return show(
+        x, rc, svg, "rings", "Share of chains on the inner ring against step, beside its exact mass",
+        "Share of chains nearer to the origin than 3.35, half-way between the rings, and the exact mass there. Where the "
+        "two differ, an average over chains is not an expectation under the model.");
+}
+
+static void ring_table(const context *x)
+{
+    static const char *const names[EBM2D_STUDIED] = {"ImpDiff, final", "SOSMC-ULA, final", "pre-trained"};
+    const char *head[] = {"model",
+                          "inner ring, exact",
+                          "inner ring, chains",
+                          "E[R] given inner",
+                          "E[R] given outer",
+                          "E[R]",
+                          "E[R] with the chains' shares",
+                          NULL};
+    page_table(x->page, "What the chains see and what there is", "lrrrrrr", head);
+    for (int i = EBM2D_STUDIED - 1; i >= 0; i--) {
+        const ebm2d_masses *m = &x->f->masses[i];
+        const ebm2d_sample *s = &x->f->sample[i];
+        double share = ebm2d_inner_share(&s->snapshot[2 * (size_t)(s->snapshots - 1) * (size_t)s->chains], s->chains);
+        char t[6][64];
+        const char *row[] = {names[i],
+                             plain(m->inner, t[0]),
+                             plain(share, t[1]),
+                             plain(m->reward_inner, t[2]),
+                             plain(m->reward_outer, t[3]),
+                             plain(m->reward, t[4]),
+                             plain(share * m->reward_inner + (1 - share) * m->reward_outer, t[5])};
+        page_row(x->page, row, NULL);
+    }
+    page_table_end(x->page);
+    page_paragraph(
+        x->page,
+        "The initial particles of the tuning runs share the fault: by chains, %.4f of them are on the inner ring "
+        "and %.4f in H; by tempering (the start of our defaults) %.4f and %.4f; exact are %.4f and %.4f.",
+        x->f->start_inner[0], x->f->start_reward[0], x->f->start_inner[1], x->f->start_reward[1],
+        x->f->masses[EBM2D_PRETRAINED].inner, x->f->masses[EBM2D_PRETRAINED].reward);
+}
+
+/* ---------------------------------------------------------------------------- the page */
+
+static int models_figure(const context *x)
+{
+    char *svg = NULL;
+    int rc = ebm2d_models_figure(x->plan, x->f->threads, x->figures, &svg, x->error, x->room);
+    return show(
+        x, rc, svg, "models", "Data sets, densities of the pre-trained models and their samples",
+        "Data (black), lines around 50, 90 and 99 % of the model's mass, and samples after 300 Langevin steps from "
+        "uniform noise (red).");
+}
+
+static int trial_figures(const context *x)
+{
+    page_heading(x->page, "The illustrative trial");
+    return trajectories(x, EBM2D_TRIAL, EBM2D_REWARD, "trajectory_exact", "exact E[R]",
+                        "Tuning trajectories with the exact reward, beta = 0.25; lines of equal R − beta KL.") ||
+                   trajectories(
+                       x, EBM2D_TRIAL, EBM2D_FRESH, "trajectory_fresh", "R_fresh",
+                       "The same with R_fresh, as the paper shows it; one seed. Here the reward is that of chains "
+                       "and the divergence that of the model.") ||
+                   rewards(x) ||
+                   curves(x, EBM2D_TRIAL, 0, EBM2D_EXCESS, "l − l*", "excess", "Exact excess over the optimum.") ||
+                   curves(x, EBM2D_TRIAL, 1, EBM2D_NORM, "gradient norm", "norms",
+                          "Norm of the gradient estimate in every iteration.")
+               ? -1
+               : 0;
+}
+
+static int sweep_figures(const context *x)
+{
+    if (!x->plan->scale.full) return 0;
+    page_heading(x->page, "Sweep over beta");
+    return trajectories(x, EBM2D_SWEEP, EBM2D_REWARD, "sweep_exact", "exact E[R]",
+                        "Trajectories for several beta with the exact reward.") ||
+                   trajectories(x, EBM2D_SWEEP, EBM2D_FRESH, "sweep_fresh", "R_fresh",
+                                "The same with R_fresh by the full evaluation; one seed.") ||
+                   trajectories(x, EBM2D_SWEEP, EBM2D_SHORT, "sweep_short", "R_fresh, reduced",
+                                "The same with R_fresh by the reduced evaluation; one seed.") ||
+                   curves(x, EBM2D_SWEEP, 0, EBM2D_EXCESS, "l − l*", "sweep_excess",
+                          "Exact excess over the optimum.") ||
+                   terminal(x)
+               ? -1
+               : 0;
+}
+
+static int chain_figures(const context *x)
+{
+    page_heading(x->page, "Chains on the tuned models");
+    if (efficiency(x) || hitting(x) || particle_paths(x)) return -1;
+    page_heading(x->page, "Why R_fresh is not E[R]");
+    page_paragraph(
+        x->page,
+        "The barrier between the rings is far too high for Langevin steps: a chain stays on the ring that it fell "
+        "onto. The share of chains on either ring is decided by the box they start from, not by the model. The "
+        "last column puts the exact rewards of the rings together with the chains' shares: that is what R_fresh "
+        "measures.");
+    ring_table(x);
+    return rings(x);
+}
+
+static void introduce(const context *x)
+{
+    const ebm2d_scale *s = &x->plan->scale;
+    page_paragraph(
+        x->page,
+        "A pre-trained energy network is tuned towards a half-plane H under a leash: minimise l = −E[R] + beta "
+        "KL(pi_theta || pi_0), R = 1 on H. Every E[R], KL and l here is exact, by quadrature on a lattice of %d × %d "
+        "nodes; l* is the least value that any density has, so l − l* ≥ 0 is the score. R_fresh is the paper's: "
+        "%d chains of %d steps from uniform points, averaged over the last %d.",
+        s->nodes, s->nodes, s->fresh_chains, s->burn_in + s->averaged, s->averaged);
+    page_paragraph(
+        x->page,
+        "Values belong to the last evaluation, ± is a standard error over seeds (R_fresh: over chains, of the first "
+        "seed). The seeds of a setting share their initial particles, whose own error is not in it. The columns headed "
+        "“known” hold exact values from a rerun of the published program for the trial, "
+        "the printed ones for the sweep and for R_fresh. Models: %s.",
+        x->f->models);
+    if (!x->f->published)
+        page_note(x->page,
+                  "Known values belong to the published networks. The circles network used here is another one, with "
+                  "its own pi_0(H), pi*(H) and l*: compare methods by l − l*, not with those columns.");
+    if (!s->paper)
+        page_note(x->page,
+                  "This is a small version, with fewer particles and iterations than the paper; a claim that is not "
+                  "seen here may well hold.");
+}
+
+static int fill(const context *x)
+{
+    introduce(x);
+    facts(x);
+    verdicts(x);
+    page_heading(x->page, "Tables");
+    table(x, EBM2D_TRIAL, "Illustrative trial");
+    agreement(x);
+    if (x->plan->scale.full) {
+        table(x, EBM2D_SWEEP, "Sweep over beta");
+        reduced_table(x);
+        table(x, EBM2D_PAIR, "The other pairs of data set and half-plane, one seed");
+    }
+    if (!plot_available()) {
+        page_note(x->page, "%s", PLOT_ADVICE);
+        ring_table(x);
+        return 0;
+    }
+    page_heading(x->page, "Data sets and models");
+    return models_figure(x) || trial_figures(x) || sweep_figures(x) || chain_figures(x) ? -1 : 0;
+}
+
+int ebm2d_write_page(const ebm2d_findings *f, char *error, size_t room)
+{
+    char path[FILES_PATH], subtitle[160];
+    const ebm2d_scale *s = &f->plan->scale;
+    context x = {.f = f, .plan = f->plan, .error = error, .room = room};
+    (void)snprintf(subtitle, sizeof subtitle, "N = %d particles, %d iterations%s, %d seeds", s->particles,
+                   s->trial_iterations, s->full ? " (sweep: more)" : "", s->seeds);
+    if (files_join(path, f->plan->out, "report.html", error, room) ||
+        files_join(x.figures, f->plan->out, "figures", error, room))
+        return -1;
+    x.page = page_new("Reward tuning of energy-based models in the plane", subtitle);
+    int rc = fill(&x);
+    if (rc == 0) rc = page_write(x.page, path, error, room);
+    page_free(x.page);
+    return rc;
+}
