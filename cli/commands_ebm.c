@@ -25,17 +25,22 @@ enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Tuning: as in the paper, and as it is done without --paper. */
+/* Tuning: as in the paper, and as it is done without --paper. The latter spends as many evaluations of the model, on a
+ * tenth of the particles and ten times the updates: the gradient's noise matters less than the number of updates it takes
+ * to raise a sharp edge in a smooth network. A larger rate needs a warm-up, lest the first steps cost the cloud its weights,
+ * and a fixed step: led by the ESS it dies out, and the particles stand still. */
 typedef struct {
     const char *start; /* smc or chains */
-    int particles;
+    int start_particles, particles;
     int64_t iterations;
-    double rate, clip;
-    double resample_below;                        /* a fraction of the particles, as the next */
-    double ess_level, factor, min_step, max_step; /* the step shrinks where the ESS is below the level */
+    double rate, beta2, clip;
+    double warmup, rate_left; /* parts: of the iterations; of the rate, at the end (1: constant) */
+    double resample_below;    /* a fraction of the particles, as the next */
+    double ess_level, factor, min_step,
+        max_step; /* the step shrinks where the ESS is below the level; factor 1: never */
 } tuning;
-static const tuning tuning_paper = {"chains", 10000, 1001, 2e-4, 1000, 0.9, 0.95, 1.01, 1e-8, 0.01};
-static const tuning tuning_default = {"smc", 10000, 1001, 2e-4, 1000, 0.9, 0.95, 1.01, 1e-8, 0.01};
+static const tuning tuning_paper = {"chains", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
+static const tuning tuning_default = {"smc", 10000, 1000, 10001, 1e-3, 0.99, 1000, 0.1, 0.01, 0.5, 0.95, 1, 1e-8, 0.01};
 
 /* Training: persistent contrastive divergence as in the paper, and what differs with weights. */
 static const struct {
@@ -112,12 +117,12 @@ const char tune_text[] =
     "  --forward             KL(stored || tuned) instead\n"
     "  --method M            sosmc (default), impdiff or soul\n"
     "  --kernel K            ula (default), mala, rwm or hmc\n"
-    "  --iterations K        default 1001\n"
-    "  --particles N         default 10000\n"
-    "  --rate L              the learning rate (default 2e-4)\n"
+    "  --iterations K        default 10001\n"
+    "  --particles N         default 1000\n"
+    "  --rate L              the largest learning rate (default 1e-3)\n"
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box), or a file of points such as the particles.npz of a run\n"
-    "  --paper               chains, and the paper's settings\n"
+    "  --paper               the paper's settings: chains, 10000 particles, 1001 iterations, rate 2e-4\n"
     "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n" COMMON_FLAGS
     "The initial particles are a run of their own in DIR/start, which is made once and continued when it was\n"
     "interrupted; --set is for the tuning alone. Models of points in the plane are evaluated exactly ten times on\n"
@@ -783,7 +788,9 @@ static config *start_config(const plan *p)
         put_chains(&d);
     }
     put_kernel(&d, k, k->step);
-    put_ending(&d, p->q, p->particles, steps, steps / 1000, 0); /* `sosmc report` makes one, should anybody ask */
+    int64_t n = p->settings->start_particles > p->particles ? p->settings->start_particles : p->particles;
+    if (given(p->q, PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
+    put_ending(&d, p->q, n, steps, steps / 1000, 0);                  /* `sosmc report` makes one, should anybody ask */
     return configure(p->q, &d, 0);
 }
 
@@ -801,9 +808,20 @@ static void put_method(draft *d, const plan *p)
     else
         put(d, "scheme: soul\n");
     put_kernel(d, p->kernel, p->kernel->step);
-    if (weighted && p->kernel->acceptance == 0)
+    if (weighted && p->kernel->acceptance == 0 && s->factor > 1)
         put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
             s->factor, s->min_step, s->max_step);
+}
+
+static void put_optimiser(draft *d, const plan *p)
+{
+    const tuning *s = p->settings;
+    put(d, "optimiser: {type: adam, rate: %.17g, beta2: %.17g, clip: %.17g", number_of(p->q, RATE, s->rate), s->beta2,
+        s->clip);
+    if (s->rate_left < 1)
+        put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
+            p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left, (int64_t)(s->warmup * (double)p->iterations));
+    put(d, "}\n");
 }
 
 static config *tune_config(const plan *p)
@@ -825,8 +843,7 @@ static config *tune_config(const plan *p)
     put_quoted(&d, p->start_file);
     put(&d, "}\n");
     put_method(&d, p);
-    put(&d, "optimiser: {type: adam, rate: %.17g, clip: %.17g}\n", number_of(q, RATE, p->settings->rate),
-        p->settings->clip);
+    put_optimiser(&d, p);
     if (p->inputs == 2) put(&d, "evaluate: {every: %" PRId64 "}\n", p->iterations / 10 > 1 ? p->iterations / 10 : 1);
     put_ending(&d, q, p->particles, p->iterations, 1, 1);
     return configure(q, &d, 1);

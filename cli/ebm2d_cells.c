@@ -167,16 +167,22 @@ static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
                                     "kernel: {type: ula, step: 0.005}\n"
                                     "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
 
-const char *ebm2d_our_settings(void) { return paper_sosmc; }
+/* What `sosmc tune` does without --paper. */
+static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
+                                "kernel: {type: ula, step: 0.005}\n"
+                                "resampling: {scheme: systematic, threshold: 0.5}\n"
+                                "optimiser: {type: adam, rate: 1.0e-3, beta2: 0.99, clip: 1000,\n"
+                                "  schedule: {type: cosine, a: %d, b: 0.01, warmup: %d}}\n";
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_OURS; }
 
 const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *out, size_t room)
 {
     const ebm2d_scale *s = &plan->scale;
-    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff
-                         : c->method == EBM2D_SOSMC ? paper_sosmc
-                                                    : ebm2d_our_settings();
+    int split = c->method == EBM2D_OURS ? EBM2D_SPLIT : 1, iterations = (c->iterations - 1) * split + 1;
+    char ours[sizeof our_sosmc + 32];
+    (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations / 10);
+    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_SOSMC ? paper_sosmc : ours;
     (void)snprintf(
         out, room,
         "model: {type: stored}\n"
@@ -187,8 +193,8 @@ const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *o
         "evaluate: {every: %d, nodes: %d, low: -6, high: 6, chains: %d, burn_in: %d, averaged: %d, step: 0.005}\n"
         "output: {report: false}\n",
         c->beta, ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
-        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, s->particles, c->iterations, c->seed, c->every,
-        s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
+        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, s->particles / split, iterations, c->seed,
+        c->every * split, s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
     return out;
 }
 
@@ -385,6 +391,12 @@ static int read_table(const char *dir, const char *file, csv_table *t, char *err
     return files_fail(error, room, "%s has no rows; delete the folder and run the command again", path);
 }
 
+/* Iterations counted by their evaluations of the model. */
+static void count_evaluations(const ebm2d_cell *c, double *k, int n)
+{
+    for (int i = 0; k && c->method == EBM2D_OURS && i < n; i++) k[i] /= EBM2D_SPLIT;
+}
+
 static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t room)
 {
     static const char *const names[EBM2D_VALUES] = {
@@ -395,6 +407,7 @@ static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t 
     c->evaluations = (int)t.rows;
     for (int i = 0; i < EBM2D_VALUES; i++)
         if (!(c->value[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    count_evaluations(c, c->value[EBM2D_K], c->evaluations);
     c->ref_reward = last_of(&t, "ref_reward");
     c->best_reward = last_of(&t, "best_reward");
     c->best_kl = last_of(&t, "best_kl");
@@ -412,6 +425,7 @@ static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
     c->steps = (int)t.rows;
     for (int i = 0; i < EBM2D_SERIES; i++)
         if (!(c->series[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    count_evaluations(c, c->series[EBM2D_STEP], c->steps);
     csv_free(&t);
     return rc;
 }

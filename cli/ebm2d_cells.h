@@ -97,8 +97,9 @@ typedef struct {
 int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room);
 void ebm2d_plan_free(ebm2d_plan *plan);
 
-/* The settings of "our defaults" that differ from those of the paper's SOSMC-ULA, as lines of a run file. */
-const char *ebm2d_our_settings(void);
+/* Our defaults take a tenth of the particles and ten times the iterations: as many evaluations of the model. What is read of
+ * such a run counts iterations by their evaluations, so that curves of all methods share an axis. */
+enum { EBM2D_SPLIT = 10 };
 /* Which start particles a method takes. */
 int ebm2d_starts_by_smc(ebm2d_method method);
 

@@ -609,6 +609,14 @@ static int resample_rows(builder *b, const char *path, int64_t rows)
     return rc;
 }
 
+/* Of more rows than particles, evenly spaced ones come first: neighbours in the file of a weighted run are relatives. */
+static void spread_rows(builder *b, int64_t rows, int64_t wanted)
+{
+    int64_t dim = b->job->problem.model.dim_x;
+    for (int64_t i = 0; i < wanted; i++)
+        memmove(b->p->started + i * dim, b->p->started + i * rows / wanted * dim, (size_t)dim * sizeof(double));
+}
+
 static int file_init(builder *b)
 {
     int64_t rows = 0, wanted = config_integer(b->c, "particles");
@@ -620,7 +628,8 @@ static int file_init(builder *b)
     if (rows < wanted)
         return wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,
                      (long long)wanted);
-    b->p->start = (sosmc_rows){.data = b->p->started, .rows = rows, .mode = SOSMC_ROWS_IN_ORDER};
+    spread_rows(b, rows, wanted);
+    b->p->start = (sosmc_rows){.data = b->p->started, .rows = wanted, .mode = SOSMC_ROWS_IN_ORDER};
     b->job->problem.init = sosmc_rows_source(&b->p->start);
     b->job->problem.init.exact = config_flag(b->c, "init.exact");
     return 0;

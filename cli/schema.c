@@ -151,7 +151,8 @@ const schema_key schema_keys[] = {
      "The box: one number for all coordinates, or one per coordinate."},
     {"init.high", TYPE_VECTOR, NULL, "6", "init.type=uniform", "Likewise."},
     {"init.file", TYPE_PATH, NULL, REQUIRED, "init.type=file",
-     "Points, one per row: CSV with a header, NPY, or the particles.npz of a run. Particle i gets row i."},
+     "Points, one per row: CSV with a header, NPY, or the particles.npz of a run, whose weights are resampled away. Of more "
+     "rows than `particles`, evenly spaced ones are taken."},
     {"init.exact", TYPE_FLAG, NULL, "false", "init.type=file",
      "The points follow the model's law where theta starts, so that log Z and the loss can be told relative to it."},
     {"init.theta", TYPE_VECTOR, NULL, "=model.theta", "init.type=model|laplace",
