@@ -378,7 +378,7 @@ static void wrong_files(void **state)
         {"model: {type: logistic_regression}\nobjective: mmle",
          "run.yaml:1: model.data is missing; expected the name of a file, because model.type is logistic_regression"},
         {"seed: 1\nmodel: {means: [[1]]}",
-         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian or logistic_regression"},
+         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian, logistic_regression, mlp or stored"},
         {"model: gaussian_mixture",
          "run.yaml:1: model.means is missing; expected a list of equally long lists of numbers, "
          "because model.type is gaussian_mixture"},
@@ -393,8 +393,8 @@ static void wrong_files(void **state)
          "run.yaml:3: scheme.sweeps applies only when scheme.type is sosmc, "
          "unweighted, soul or pcd; here it is impdiff"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle,\n reward: x1}",
-         "run.yaml:3: objective.reward applies only when objective.type is reward_forward or reward_reverse; "
-         "here it is mmle"},
+         "run.yaml:3: objective.reward applies only when objective.type is reward_forward, reward_reverse, none or "
+         "anneal; here it is mmle"},
         {"model: {type: gaussian_mixture, means: [[1]]}\nobjective: {type: reward_forward, reward: {tau: 1}}",
          "run.yaml:2: objective.reward.tau applies only when objective.reward.type is hard_gate, smooth_gate or "
          "multi_modal; here it is formula"},
