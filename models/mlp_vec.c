@@ -118,7 +118,6 @@ static void product_block(int rows, int wide, int inner, const float *in, size_t
 
 /* What happens to a block of products before the next block: `block` holds them, rows by `wide` panels. */
 typedef struct {
-    const sosmc_mlp *m;
     float *h, *d, *c, *t; /* of the layer; which of them are used depends on the pass */
     size_t panel;
 } finish;
@@ -243,8 +242,7 @@ static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_
     float *in = work_of(b, s->h[0]);
     take_input(b, in);
     for (int l = 1; l <= s->hidden; l++) {
-        finish f = {.m = m,
-                    .h = work_of(b, s->h[l]),
+        finish f = {.h = work_of(b, s->h[l]),
                     .d = slopes ? work_of(b, s->d[l]) : NULL,
                     .c = curvatures ? work_of(b, s->c[l]) : NULL,
                     .panel = panel_of(b)};
@@ -276,11 +274,11 @@ static void top(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, co
 static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
 {
     for (int l = s->hidden; l > 1; l--) {
-        finish f = {.m = m, .d = work_of(b, s->d[l - 1]), .panel = panel_of(b)};
+        finish f = {.d = work_of(b, s->d[l - 1]), .panel = panel_of(b)};
         all_products(b, s->width[l], s->width[l - 1], work_of(b, s->d[l]), prep_of(b) + s->backward[l], NULL,
                      finish_backward, &f);
     }
-    finish f = {.m = m, .h = work_of(b, s->d[0]), .panel = panel_of(b)};
+    finish f = {.h = work_of(b, s->d[0]), .panel = panel_of(b)};
     all_products(b, s->width[1], s->width[0], work_of(b, s->d[1]), prep_of(b) + s->backward[1], NULL, finish_plain, &f);
 }
 
@@ -361,6 +359,18 @@ VEC void outer(const int rows, const int wide, int n, const float *restrict left
         for (int k = 0; k < valid; k++) g[(size_t)r * stride + (size_t)k] += (double)rest[r][k];
 }
 
+static void outer_block(int wide, int n, const float *left, const float *right, double *g, size_t stride, int valid,
+                        int valid_rows)
+{
+    switch (wide) {
+#if defined(SOSMC_LEVEL_AVX512)
+    case 3: outer(OUT_ROWS, 3, n, left, right, g, stride, valid, valid_rows); break;
+    case 2: outer(OUT_ROWS, 2, n, left, right, g, stride, valid, valid_rows); break;
+#endif
+    default: outer(OUT_ROWS, 1, n, left, right, g, stride, valid, valid_rows); break;
+    }
+}
+
 /* g (outputs rows of inputs) += sum_i c_i left_i right_i^T over at most MLP_TILE particles from `first`. `left` has outputs
  * units, `right` inputs units. The right side is multiplied by c and kept close by while all rows of the left pass. */
 static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
@@ -380,12 +390,7 @@ static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, i
             const float *l = left + (size_t)(o / PANEL) * panel_of(b) + (size_t)(first * PANEL) + o % PANEL;
             double *to = g + (size_t)o * (size_t)inputs + (size_t)(p * PANEL);
             int rows = outputs - o < OUT_ROWS ? outputs - o : OUT_ROWS;
-            if (wide == OUT_WIDE)
-                outer(OUT_ROWS, OUT_WIDE, n, l, scaled, to, (size_t)inputs, valid, rows);
-            else if (wide == 2)
-                outer(OUT_ROWS, OUT_WIDE > 1 ? 2 : 1, n, l, scaled, to, (size_t)inputs, valid, rows);
-            else
-                outer(OUT_ROWS, 1, n, l, scaled, to, (size_t)inputs, valid, rows);
+            outer_block(wide, n, l, scaled, to, (size_t)inputs, valid, rows);
         }
     }
 }
@@ -470,8 +475,7 @@ static double penalise(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch
 static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
 {
     for (int l = 1; l <= s->hidden; l++) {
-        finish f = {
-            .m = m, .d = work_of(b, s->d[l]), .c = work_of(b, s->c[l]), .t = work_of(b, s->t[l]), .panel = panel_of(b)};
+        finish f = {.d = work_of(b, s->d[l]), .c = work_of(b, s->c[l]), .t = work_of(b, s->t[l]), .panel = panel_of(b)};
         const float *in = work_of(b, l > 1 ? s->t[l - 1] : s->d[0]);
         all_products(b, s->width[l - 1], s->width[l], in, prep_of(b) + s->forward[l], NULL, finish_tangent, &f);
     }
@@ -489,7 +493,7 @@ static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch 
         }
     top(m, s, b, work_of(b, s->h[last]), work_of(b, s->d[last]), NULL);
     for (int l = last; l > 1; l--) {
-        finish f = {.m = m, .d = work_of(b, s->d[l - 1]), .c = work_of(b, s->c[l - 1]), .panel = panel_of(b)};
+        finish f = {.d = work_of(b, s->d[l - 1]), .c = work_of(b, s->c[l - 1]), .panel = panel_of(b)};
         int from = s->width[l], to = s->width[l - 1];
         const float *back = prep_of(b) + s->backward[l];
         all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_curved, &f);

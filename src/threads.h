@@ -14,7 +14,7 @@ void sosmc_i_pool_stop(pool *p); /* NULL is fine */
 int sosmc_i_pool_threads(const pool *p);
 
 /* Runs tasks 0..n-1, each exactly once, on any worker; returns the status of the lowest-numbered task that failed.
- * p NULL: all on the calling thread, as worker 0. */
+ * p NULL: all on the calling thread, as worker 0. A task fails with one of the negative statuses. */
 sosmc_status sosmc_i_parallel(pool *p, pool_task task, void *ctx, int n);
 
 #endif
