@@ -6,6 +6,7 @@
  *   numbers     a short run of the file itself stays finite */
 #include "check.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static int probe_open(probe *p, const job *j)
     size_t work = (m->work * PARTICLES + 127) / 64 * 64, prep = (m->prep + 127) / 64 * 64;
     size_t vector = dim * PARTICLES * sizeof(double) + 64;
     *p = (probe){.model = m};
-    p->theta = malloc((size_t)m->dim_theta * sizeof(double));
+    p->theta = calloc((size_t)m->dim_theta, sizeof(double));
     p->x = aligned_alloc(64, (vector + 63) / 64 * 64);
     p->U = aligned_alloc(64, 64 * PARTICLES);
     p->g = aligned_alloc(64, (most * PARTICLES * sizeof(double) + 127) / 64 * 64);
@@ -46,7 +47,7 @@ static int probe_open(probe *p, const job *j)
                          .dim = m->dim_x,
                          .n = PARTICLES,
                          .ld = PARTICLES};
-    memcpy(p->theta, j->problem.theta0, (size_t)m->dim_theta * sizeof(double));
+    if (j->problem.theta0) memcpy(p->theta, j->problem.theta0, (size_t)m->dim_theta * sizeof(double));
     return j->problem.init.draw(j->problem.init.self, (sosmc_rng){.seed = j->settings.seed}, &p->b, p->x);
 }
 
@@ -85,7 +86,10 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
     double log_r[STEPS], e = 0.25;
     remainder_fit fit = {.rate = 2, .slope = NAN};
     int points = 0;
-    double base = total_energy(p, NULL, &fit.failed), rounding = 64 * 2.3e-16 * (fabs(base) + 1);
+    double base = total_energy(p, NULL, &fit.failed), size = 1;
+    for (int i = 0; i < PARTICLES; i++) size += fabs(p->U[i]);
+    /* in double there is room for caution, in float there is less */
+    double rounding = fmax(64 * DBL_EPSILON, 16 * p->model->rounding) * size;
     for (int k = 0; k < STEPS; k++, e *= 0.5) {
         for (size_t i = 0; i < n; i++) at[i] += e * p->v[i];
         double moved = total_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
@@ -136,6 +140,11 @@ static int check_gradients(const job *j, FILE *out)
         for (size_t i = 0; i < nx; i++) derivative += p.g[i] * p.v[i];
         bad += report_gradient(out, "gradient in x", "gx", fit_remainder(&p, p.x, nx, derivative));
     }
+    if (j->problem.objective.scale == 0) { /* theta stays, or goes its own way: nobody asks for its gradient */
+        fprintf(out, "skip  gradient in theta: nothing is optimised\n");
+        probe_close(&p);
+        return bad;
+    }
     double c[PARTICLES];
     for (int i = 0; i < PARTICLES; i++) c[i] = 1;
     memset(p.g, 0, nt * sizeof(double));
@@ -170,8 +179,9 @@ static int check_weights(const job *j, FILE *out)
     /* far enough to see a wrong weight, near enough for the right ones to have a variance */
     closed_path path = {.start = j->problem.theta0, .size = 1.5 / sqrt(j->problem.model.dim_theta)};
     double shift = 0, begun = 0, sum = 0, square = 0;
-    if (!j->settings.scheme.weighted) {
-        fprintf(out, "skip  weights: the scheme has none\n");
+    if (!j->settings.scheme.weighted || j->problem.objective.scale == 0) {
+        fprintf(out, "skip  weights: %s\n",
+                j->settings.scheme.weighted ? "nothing is optimised" : "the scheme has none");
         return 0;
     }
     sosmc_settings cfg = j->settings;

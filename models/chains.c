@@ -45,7 +45,6 @@ typedef struct {
     int waiting;               /* chains without a hit */
 } tile;
 
-
 /* ------------------------------------------------------------------------------------------------ one tile */
 
 static tile tile_at(const ensemble *e, int number, int worker)
@@ -219,7 +218,8 @@ static sosmc_status run_all(ensemble *e, double *mean, double *error)
 {
     int threads = e->f.threads < e->tiles ? e->f.threads : e->tiles;
     if (threads < 1) threads = 1;
-    size_t prep = sosmc_i_round_up(e->model->prep, ALIGNMENT), crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT);
+    size_t prep = sosmc_i_round_up(e->model->prep, ALIGNMENT),
+           crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT);
     size_t numbers = sosmc_i_round_up((size_t)e->f.chains * sizeof(double), ALIGNMENT);
     size_t all = prep + crew + numbers + (size_t)threads * e->stride;
     char *memory = aligned_alloc(ALIGNMENT, all);

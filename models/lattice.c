@@ -35,7 +35,6 @@ typedef struct {
     double *out;
 } survey;
 
-
 double sosmc_lattice_node(const sosmc_lattice *l, int axis, int index)
 {
     int last = l->nodes - 1;
@@ -121,7 +120,8 @@ static sosmc_status evaluate(survey *s, int threads)
     if (threads > s->tiles) threads = s->tiles;
     if (threads < 1) threads = 1;
     size_t prep = sosmc_i_round_up(s->model ? s->model->prep : 0, ALIGNMENT);
-    size_t crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT), all = prep + crew + (size_t)threads * s->stride;
+    size_t crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT),
+           all = prep + crew + (size_t)threads * s->stride;
     char *memory = aligned_alloc(ALIGNMENT, all);
     if (!memory) return SOSMC_ENOMEM;
     memset(memory, 0, all); /* padding is read, if never relied upon */

@@ -2,6 +2,7 @@
  * is what happens once per theta: theta is rounded to float and packed in the two orders the products read. */
 #include "mlp.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
@@ -139,6 +140,7 @@ sosmc_model sosmc_mlp_model(const sosmc_mlp *mlp)
     model.prep = s.prep * sizeof(float);
     model.work = s.work * sizeof(float);
     model.tile = MLP_TILE;
+    model.rounding = FLT_EPSILON;
     return model;
 }
 

@@ -76,6 +76,7 @@ sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)
                          .work = tempering->model.work,
                          .prep = tempering->model.prep,
                          .tile = tempering->model.tile,
+                         .rounding = tempering->model.rounding,
                          .prepare = prepare,
                          .energy = energy,
                          .grad_theta = grad_theta};

@@ -116,7 +116,8 @@ typedef struct {
     int dim_x, dim_theta;
     size_t work, prep; /* bytes of scratch per particle (a network parks activations here); bytes per theta */
     int tile;          /* particles per batch that suit the model; 0 leaves it to the engine */
-    const void *self;  /* const, because several threads may call at once */
+    double rounding; /* relative rounding error of U where it is not that of double (float inside: 1e-7); 0: double's */
+    const void *self; /* const, because several threads may call at once */
     /* Optional: once per theta, before any batch (pack weights, take logs). Two or three thetas may be alive at once. */
     int (*prepare)(const void *self, const double *theta, void *prep);
     /* U[i] = U_theta(x_i); when gx is not NULL, also gx = dU/dx, laid out like x. */
