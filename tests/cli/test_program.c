@@ -135,6 +135,7 @@ static void help_teaches(void **state)
         expect(0, commands[i], arguments);
     }
     expect(0, "gaussian_mixture", "list");
+    expect(0, "\n  ebm2d ", "list");
 }
 
 static void wrong_words_are_named(void **state)
@@ -238,6 +239,13 @@ static void checks_pass(void **state)
 {
     expect(0, "all is well", "check run.yaml");
     expect(0, "all is well", "check run.yaml --set kernel.type=hmc --set scheme.order=authors");
+    write_text("network.yaml", "model: {type: mlp, hidden: [16, 16], init_sd: 0.3, base: gaussian, base_sd: 2}\n"
+                               "objective: {type: ebm_likelihood, data: {type: circles, points: 100}, batch: 20}\n"
+                               "init: base\nparticles: 50\n");
+    expect(0, "all is well", "check network.yaml"); /* a float inside */
+    write_text("cool.yaml", "model: {type: mlp, hidden: [16], base: gaussian, base_sd: 2}\nobjective: anneal\n"
+                            "kernel: mala\nparticles: 50\n");
+    expect(0, "nothing is optimised", "check cool.yaml");
 }
 
 static int make_directory(void **state)
