@@ -203,6 +203,70 @@ static void facts(const context *x)
     page_facts(x->page, fact, 4);
 }
 
+/* ---------------------------------------------------------------------------- training */
+
+static const char *in_millions(double evaluations, char out[64])
+{
+    if (isnan(evaluations)) return "";
+    (void)snprintf(out, 64, "%.3g million", evaluations / 1e6);
+    return out;
+}
+
+static void training_rows(const context *x, int d)
+{
+    const ebm2d_training *t = &x->f->training[d];
+    for (int m = 0; m < EBM2D_TRAININGS; m++) {
+        const ebm2d_likelihood *l = &t->of[m];
+        char c[6][64];
+        int weights = m == EBM2D_WEIGHTS, better = l->loglik > t->of[!m].loglik;
+        (void)snprintf(c[5], sizeof c[5], "%.0f", t->seconds);
+        const char *row[] = {ebm2d_dataset_names[d],
+                             ebm2d_training_names[m],
+                             plain(l->loglik, c[0]),
+                             plain(t->bound, c[1]),
+                             in_millions(l->evaluations, c[2]),
+                             weights ? plain(t->running, c[3]) : "",
+                             weights ? plain(t->logz_error, c[4]) : "",
+                             weights && !isnan(t->seconds) ? c[5] : ""};
+        page_mark mark[8] = {[2] = better ? PAGE_STRONG : PAGE_PLAIN, [3] = PAGE_DIM};
+        page_row(x->page, row, mark);
+    }
+}
+
+static void training_table(const context *x)
+{
+    const char *head[] = {"data set",
+                          "method",
+                          "exact log-likelihood",
+                          "bound",
+                          "network evaluations",
+                          "running estimate",
+                          "log Z, error",
+                          "seconds",
+                          NULL};
+    char verdict[256];
+    page_heading(x->page, "Training");
+    page_paragraph(
+        x->page,
+        "The pre-trained networks come from persistent contrastive divergence; beside each stands a network of the same "
+        "shape over a Gaussian base, trained with weighted particles (train/NAME-weighted). Both are scored by the mean "
+        "log-density of the %lld training points, log Z by quadrature, in nats; the bound is that of the law the points "
+        "were drawn from.",
+        (long long)ebm2d_recipe(EBM2D_CIRCLES)->points);
+    page_paragraph(
+        x->page,
+        "Weights give the log-likelihood while the network trains: the running estimate is that of the last "
+        "mini-batch by the particles' log Z, and the column behind it tells how far this log Z is above the exact one.");
+    page_table(x->page, NULL, "llrrrrrr", head);
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        if (x->f->training[d].made) training_rows(x, d);
+    page_table_end(x->page);
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        if (x->f->training[d].made)
+            page_paragraph(x->page, "%s",
+                           ebm2d_training_verdict(&x->f->training[d], (ebm2d_dataset)d, verdict, sizeof verdict));
+}
+
 /* ---------------------------------------------------------------------------- curves of several seeds */
 
 /* y of an ebm2d_curve or ebm2d_path: seed after seed, n values each. */
@@ -541,6 +605,16 @@ static int models_figure(const context *x)
         "uniform noise (red).");
 }
 
+static int training_figure(const context *x)
+{
+    char *svg = NULL;
+    int rc = ebm2d_training_figure(x->f->training, x->figures, &svg, x->error, x->room);
+    return show(
+        x, rc, svg, "training", "Log-likelihood of the training points against iteration of the weighted run",
+        "Mean log-density of the training points while a network trains with weighted particles, with the levels of "
+        "the pre-trained network and of the law of the points.");
+}
+
 static int trial_figures(const context *x)
 {
     page_heading(x->page, "The illustrative trial");
@@ -632,11 +706,14 @@ static int fill(const context *x)
     }
     if (!plot_available()) {
         page_note(x->page, "%s", PLOT_ADVICE);
+        training_table(x);
         ring_table(x);
         return 0;
     }
     page_heading(x->page, "Data sets and models");
-    return models_figure(x) || trial_figures(x) || sweep_figures(x) || chain_figures(x) ? -1 : 0;
+    if (models_figure(x)) return -1;
+    training_table(x);
+    return training_figure(x) || trial_figures(x) || sweep_figures(x) || chain_figures(x) ? -1 : 0;
 }
 
 int ebm2d_write_page(const ebm2d_findings *f, char *error, size_t room)

@@ -5,6 +5,7 @@
 #include "ebm2d_cells.h"
 #include "ebm2d_claims.h"
 #include "ebm2d_extras.h"
+#include "ebm2d_training.h"
 
 /* Values at the end of a run from elsewhere; NaN: not known. They belong to the published networks. */
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     ebm2d_masses masses[EBM2D_STUDIED];
     ebm2d_sample terminal[EBM2D_PAPER_METHODS][EBM2D_BETAS]; /* with --full */
     double start_inner[2], start_reward[2];                  /* of the start particles: by chains, by tempering */
+    ebm2d_training training[EBM2D_DATASETS];
     ebm2d_evidence evidence;
     ebm2d_claim claim[EBM2D_CLAIMS];
 } ebm2d_findings;

@@ -25,6 +25,8 @@ void list_choices(FILE *out)
     list_of(out, "optimisers", "optimiser.type");
     list_of(out, "schedules", "optimiser.schedule.type");
     fputs(
-        "experiments (sosmc reproduce)\n  langevin               reward tuning of Langevin processes: four settings, six methods\n",
+        "experiments (sosmc reproduce)\n"
+        "  langevin               reward tuning of Langevin processes: four settings, six methods\n"
+        "  ebm2d                  energy networks of the plane: reward tuning and two ways of training, scored exactly\n",
         out);
 }

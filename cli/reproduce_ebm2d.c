@@ -1,7 +1,8 @@
 /* reproduce_ebm2d.c: the paper's second experiment: energy networks of the plane, tuned towards a half-plane by ImpDiff and by
  * SOSMC-ULA, scored exactly.
  *
- *     OUT/pretrain/NAME, OUT/start/..., OUT/cells/...    run directories; OUT/studies: fresh chains
+ *     OUT/pretrain/NAME, OUT/train/NAME-weighted, OUT/start/..., OUT/cells/...    run directories
+ *     OUT/studies                                                                 fresh chains
  *     OUT/report.html, OUT/figures, OUT/table.csv, OUT/summary.json
  *
  * Everything that takes time is kept in a file when it is done and picked up where it was left: the same command continues
@@ -142,6 +143,22 @@ static int take_models(study *s)
 }
 
 /* ---------------------------------------------------------------------------- runs */
+
+/* Networks trained with weights beside the pre-trained ones; nothing else needs them. */
+static int compare_training(study *s)
+{
+    char error[SENTENCE];
+    int code = SOSMC_EXIT_OK;
+    announce(s, "training with weights");
+    for (int d = 0; code == SOSMC_EXIT_OK && d < EBM2D_DATASETS; d++) {
+        if (!needed(s, d)) continue;
+        code = ebm2d_training_run(&s->plan, (ebm2d_dataset)d, s->threads, s->o->quiet);
+        if (code == SOSMC_EXIT_OK &&
+            ebm2d_training_read(&s->plan, (ebm2d_dataset)d, s->threads, &s->found.training[d], error, sizeof error))
+            code = complain(SOSMC_EXIT_IO, "%s", error);
+    }
+    return code;
+}
 
 /* One at a time, with all threads: everything else waits for them. */
 static int draw_starts(study *s)
@@ -389,6 +406,26 @@ static void print_row(const study *s, const ebm2d_cell *c, FILE *out)
             decimals(ebm2d_last(c, EBM2D_FRESH), 4, t[2]), decimals(ebm2d_last(c, EBM2D_FRESH_ERROR), 4, t[3]));
 }
 
+static void print_training(const study *s, FILE *out)
+{
+    char t[5][32], verdict[256];
+    fprintf(out, "\nexact log-likelihood of the training points, in nats\n%-9s  %-22s %9s %9s %12s %9s %11s\n", "", "",
+            "loglik", "bound", "evaluations", "running", "log Z error");
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        for (int m = 0; m < EBM2D_TRAININGS && s->found.training[d].made; m++) {
+            const ebm2d_training *v = &s->found.training[d];
+            int weights = m == EBM2D_WEIGHTS;
+            fprintf(out, "%-9s  %-22s %9s %9s %12s %9s %11s\n", ebm2d_dataset_names[d], ebm2d_training_names[m],
+                    decimals(v->of[m].loglik, 4, t[0]), decimals(v->bound, 4, t[1]),
+                    decimals(v->of[m].evaluations, 0, t[2]), decimals(weights ? v->running : NAN, 4, t[3]),
+                    decimals(weights ? v->logz_error : NAN, 4, t[4]));
+        }
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        if (s->found.training[d].made)
+            fprintf(out, "%s\n",
+                    ebm2d_training_verdict(&s->found.training[d], (ebm2d_dataset)d, verdict, sizeof verdict));
+}
+
 static void print_findings(const study *s, FILE *out)
 {
     fprintf(out,
@@ -402,6 +439,7 @@ static void print_findings(const study *s, FILE *out)
     for (int i = 0; i < EBM2D_CLAIMS; i++)
         fprintf(out, "%d. %s: %s\n   %s\n", i + 1, s->found.claim[i].claim,
                 ebm2d_verdict_names[s->found.claim[i].verdict], s->found.claim[i].because);
+    print_training(s, out);
 }
 
 static const char *const value_names[EBM2D_VALUES] = {"iteration",       "reward",          "kl",    "excess",
@@ -514,6 +552,30 @@ static void put_chains(json_writer *w, const study *s)
     json_put_number(w, "start_fresh_error", e->fresh_error);
 }
 
+static void put_training(json_writer *w, const ebm2d_training *t, ebm2d_dataset data)
+{
+    static const char *const names[EBM2D_TRAININGS] = {"contrastive_divergence", "weighted"};
+    char verdict[256];
+    json_open_object(w, NULL);
+    json_put_text(w, "dataset", ebm2d_dataset_names[data]);
+    json_put_number(w, "bound", t->bound);
+    for (int m = 0; m < EBM2D_TRAININGS; m++) {
+        json_open_object(w, names[m]);
+        json_put_number(w, "loglik", t->of[m].loglik);
+        json_put_number(w, "logz", t->of[m].logz);
+        json_put_number(w, "edge", t->of[m].edge);
+        json_put_number(w, "evaluations", t->of[m].evaluations);
+        if (m == EBM2D_WEIGHTS) {
+            json_put_number(w, "seconds", t->seconds);
+            json_put_number(w, "running_loglik", t->running);
+            json_put_number(w, "logz_error", t->logz_error);
+        }
+        json_close(w);
+    }
+    json_put_text(w, "verdict", ebm2d_training_verdict(t, data, verdict, sizeof verdict));
+    json_close(w);
+}
+
 static int write_summary(const study *s, char *error, size_t room)
 {
     char path[FILES_PATH];
@@ -538,6 +600,10 @@ static int write_summary(const study *s, char *error, size_t room)
     }
     json_close(&w);
     put_chains(&w, s);
+    json_open_list(&w, "training");
+    for (int d = 0; d < EBM2D_DATASETS; d++)
+        if (s->found.training[d].made) put_training(&w, &s->found.training[d], (ebm2d_dataset)d);
+    json_close(&w);
     json_open_list(&w, "cells");
     for (int i = 0; i < s->plan.cells; i++) put_cell(&w, &s->plan.cell[i]);
     json_close(&w);
@@ -582,6 +648,7 @@ static int tell(study *s)
 
 static void clear(study *s)
 {
+    for (int d = 0; d < EBM2D_DATASETS; d++) ebm2d_training_free(&s->found.training[d]);
     for (int i = 0; i < EBM2D_STUDIED; i++) ebm2d_sample_free(&s->found.sample[i]);
     for (int m = 0; m < EBM2D_PAPER_METHODS; m++)
         for (int b = 0; b < EBM2D_BETAS; b++) ebm2d_sample_free(&s->found.terminal[m][b]);
@@ -595,6 +662,7 @@ int reproduce_ebm2d_scaled(const reproduce_options *options, const ebm2d_scale *
     s->o = options;
     int code = set_up(s, scale);
     if (code == SOSMC_EXIT_OK) code = take_models(s);
+    if (code == SOSMC_EXIT_OK) code = compare_training(s);
     if (code == SOSMC_EXIT_OK) code = draw_starts(s);
     if (code == SOSMC_EXIT_OK) code = run_cells(s);
     if (code == SOSMC_EXIT_OK) code = run_studies(s);

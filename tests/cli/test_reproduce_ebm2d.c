@@ -1,6 +1,7 @@
 /* test_reproduce_ebm2d.c: the 2-D energy-based experiment: its cells and their run files against the experiment's constants,
- * verdicts worked out from made-up evidence, questions to made-up chains, the whole of it at a tiny size with small
- * networks, its continuation, and what it says to missing or broken models. */
+ * verdicts worked out from made-up evidence, questions to made-up chains, log-likelihoods and bounds of training against
+ * sums and formulas, the whole of it at a tiny size with small networks, its continuation, and what it says to missing or
+ * broken models. */
 #define _XOPEN_SOURCE 700 /* nftw */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,8 @@
 #include "files.h"
 #include "model_file.h"
 #include "plot.h"
+#include "points.h"
+#include "problem.h"
 #include "reproduce.h"
 #include "run.h"
 
@@ -81,9 +84,10 @@ static void run_files(void **state)
         assert_string_equal(config_text(c, "objective.type"), "reward_reverse");
         assert_true(n == 2 && normal[0] == 0 && normal[1] == -1 && config_number(c, "objective.reward.offset") == 0);
         assert_true(config_number(c, "objective.beta") == 0.25);
-        assert_int_equal(config_integer(c, "particles"), 10000);
-        assert_int_equal(config_integer(c, "iterations"), 1001);
-        assert_int_equal(config_integer(c, "evaluate.every"), 100);
+        int split = m == EBM2D_OURS ? EBM2D_SPLIT : 1; /* fewer particles and as many more updates: the same cost */
+        assert_int_equal(config_integer(c, "particles"), 10000 / split);
+        assert_int_equal(config_integer(c, "iterations"), 1000 * split + 1);
+        assert_int_equal(config_integer(c, "evaluate.every"), 100 * split);
         assert_int_equal(config_integer(c, "evaluate.nodes"), 400);
         assert_int_equal(config_integer(c, "evaluate.chains"), 0); /* only the first seed has fresh chains */
         assert_int_equal(config_integer(c, "seed"), 1);
@@ -280,23 +284,229 @@ static void published_masses(void **state)
     assert_false(ebm2d_is_published(&m));
 }
 
+/* ---------------------------------------------------------------------------- training */
+
+static const double pi = 3.14159265358979323846;
+
+static void assert_near(double value, double expected, double tolerance)
+{
+    if (!(fabs(value - expected) <= tolerance)) fail_msg("%.9g is not %.9g +- %g", value, expected, tolerance);
+}
+
+/* 2 -> 8 -> 1, with or without a Gaussian base; a slope of its own per data set makes their laws differ. */
+enum { HIDDEN = 8, PARAMETERS = 4 * HIDDEN + 1 };
+static double parameter(int i, double slope) { return slope * sin(1 + 3 * i); }
+
+static int network_over(const char *path, double slope, double base_sd)
+{
+    int width[] = {HIDDEN};
+    double theta[PARAMETERS];
+    model_file f = {
+        .inputs = 2, .hidden_layers = 1, .width = width, .base_sd = base_sd, .parameters = PARAMETERS, .theta = theta};
+    (void)snprintf(f.activation, sizeof f.activation, "silu");
+    for (int i = 0; i < f.parameters; i++) theta[i] = parameter(i, slope);
+    return model_write(path, &f, ERROR);
+}
+
+static int small_network(const char *path, double slope) { return network_over(path, slope, 1.5); }
+
+/* The energy of such a network, written out. */
+static double small_energy(double slope, double base_sd, double x, double y)
+{
+    double U = parameter(4 * HIDDEN, slope) + (x * x + y * y) / (2 * base_sd * base_sd);
+    for (int i = 0; i < HIDDEN; i++) {
+        double z = parameter(2 * i, slope) * x + parameter(2 * i + 1, slope) * y + parameter(2 * HIDDEN + i, slope);
+        U += parameter(3 * HIDDEN + i, slope) * z / (1 + exp(-z));
+    }
+    return U;
+}
+
+static ebm2d_likelihood likelihood(double slope, double base_sd, double box, int n, const double *x)
+{
+    ebm2d_likelihood l = {.evaluations = 17};
+    assert_int_equal(network_over("one.safetensors", slope, base_sd), 0);
+    if (ebm2d_loglik("one.safetensors", box, 200, n, x, 2, &l, ERROR)) fail_msg("%s", error);
+    assert_int_equal(remove("one.safetensors"), 0);
+    assert_true(l.evaluations == 17);
+    return l;
+}
+
+static void log_likelihoods(void **state)
+{
+    enum { N = 3, SIDE = 400 };
+    static const double x[2 * N] = {0.5, -1, 2, 0.25, -1.5, -3};
+    const double h = 20.0 / SIDE, slope = 0.5, sd = 1.5;
+    double z = 0, mean = 0, square = 0;
+    for (int i = 0; i < SIDE; i++) /* cell by cell, on another box than the program's */
+        for (int j = 0; j < SIDE; j++)
+            z += h * h * exp(-small_energy(slope, sd, -10 + h * (i + 0.5), -10 + h * (j + 0.5)));
+    for (int i = 0; i < N; i++) {
+        mean += small_energy(slope, sd, x[2 * i], x[2 * i + 1]) / N;
+        square += (x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1]) / N;
+    }
+    ebm2d_likelihood l = likelihood(slope, sd, 6, N, x);
+    assert_near(l.logz, log(z), 2e-5);
+    assert_near(l.loglik, -mean - log(z), 2e-5);
+    assert_true(l.edge < 1e-5);
+    /* The base alone, in a box that holds 84 % of it: the whole must come out. */
+    l = likelihood(0, 3, 6, N, x);
+    assert_near(l.loglik, -square / 18 - log(2 * pi * 9), 1e-5);
+    /* No base and no network: the uniform law on the box. */
+    l = likelihood(0, 0, 2.5, N, x);
+    assert_near(l.loglik, -log(25), 0.03);
+    assert_int_equal(ebm2d_loglik("nowhere.safetensors", 6, 20, N, x, 1, &l, ERROR), -1);
+    assert_non_null(strstr(error, "nowhere"));
+}
+
+static void published_likelihood(void **state)
+{
+    const char *data = getenv("SOSMC_TEST_DATA");
+    char path[FILES_PATH] = "";
+    double *x = NULL;
+    int64_t n = 0;
+    ebm2d_likelihood l;
+    if (data) (void)snprintf(path, sizeof path, "%s/ebm2d/circles.npz", data);
+    if (!data || access(path, R_OK)) {
+        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
+        skip();
+    }
+    assert_int_equal(points_generate(ebm2d_recipe(EBM2D_CIRCLES), &x, &n, ERROR), 0);
+    assert_int_equal(ebm2d_loglik(path, 6, 400, n, x, 2, &l, ERROR), 0);
+    free(x);
+    assert_near(l.logz, 4.373504, 1e-5);
+    assert_near(l.loglik, -4.038, 0.02); /* by 600 points and a network in other code */
+}
+
+/* The recipes are what a run file says by default. */
+static void recipes(void **state)
+{
+    for (int d = 0; d < EBM2D_DATASETS; d++) {
+        char text[512];
+        int io = 0;
+        job j = {.iterations = 0};
+        int64_t n = 0, rows = 0;
+        double *x = NULL;
+        (void)snprintf(text, sizeof text,
+                       "model: {type: mlp, inputs: 2, hidden: [4], base: gaussian}\n"
+                       "objective: {type: ebm_likelihood, data: {type: %s, points: 20000, seed: 0}}\n"
+                       "init: base\nscheme: sosmc\nkernel: {type: ula, step: 0.005}\nparticles: 8\niterations: 1\n",
+                       ebm2d_dataset_names[d]);
+        config *c = config_parse(text, "recipe", ERROR);
+        if (!c || config_resolve(c, ERROR) || job_build(&j, c, &io, ERROR)) fail_msg("%s", error);
+        const double *points = job_points(&j, &rows);
+        assert_int_equal(points_generate(ebm2d_recipe((ebm2d_dataset)d), &x, &n, ERROR), 0);
+        assert_int_equal(n, rows);
+        assert_memory_equal(x, points, 2 * (size_t)n * sizeof *x);
+        free(x);
+        job_free(&j);
+        config_free(c);
+    }
+}
+
+/* The density of noise around a circle of radius R at distance r: a Bessel function, here by its asymptotic series. */
+static double log_ring(double r, double R, double sd)
+{
+    double z = r * R / (sd * sd), series = 1 + 1 / (8 * z) + 9 / (128 * z * z);
+    return log(series / sqrt(2 * pi * z)) - (r - R) * (r - R) / (2 * sd * sd) - log(2 * pi * sd * sd);
+}
+
+static void bound_of_circles(void **state)
+{
+    points_recipe r = *ebm2d_recipe(EBM2D_CIRCLES);
+    double *x = NULL, bound, scaled, sum = 0;
+    int64_t n = 0;
+    assert_int_equal(ebm2d_bound(&r, &scaled, ERROR), 0);
+    assert_near(scaled, -2.686, 0.012); /* the entropy of two thin rings; 0.007 is the chance in 20,000 points */
+    r.standardise = 0;
+    r.scale = 1;
+    assert_int_equal(points_generate(&r, &x, &n, ERROR), 0);
+    for (int64_t i = 0; i < n; i++) {
+        double radius = hypot(x[2 * i], x[2 * i + 1]);
+        sum += log(0.5 * exp(log_ring(radius, 1, 0.02)) + 0.5 * exp(log_ring(radius, 0.5, 0.02)));
+    }
+    free(x);
+    assert_int_equal(ebm2d_bound(&r, &bound, ERROR), 0);
+    assert_near(bound, sum / (double)n, 1e-7);
+    r.scale = 3; /* every area grows ninefold */
+    assert_int_equal(ebm2d_bound(&r, &scaled, ERROR), 0);
+    assert_near(scaled, bound - log(9), 1e-12);
+    r.noise = 0;
+    assert_int_equal(ebm2d_bound(&r, &bound, ERROR), -1);
+    assert_non_null(strstr(error, "noise 0"));
+}
+
+/* A moon drawn as densely as its law is smooth: the mixture over its own places is that law. */
+static void bound_of_moons(void **state)
+{
+    enum { N = 2000 };
+    points_recipe r = *ebm2d_recipe(EBM2D_TWO_MOONS), still;
+    double *x = NULL, *place = NULL, bound, sum = 0;
+    int64_t n = 0;
+    r.points = N;
+    r.standardise = 0;
+    r.scale = 1;
+    still = r;
+    still.noise = 0;
+    assert_int_equal(points_generate(&r, &x, &n, ERROR) + points_generate(&still, &place, &n, ERROR), 0);
+    for (int i = 0; i < N; i++) {
+        double p = 0;
+        for (int j = 0; j < N; j++)
+            p += exp(-(pow(x[2 * i] - place[2 * j], 2) + pow(x[2 * i + 1] - place[2 * j + 1], 2)) / (2 * 0.0064)) / N;
+        sum += log(p / (2 * pi * 0.0064));
+    }
+    free(place);
+    free(x);
+    assert_int_equal(ebm2d_bound(&r, &bound, ERROR), 0);
+    assert_near(bound, sum / N, 1e-3); /* the places include both ends, the law's nodes lie between */
+}
+
+/* Points of the blobs' law from another generator, and their density, before scaling; then the scale from their spread. */
+static void bound_of_blobs(void **state)
+{
+    enum { N = 60000 };
+    const points_recipe *r = ebm2d_recipe(EBM2D_BLOBS);
+    double sum = 0, first[2] = {0, 0}, second[2] = {0, 0}, bound;
+    uint64_t word = 1;
+    for (int i = 0; i < N; i++) {
+        double u[2], y[2], p = 0;
+        for (int j = 0; j < 2; j++) {
+            word = word * 6364136223846793005U + 1442695040888963407U;
+            u[j] = ((double)(word >> 11) + 0.5) * 0x1p-53;
+        }
+        y[0] = r->centres[2 * (i % 3)] + 0.5 * sqrt(-2 * log(u[0])) * cos(2 * pi * u[1]);
+        y[1] = r->centres[2 * (i % 3) + 1] + 0.5 * sqrt(-2 * log(u[0])) * sin(2 * pi * u[1]);
+        for (int c = 0; c < 3; c++)
+            p += exp(-2 * (pow(y[0] - r->centres[2 * c], 2) + pow(y[1] - r->centres[2 * c + 1], 2))) / (3 * pi / 2);
+        sum += log(p);
+        for (int j = 0; j < 2; j++) {
+            first[j] += y[j] / N;
+            second[j] += y[j] * y[j] / N;
+        }
+    }
+    for (int j = 0; j < 2; j++) sum += N * 0.5 * log((second[j] - first[j] * first[j]) / 4);
+    assert_int_equal(ebm2d_bound(r, &bound, ERROR), 0);
+    assert_near(bound, sum / N, 0.03); /* standard errors 0.007 and 0.004 */
+}
+
+static void training_verdicts(void **state)
+{
+    char out[256];
+    ebm2d_training t = {.made = 1, .bound = -2.69, .of = {{.loglik = -4.25}, {.loglik = -2.75}}};
+    assert_string_equal(ebm2d_training_verdict(&t, EBM2D_CIRCLES, out, sizeof out),
+                        "circles: training with weights is better by 1.500 nats a point, -2.750 against -4.250, and "
+                        "ends 0.060 below the bound.");
+    t.of[EBM2D_PCD].loglik = -2.5;
+    assert_string_equal(ebm2d_training_verdict(&t, EBM2D_BLOBS, out, sizeof out),
+                        "blobs: training by contrastive divergence is better by 0.250 nats a point, -2.500 against "
+                        "-2.750, and ends 0.190 above the bound.");
+    t.brief = 1;
+    assert_non_null(strstr(ebm2d_training_verdict(&t, EBM2D_BLOBS, out, sizeof out), "a brief one"));
+}
+
 /* ---------------------------------------------------------------------------- the whole, small */
 
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *walk) { return remove(path); }
 static void remove_tree(const char *path) { assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
-
-/* 2 -> 8 -> 1 over a Gaussian base, named differently per data set so that their laws differ. */
-static int small_network(const char *path, double slope)
-{
-    enum { HIDDEN = 8 };
-    int width[] = {HIDDEN};
-    double theta[4 * HIDDEN + 1];
-    model_file f = {
-        .inputs = 2, .hidden_layers = 1, .width = width, .base_sd = 1.5, .parameters = 4 * HIDDEN + 1, .theta = theta};
-    (void)snprintf(f.activation, sizeof f.activation, "silu");
-    for (int i = 0; i < f.parameters; i++) theta[i] = slope * sin(1 + 3 * i);
-    return model_write(path, &f, ERROR);
-}
 
 static ebm2d_scale tiny(int full)
 {
@@ -378,6 +588,43 @@ static char path_before[4096];
 static void without_figures(void) { assert_int_equal(setenv("PATH", "/nowhere", 1), 0); }
 static void with_figures(void) { assert_int_equal(setenv("PATH", path_before, 1), 0); }
 
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+/* What out/summary.json says of training, against the networks themselves. */
+static void assert_training(size_t sets)
+{
+    static const double boxes[EBM2D_DATASETS] = {6, 6, 8};
+    static const char *const models[EBM2D_DATASETS] = {"models/circles.safetensors", "models/two_moons.npz",
+                                                       "models/blobs.safetensors"};
+    json_t *summary = NULL;
+    if (json_read("out/summary.json", &summary, ERROR)) fail_msg("%s", error);
+    const json_t *list = json_object_get(summary, "training");
+    assert_int_equal(json_array_size(list), sets);
+    for (size_t d = 0; d < sets; d++) {
+        const json_t *one = json_array_get(list, d), *weighted = json_object_get(one, "weighted");
+        double *x = NULL;
+        int64_t n = 0;
+        char path[FILES_PATH];
+        ebm2d_likelihood l;
+        assert_string_equal(json_string_value(json_object_get(one, "dataset")), ebm2d_dataset_names[d]);
+        (void)snprintf(path, sizeof path, "out/train/%s-weighted/model.safetensors", ebm2d_dataset_names[d]);
+        assert_int_equal(points_generate(ebm2d_recipe((ebm2d_dataset)d), &x, &n, ERROR), 0);
+        assert_int_equal(ebm2d_loglik(models[d], boxes[d], 400, n, x, 1, &l, ERROR), 0);
+        assert_near(number_at(json_object_get(one, "contrastive_divergence"), "loglik"), l.loglik, 1e-12);
+        assert_int_equal(ebm2d_loglik(path, boxes[d], 400, n, x, 1, &l, ERROR), 0);
+        assert_near(number_at(weighted, "loglik"), l.loglik, 1e-12);
+        assert_near(number_at(weighted, "running_loglik"), l.loglik, 0.5); /* 32 particles */
+        assert_near(number_at(weighted, "evaluations"), 78 * (32 + 512), 0);
+        assert_true(number_at(weighted, "seconds") > 0 && number_at(weighted, "loglik") < number_at(one, "bound"));
+        free(x);
+    }
+    json_decref(summary);
+}
+
 #define CELL(name) "out/cells/trial-circles-lower-beta0.25-" name
 
 static void resumes(void **state)
@@ -389,9 +636,12 @@ static void resumes(void **state)
     char *table = bytes_of("out/table.csv"), *summary = bytes_of("out/summary.json"),
          *trace = bytes_of(CELL("sosmc-seed1/trace.csv"));
     int64_t kept = changed_at(CELL("sosmc-seed0/model.safetensors")), study = changed_at("out/studies/impdiff.npz");
+    int64_t trained = changed_at("out/train/circles-weighted/model.safetensors");
     assert_non_null(strstr(summary, "\"verdict\""));
+    assert_training(1);
     char *page = bytes_of("out/report.html");
     assert_null(strstr(page, "image/svg+xml"));
+    assert_non_null(strstr(page, "nats a point"));
     free(page);
     remove_tree(CELL("sosmc-seed1"));
     assert_int_equal(remove("out/summary.json"), 0);
@@ -401,6 +651,7 @@ static void resumes(void **state)
     assert_same_file(CELL("sosmc-seed1/trace.csv"), trace);
     assert_true(changed_at(CELL("sosmc-seed0/model.safetensors")) == kept);
     assert_true(changed_at("out/studies/impdiff.npz") == study);
+    assert_true(changed_at("out/train/circles-weighted/model.safetensors") == trained);
     /* a study that is damaged, or of other chains, is made anew */
     assert_int_equal(files_write("out/studies/impdiff.npz", "PK", 2, ERROR), 0);
     scale.study_chains = 16;
@@ -443,6 +694,7 @@ static void full_version(void **state)
     (void)snprintf(path, sizeof path, "%sevaluation.csv", cell);
     assert_int_equal(rows_of(path), 3);
     assert_int_equal(rows_of("out/table.csv"), 3 + 10 + 44);
+    assert_training(EBM2D_DATASETS);
     (void)snprintf(path, sizeof path, "%s", cell);
     remove_tree(path);
     succeeds(&o, &scale);
@@ -462,9 +714,9 @@ static void full_version(void **state)
 static void figures(void **state)
 {
     static const char *const names[] = {
-        "models",      "trajectory_exact", "trajectory_fresh", "rewards",      "excess",
-        "norms",       "efficiency",       "hitting",          "chains",       "rings",
-        "sweep_exact", "sweep_fresh",      "sweep_short",      "sweep_excess", "terminal"};
+        "models",      "training",    "trajectory_exact", "trajectory_fresh", "rewards", "excess",
+        "norms",       "efficiency",  "hitting",          "chains",           "rings",   "sweep_exact",
+        "sweep_fresh", "sweep_short", "sweep_excess",     "terminal"};
     reproduce_options o = options_for("out");
     ebm2d_scale scale = tiny(1);
     if (!plot_available()) {
@@ -508,6 +760,12 @@ static void pretrains(void **state)
     char *yaml = bytes_of(CELL("sosmc-seed0/run.yaml"));
     assert_non_null(strstr(yaml, "pretrain/circles/model.safetensors"));
     free(yaml);
+    /* the run file beside the network tells what its training took: 16 particles moved twice, 16 points */
+    json_t *summary = NULL;
+    assert_int_equal(json_read("out/summary.json", &summary, ERROR), 0);
+    const json_t *one = json_array_get(json_object_get(summary, "training"), 0);
+    assert_near(number_at(json_object_get(one, "contrastive_divergence"), "evaluations"), 5 * (16 * 2 + 16), 0);
+    json_decref(summary);
     remove_tree("out");
     remove_tree("recipes");
     with_figures();
@@ -587,11 +845,16 @@ static int tear_down(void **state) { return chdir("/") || nftw(folder, remove_on
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),         cmocka_unit_test(run_files),     cmocka_unit_test(means),
-        cmocka_unit_test(verdicts),      cmocka_unit_test(chains_answer), cmocka_unit_test(published_masses),
-        cmocka_unit_test(wrong_options), cmocka_unit_test(wrong_models),  cmocka_unit_test(finds_models),
-        cmocka_unit_test(pretrains),     cmocka_unit_test(resumes),       cmocka_unit_test(full_version),
-        cmocka_unit_test(figures),
+        cmocka_unit_test(log_likelihoods),   cmocka_unit_test(published_likelihood),
+        cmocka_unit_test(recipes),           cmocka_unit_test(bound_of_circles),
+        cmocka_unit_test(bound_of_moons),    cmocka_unit_test(bound_of_blobs),
+        cmocka_unit_test(training_verdicts), cmocka_unit_test(sizes),
+        cmocka_unit_test(run_files),         cmocka_unit_test(means),
+        cmocka_unit_test(verdicts),          cmocka_unit_test(chains_answer),
+        cmocka_unit_test(published_masses),  cmocka_unit_test(wrong_options),
+        cmocka_unit_test(wrong_models),      cmocka_unit_test(finds_models),
+        cmocka_unit_test(pretrains),         cmocka_unit_test(resumes),
+        cmocka_unit_test(full_version),      cmocka_unit_test(figures),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
