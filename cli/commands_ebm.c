@@ -27,8 +27,8 @@ enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
 
 /* Tuning: as in the paper, and as it is done without --paper. The latter spends as many evaluations of the model, on a
  * tenth of the particles and ten times the updates: the gradient's noise matters less than the number of updates it takes
- * to raise a sharp edge in a smooth network. A larger rate needs a warm-up, lest the first steps cost the cloud its weights,
- * and a fixed step: led by the ESS it dies out, and the particles stand still. */
+ * to raise a sharp edge in a smooth network. A larger rate needs a warm-up and clipped gradients, lest single steps cost
+ * the cloud its weights, and a fixed step: led by the ESS it dies out, and the particles stand still. */
 typedef struct {
     const char *start; /* smc or chains */
     int start_particles, particles;
@@ -40,7 +40,7 @@ typedef struct {
         max_step; /* the step shrinks where the ESS is below the level; factor 1: never */
 } tuning;
 static const tuning tuning_paper = {"chains", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
-static const tuning tuning_default = {"smc", 10000, 1000, 10001, 1e-3, 0.99, 1000, 0.1, 0.01, 0.5, 0.95, 1, 1e-8, 0.01};
+static const tuning tuning_default = {"smc", 10000, 1000, 10001, 1e-3, 0.99, 1, 0.1, 0.01, 0.5, 0.95, 1, 1e-8, 0.01};
 
 /* Training: persistent contrastive divergence as in the paper, and what differs with weights. */
 static const struct {
@@ -566,6 +566,14 @@ static void put_training(draft *d, const request *q, const dataset *s, int64_t p
     put(d, "}\n");
 }
 
+/* A network with a Gaussian base has wide tails while it is young: more of the plane, at the same spacing. */
+static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
+{
+    double reach = wide ? 3 * box : box * 4 / 3;
+    put(d, "evaluate: {every: %" PRId64 ", nodes: %d, low: %.17g, high: %.17g}\n",
+        iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
+}
+
 int command_train(int argc, char **argv)
 {
     request q;
@@ -589,9 +597,7 @@ int command_train(int argc, char **argv)
     }
     put_data(&d, &q, &s, batch);
     put_training(&d, &q, &s, particles, iterations);
-    if (s.dim == 2)
-        put(&d, "evaluate: {every: %" PRId64 ", low: %.17g, high: %.17g}\n", iterations / 20 > 1 ? iterations / 20 : 1,
-            -s.box * 4 / 3, s.box * 4 / 3);
+    if (s.dim == 2) put_evaluation(&d, iterations, s.box, given(&q, WEIGHTED));
     put_ending(&d, &q, particles, iterations, updates, 1);
     name_of(q.operand, name);
     (void)snprintf(out, sizeof out, "trained-%s%s", name, given(&q, WEIGHTED) ? "-weighted" : "");

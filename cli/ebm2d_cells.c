@@ -171,7 +171,7 @@ static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
 static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
                                 "kernel: {type: ula, step: 0.005}\n"
                                 "resampling: {scheme: systematic, threshold: 0.5}\n"
-                                "optimiser: {type: adam, rate: 1.0e-3, beta2: 0.99, clip: 1000,\n"
+                                "optimiser: {type: adam, rate: 1.0e-3, beta2: 0.99, clip: 1,\n"
                                 "  schedule: {type: cosine, a: %d, b: 0.01, warmup: %d}}\n";
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_OURS; }

@@ -225,8 +225,8 @@ static void say(command_line *c, const char *format, ...)
 
 static void say_path(command_line *c, char *path) { c->argv[c->argc++] = path; }
 
-/* The network has the shape of the pre-trained one, so that the methods alone differ; the lattice of the evaluations on the
- * way has the spacing of the experiment's. */
+/* The network has the shape of the pre-trained one; base, regularisers, rates and cost are each method's own. The lattice
+ * of the evaluations on the way has the spacing of the experiment's. */
 static void write_command(command_line *c, const ebm2d_plan *plan, ebm2d_dataset data, const model_file *like,
                           int threads, int quiet)
 {
