@@ -180,6 +180,7 @@ const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *o
 {
     const ebm2d_scale *s = &plan->scale;
     int split = c->method == EBM2D_OURS ? EBM2D_SPLIT : 1, iterations = (c->iterations - 1) * split + 1;
+    int particles = c->method == EBM2D_OURS ? s->particles * 2 / 5 : s->particles;
     char ours[sizeof our_sosmc + 32];
     (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations / 10);
     const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_SOSMC ? paper_sosmc : ours;
@@ -193,8 +194,8 @@ const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *o
         "evaluate: {every: %d, nodes: %d, low: -6, high: 6, chains: %d, burn_in: %d, averaged: %d, step: 0.005}\n"
         "output: {report: false}\n",
         c->beta, ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
-        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, s->particles / split, iterations, c->seed,
-        c->every * split, s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
+        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, particles, iterations, c->seed, c->every * split,
+        s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
     return out;
 }
 
@@ -391,8 +392,8 @@ static int read_table(const char *dir, const char *file, csv_table *t, char *err
     return files_fail(error, room, "%s has no rows; delete the folder and run the command again", path);
 }
 
-/* Iterations counted by their evaluations of the model. */
-static void count_evaluations(const ebm2d_cell *c, double *k, int n)
+/* Iterations of our defaults by tens. */
+static void count_by_tens(const ebm2d_cell *c, double *k, int n)
 {
     for (int i = 0; k && c->method == EBM2D_OURS && i < n; i++) k[i] /= EBM2D_SPLIT;
 }
@@ -407,7 +408,7 @@ static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t 
     c->evaluations = (int)t.rows;
     for (int i = 0; i < EBM2D_VALUES; i++)
         if (!(c->value[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
-    count_evaluations(c, c->value[EBM2D_K], c->evaluations);
+    count_by_tens(c, c->value[EBM2D_K], c->evaluations);
     c->ref_reward = last_of(&t, "ref_reward");
     c->best_reward = last_of(&t, "best_reward");
     c->best_kl = last_of(&t, "best_kl");
@@ -425,7 +426,7 @@ static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
     c->steps = (int)t.rows;
     for (int i = 0; i < EBM2D_SERIES; i++)
         if (!(c->series[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
-    count_evaluations(c, c->series[EBM2D_STEP], c->steps);
+    count_by_tens(c, c->series[EBM2D_STEP], c->steps);
     csv_free(&t);
     return rc;
 }
