@@ -200,22 +200,22 @@ enum { TRACE_INFO = 17 }; /* columns between the iteration and theta */
 void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta)
 {
     double value[TRACE_INFO + TRACE_THETAS] = {(double)info->updates,
-                                       (double)info->gradient_updates,
-                                       info->ess,
-                                       info->mean_score,
-                                       info->mean_energy,
-                                       info->data_energy,
-                                       info->penalty,
-                                       info->loss,
-                                       info->kl,
-                                       info->logz,
-                                       info->grad_norm,
-                                       info->accept,
-                                       info->h,
-                                       info->rate,
-                                       info->resampled,
-                                       info->nonfinite,
-                                       info->retries};
+                                               (double)info->gradient_updates,
+                                               info->ess,
+                                               info->mean_score,
+                                               info->mean_energy,
+                                               info->data_energy,
+                                               info->penalty,
+                                               info->loss,
+                                               info->kl,
+                                               info->logz,
+                                               info->grad_norm,
+                                               info->accept,
+                                               info->h,
+                                               info->rate,
+                                               info->resampled,
+                                               info->nonfinite,
+                                               info->retries};
     int p = dim_theta > TRACE_THETAS ? 1 : dim_theta;
     if (dim_theta > TRACE_THETAS)
         value[TRACE_INFO] = norm(theta, dim_theta);
