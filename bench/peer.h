@@ -22,7 +22,7 @@ static inline const char *peer_interpreter(void)
  * stop the child. argv ends with NULL. 0: it ended with status 0. */
 static inline int peer_output(const char *const *argv, char *text, size_t room)
 {
-    char spill[256];
+    char spill[256] = "";
     size_t at = 0;
     int ends[2], status = 0;
     text[0] = 0;

@@ -865,7 +865,9 @@ static int print_plan(const plan *p, const config *start, const config *tune)
         int rc = f ? config_write(start, f) : -1;
         if (f && fclose(f)) rc = -1;
         printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", p->start_dir);
-        for (char *line = rc ? NULL : strtok(text, "\n"); line; line = strtok(NULL, "\n")) printf("# %s\n", line);
+        char *rest = text;
+        for (char *line = rc ? NULL : strsep(&rest, "\n"); line && *line; line = strsep(&rest, "\n"))
+            printf("# %s\n", line);
         free(text);
         putchar('\n');
         if (rc) return complain(SOSMC_EXIT_NUMERIC, "out of memory");

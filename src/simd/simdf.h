@@ -98,7 +98,12 @@ typedef struct {
     } while (0)
 
 VEC vf vf_set(float a) { EACH_FLOAT(a); }
-VEC vf vf_load(const float *p) { EACH_FLOAT(p[l]); }
+VEC vf vf_load(const float *p)
+{
+    vf r;
+    memcpy(r.v, p, sizeof r.v);
+    return r;
+}
 VEC void vf_store(float *p, vf a) { memcpy(p, a.v, sizeof a.v); }
 VEC vf vf_add(vf a, vf b) { EACH_FLOAT(a.v[l] + b.v[l]); }
 VEC vf vf_sub(vf a, vf b) { EACH_FLOAT(a.v[l] - b.v[l]); }

@@ -55,7 +55,9 @@ static int says(const char *line)
     size_t n = 0;
     assert_true(strlen(line) < sizeof copy);
     (void)snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok(copy, " "); word && argc < WORDS - 1; word = strtok(NULL, " ")) argv[argc++] = word;
+    char *rest = copy;
+    for (char *word = strsep(&rest, " "); word && argc < WORDS - 1; word = strsep(&rest, " "))
+        if (*word) argv[argc++] = word;
     argv[argc] = NULL;
     (void)fflush(NULL);
     (void)unlink("streams");

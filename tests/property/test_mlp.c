@@ -21,6 +21,13 @@ enum { DEEP = 40, ITERATIONS = 2, EVERY = 3 };
 #else
 enum { DEEP = 128, ITERATIONS = 5, EVERY = 1 };
 #endif
+/* Under a sanitizer one combination in EVERY. */
+static int left_out(int combination)
+{
+    int every = EVERY;
+    return combination % every != 0;
+}
+
 enum { LEVELS = 3, ACTIVATIONS = 3, DEEPEST = 4, WIDEST = 128 };
 static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};
 static const char *const activation_name[ACTIVATIONS] = {"SiLU", "softplus", "tanh"};
@@ -282,7 +289,7 @@ static void values_match_a_plain_network(void **state)
         for (int a = 0; a < ACTIVATIONS; a++)
             for (int s = 0; s < SIZES; s++) {
                 sosmc_mlp m = nets[k];
-                if ((k + a + s) % EVERY) continue;
+                if (left_out(k + a + s)) continue;
                 if (k == 0 && a > 0 && s != 2) continue; /* the large one: every size once is enough */
                 m.activation = a;
                 m.base_sd = a == 1 ? 1.5 : 0;
@@ -514,7 +521,7 @@ static void all_levels_have_the_same_bits(void **state)
         for (int s = 0; s < SIZES; s++) {
             sosmc_mlp m = nets[k];
             rig r;
-            if ((k + s) % EVERY || (k == 0 && s != 3)) continue;
+            if (left_out(k + s) || (k == 0 && s != 3)) continue;
             m.activation = (k + s) % ACTIVATIONS;
             m.base_sd = s % 2 ? 2 : 0;
             m.penalty = 1;
@@ -662,7 +669,7 @@ static void not_a_number_stays_one(void **state)
                 sosmc_mlp m = nets[k];
                 rig r;
                 double U[6];
-                if ((k + a + negative) % EVERY) continue;
+                if (left_out(k + a + negative)) continue;
                 m.activation = a;
                 m.penalty = 1;
                 rig_open(&r, &m, 6, 8);
