@@ -22,7 +22,7 @@ enum { SENTENCE = 1024, TEXT = 4096 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
-const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC, our defaults"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC, sharp"};
 const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
 const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
 const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};
@@ -167,7 +167,7 @@ static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
                                     "kernel: {type: ula, step: 0.005}\n"
                                     "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
 
-/* What `sosmc tune` does without --paper. */
+/* What `sosmc tune --sharp` does. */
 static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
                                 "kernel: {type: ula, step: 0.005}\n"
                                 "resampling: {scheme: systematic, threshold: 0.5}\n"
@@ -392,7 +392,7 @@ static int read_table(const char *dir, const char *file, csv_table *t, char *err
     return files_fail(error, room, "%s has no rows; delete the folder and run the command again", path);
 }
 
-/* Iterations of our defaults by tens. */
+/* Iterations of the sharp settings by tens. */
 static void count_by_tens(const ebm2d_cell *c, double *k, int n)
 {
     for (int i = 0; k && c->method == EBM2D_OURS && i < n; i++) k[i] /= EBM2D_SPLIT;

@@ -97,7 +97,7 @@ typedef struct {
 int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room);
 void ebm2d_plan_free(ebm2d_plan *plan);
 
-/* Our defaults take ten times the iterations of the paper's with two fifths of its particles, drawn by tempering: with the
+/* The sharp settings take ten times the iterations of the paper's with two fifths of its particles, drawn by tempering: with the
  * start, about a quarter of the evaluations of the model. What is read of such a run counts iterations by tens, so that
  * curves of all methods share an axis. */
 enum { EBM2D_SPLIT = 10 };

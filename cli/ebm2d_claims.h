@@ -27,7 +27,7 @@ typedef struct {
     double inner_chains, inner_exact, ring_changes;
     double ring_bias; /* what the chains' share of the inner ring does to R_fresh, by the exact rewards of the rings */
     double fresh, fresh_error, fresh_exact; /* R_fresh of the pre-trained model, and E[R] */
-    ebm2d_mean ours;                        /* l - l* of our defaults */
+    ebm2d_mean ours;                        /* l - l* of the sharp settings */
 } ebm2d_evidence;
 
 typedef enum { EBM2D_CONFIRMED, EBM2D_CORRECTED, EBM2D_NOT_SEEN, EBM2D_VERDICTS } ebm2d_verdict;
