@@ -41,7 +41,7 @@ static const char style[] =
     "th,td{padding:.32rem .9rem .32rem .3rem;border-bottom:1px solid #dedede;text-align:left;vertical-align:top;"
     "overflow-wrap:anywhere}\n"
     "th{font-weight:650;border-bottom:2px solid #888;overflow-wrap:normal}\n"
-    ".r{text-align:right}\n.c{text-align:center}\n"
+    ".r{text-align:right}\n.c{text-align:center}\ntd.r,td.warn,td.strong{overflow-wrap:normal}\n"
     ".strong{font-weight:650}\n.dim{color:#6b6b6b}\n.warn{background:#fbe9dd}\n"
     "figure{margin:1.2rem 0 2rem}\n"
     "figure img{display:block;max-width:100%;height:auto}\n"
