@@ -13,6 +13,7 @@
 #include <sosmc/models.h>
 
 #include "ebm2d_figures.h"
+#include "ebm2d_training.h"
 #include "interrupt.h"
 #include "model_file.h"
 #include "points.h"
@@ -33,13 +34,7 @@ static int open_network(network *n, const char *path, char *error, size_t room)
 {
     *n = (network){.mlp = {0}};
     if (model_read(path, &n->file, error, room)) return -1;
-    n->mlp = (sosmc_mlp){.inputs = n->file.inputs,
-                         .hidden = n->file.hidden_layers,
-                         .width = n->file.width,
-                         .activation = !strcmp(n->file.activation, "softplus") ? SOSMC_SOFTPLUS
-                                       : !strcmp(n->file.activation, "tanh")   ? SOSMC_TANH
-                                                                               : SOSMC_SILU,
-                         .base_sd = n->file.base_sd};
+    n->mlp = model_network(&n->file);
     n->model = sosmc_mlp_model(&n->mlp);
     if (n->model.dim_x == PLANE) return 0;
     int inputs = n->file.inputs;
@@ -378,27 +373,9 @@ typedef struct {
 
 static int data_points(ebm2d_dataset data, double *x, double *y, char *error, size_t room)
 {
-    static const double centres[] = {0.97627, 4.30379, 2.05527, 0.89766, -1.52690, 2.91788};
-    static const points_recipe recipes[EBM2D_DATASETS] = {
-        {.kind = POINTS_CIRCLES,
-         .points = 20000,
-         .noise = 0.02,
-         .factor = 0.5,
-         .dim = 2,
-         .standardise = 1,
-         .scale = 2.5},
-        {.kind = POINTS_TWO_MOONS, .points = 20000, .noise = 0.08, .dim = 2, .standardise = 1, .scale = 2.2},
-        {.kind = POINTS_BLOBS,
-         .points = 20000,
-         .noise = 0.5,
-         .centres = centres,
-         .clusters = 3,
-         .dim = 2,
-         .standardise = 1,
-         .scale = 2.0}};
     double *all = NULL;
     int64_t rows = 0;
-    if (points_generate(&recipes[data], &all, &rows, error, room)) return -1;
+    if (points_generate(ebm2d_recipe(data), &all, &rows, error, room)) return -1;
     for (int64_t i = 0; i < SHOWN; i++) {
         x[i] = all[PLANE * (i * rows / SHOWN)];
         y[i] = all[PLANE * (i * rows / SHOWN) + 1];

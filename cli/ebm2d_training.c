@@ -135,17 +135,6 @@ int ebm2d_bound(const points_recipe *recipe, double *bound, char *error, size_t 
 
 /* ---------------------------------------------------------------------------- a stored network */
 
-static sosmc_mlp network_of(const model_file *f)
-{
-    return (sosmc_mlp){.inputs = f->inputs,
-                       .hidden = f->hidden_layers,
-                       .width = f->width,
-                       .activation = !strcmp(f->activation, "softplus") ? SOSMC_SOFTPLUS
-                                     : !strcmp(f->activation, "tanh")   ? SOSMC_TANH
-                                                                        : SOSMC_SILU,
-                       .base_sd = f->base_sd};
-}
-
 /* A lattice of the same spacing that holds the base; an even number of nodes stays even. */
 static sosmc_lattice lattice_for(double box, int nodes, double base_sd)
 {
@@ -165,7 +154,7 @@ int ebm2d_loglik(const char *model, double box, int nodes, int64_t n, const doub
         model_free(&file);
         return files_fail(error, room, "%s is a network of %d inputs; expected 2", model, inputs);
     }
-    sosmc_mlp mlp = network_of(&file);
+    sosmc_mlp mlp = model_network(&file);
     sosmc_model energy = sosmc_mlp_model(&mlp);
     sosmc_lattice lattice = lattice_for(box, nodes, file.base_sd);
     size_t lattice_size = (size_t)lattice.nodes * (size_t)lattice.nodes;

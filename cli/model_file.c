@@ -265,3 +265,14 @@ int model_write(const char *path, const model_file *m, char *error, size_t room)
     tensors_free(&f);
     return status;
 }
+
+sosmc_mlp model_network(const model_file *m)
+{
+    return (sosmc_mlp){.inputs = m->inputs,
+                       .hidden = m->hidden_layers,
+                       .width = m->width,
+                       .activation = !strcmp(m->activation, "softplus") ? SOSMC_SOFTPLUS
+                                     : !strcmp(m->activation, "tanh")   ? SOSMC_TANH
+                                                                        : SOSMC_SILU,
+                       .base_sd = m->base_sd};
+}

@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+#include <sosmc/models.h>
+
 enum { MODEL_ACTIVATION = 16, MODEL_LAYERS = 64 /* hidden layers at most */ };
 
 typedef struct {
@@ -30,5 +32,7 @@ int model_read(const char *path, model_file *out, char *error, size_t room);
 /* theta is rounded to float32; a number that has no finite float32 is an error. */
 int model_write(const char *path, const model_file *m, char *error, size_t room);
 void model_free(model_file *m);
+/* The library's view of it, which borrows the widths. */
+sosmc_mlp model_network(const model_file *m);
 
 #endif

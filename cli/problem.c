@@ -276,13 +276,7 @@ static int network_model(builder *b)
     } else if (new_network(b)) {
         return -1;
     }
-    b->p->mlp = (sosmc_mlp){.inputs = f->inputs,
-                            .hidden = f->hidden_layers,
-                            .width = f->width,
-                            .activation = !strcmp(f->activation, "softplus") ? SOSMC_SOFTPLUS
-                                          : !strcmp(f->activation, "tanh")   ? SOSMC_TANH
-                                                                             : SOSMC_SILU,
-                            .base_sd = f->base_sd};
+    b->p->mlp = model_network(f);
     if (is(b, "objective.type", "ebm_likelihood"))
         b->p->mlp.penalty = config_number(b->c, "objective.gradient_penalty");
     b->job->problem.model = sosmc_mlp_model(&b->p->mlp);

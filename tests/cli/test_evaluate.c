@@ -26,14 +26,7 @@ static char folder[FOLDER_ROOM];
 static char error[1024];
 #define ERROR error, sizeof error
 
-static const char *at(const char *name)
-{
-    static char path[4][FILES_PATH];
-    static int turn;
-    char *out = path[turn++ % 4];
-    assert_int_equal(files_join(out, folder, name, ERROR), 0);
-    return out;
-}
+static const char *at(const char *name) { return folder_path(folder, name); }
 
 static void good(int status)
 {

@@ -25,3 +25,14 @@ int folder_remove(const char *folder)
     if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
     return waitpid(child, NULL, 0) == child ? 0 : -1;
 }
+
+const char *folder_path(const char *folder, const char *name)
+{
+    enum { ANSWERS = 4, ROOM = 4096 };
+    static char path[ANSWERS][ROOM];
+    static int turn;
+    char *out = path[turn++ % ANSWERS];
+    int length = snprintf(out, ROOM, "%s/%s", folder, name);
+    if (length < 0 || length >= ROOM) abort(); /* a test's own mistake */
+    return out;
+}

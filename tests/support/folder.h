@@ -8,5 +8,7 @@ enum { FOLDER_ROOM = 256 };
  * long. 0 for success, as cmocka's set-up functions want it. */
 int folder_make(char folder[FOLDER_ROOM], const char *name);
 int folder_remove(const char *folder);
+/* FOLDER/NAME; the last four answers stay valid. */
+const char *folder_path(const char *folder, const char *name);
 
 #endif
