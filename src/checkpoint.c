@@ -7,7 +7,8 @@
  * stored: tiles that were fresh are evaluated again, which gives the same bits because the inputs are the same. */
 #include "internal.h"
 
-enum { NAME = 48, SHAPES = 19, NAMES_FROM = 17, FORMAT_VERSION = 2 };
+/* Version 2 did not know the last number of the shape, scheme.pool_rule; its runs had rule 0. */
+enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, FORMAT_VERSION = 3 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
 
@@ -37,7 +38,8 @@ static const char *const SHAPE_NAMES[SHAPES] = {"seed",
                                                 "a score",
                                                 "a reference energy",
                                                 "kernel's name (hashed)",
-                                                "optimiser's name (hashed)"};
+                                                "optimiser's name (hashed)",
+                                                "scheme.pool_rule"};
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 {
@@ -64,10 +66,26 @@ static header describe(const sosmc *s)
     const sosmc_scheme *c = &s->cfg.scheme;
     header h = {.version = FORMAT_VERSION,
                 .byte_order = BYTE_ORDER_MARK,
-                .shape = {(int64_t)s->cfg.seed, s->p.model.dim_x, s->p.model.dim_theta, c->particles, s->cut.count[0],
-                          c->pool, c->sweeps, c->keep, s->weighted, c->order, c->drift_at, s->cfg.optimiser.slots,
-                          s->cfg.average > 0, s->uses_gradient, s->cfg.kernel.aux, s->p.objective.score.eval != NULL,
-                          s->uses_reference, name_hash(s->cfg.kernel.name), name_hash(s->cfg.optimiser.name)}};
+                .shape = {(int64_t)s->cfg.seed,
+                          s->p.model.dim_x,
+                          s->p.model.dim_theta,
+                          c->particles,
+                          s->cut.count[0],
+                          c->pool,
+                          c->sweeps,
+                          c->keep,
+                          s->weighted,
+                          c->order,
+                          c->drift_at,
+                          s->cfg.optimiser.slots,
+                          s->cfg.average > 0,
+                          s->uses_gradient,
+                          s->cfg.kernel.aux,
+                          s->p.objective.score.eval != NULL,
+                          s->uses_reference,
+                          name_hash(s->cfg.kernel.name),
+                          name_hash(s->cfg.optimiser.name),
+                          c->pool_rule}};
     memcpy(h.magic, MAGIC, sizeof MAGIC);
     strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
     strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
@@ -311,18 +329,31 @@ static sosmc_status compare_names(sosmc *s, const header *theirs, const header *
     return SOSMC_OK;
 }
 
+/* The header as it was written: its version says how long the shape is. */
+static sosmc_status read_header(sosmc *s, stream *f, header *h)
+{
+    const size_t shape = offsetof(header, shape), names = offsetof(header, kernel), check = offsetof(header, check);
+    *h = (header){.version = 0};
+    if (read_bytes(f, h, shape)) return truncated(s);
+    if (memcmp(h->magic, MAGIC, sizeof MAGIC) != 0) return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
+    if (h->byte_order != BYTE_ORDER_MARK)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
+    if (h->version != FORMAT_VERSION && h->version != 2)
+        return sosmc_i_fail(s, SOSMC_EIO,
+                            "the checkpoint has format version %llu; this library reads versions 2 and %d",
+                            (unsigned long long)h->version, FORMAT_VERSION);
+    size_t shapes = (h->version == 2 ? SHAPES_OF_2 : SHAPES) * sizeof *h->shape;
+    if (read_bytes(f, h->shape, shapes) || read_bytes(f, h->kernel, check - names)) return truncated(s);
+    uint64_t expected = f->hash; /* nothing was read before */
+    if (read_bytes(f, &h->check, sizeof h->check)) return truncated(s);
+    if (h->check != expected)
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: the checksum of its header does not match");
+    return SOSMC_OK;
+}
+
 static sosmc_status compare(sosmc *s, const header *theirs)
 {
     header ours = describe(s);
-    if (memcmp(theirs->magic, MAGIC, sizeof MAGIC) != 0)
-        return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
-    if (theirs->byte_order != BYTE_ORDER_MARK)
-        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
-    if (theirs->version != FORMAT_VERSION)
-        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint has format version %llu; this library reads version %d",
-                            (unsigned long long)theirs->version, FORMAT_VERSION);
-    if (theirs->check != mix(SEED_OF_HASH, theirs, offsetof(header, check)))
-        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: the checksum of its header does not match");
     for (int i = 0; i < SHAPES; i++) {
         if (i == NAMES_FROM) TRY(compare_names(s, theirs, &ours));
         if (theirs->shape[i] != ours.shape[i])
@@ -338,7 +369,7 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     const layout *l = &s->cut;
     header h;
     span spans[SPANS];
-    if (read_bytes(f, &h, sizeof h)) return truncated(s);
+    TRY(read_header(s, f, &h));
     TRY(compare(s, &h));
     if (read_bytes(f, info, INFO * sizeof *info)) return truncated(s);
     spans_of(s, s->spare, spans);
@@ -366,7 +397,7 @@ static sosmc_status refresh_work(void *ctx, int task, int worker)
     int t = l->tile_lo + task;
     s->faults[task].status = SOSMC_OK;
     if (!s->now->fresh[task]) return SOSMC_OK;
-    if (!s->work) {
+    if (!parks(s, t)) {
         s->now->fresh[task] = 0;
         return SOSMC_OK;
     }

@@ -12,7 +12,7 @@ sosmc_batch sosmc_i_batch(const sosmc *s, const layout *l, int t, const double *
 
 void *sosmc_i_work(const sosmc *s, int t, int worker)
 {
-    if (!s->work) return s->worker[worker].work;
+    if (!parks(s, t)) return s->worker[worker].work;
     return s->work + (size_t)(t - s->cut.tile_lo) * s->work_stride;
 }
 
@@ -22,7 +22,7 @@ typedef struct {
     int rows;
     size_t stride;
 } part;
-enum { PARTS = 7 };
+enum { PARTS = 7, GATHERED = 64 };
 
 static int parts_of(const sosmc *s, const state *st, part parts[PARTS])
 {
@@ -82,16 +82,20 @@ static int owns(const sosmc *s, int64_t particle)
     return t >= l->tile_lo && t < l->tile_hi;
 }
 
-/* Copies a particle's column between arrays of the cloud's layout. */
-static inline void copy_column(const part *from, const part *to, int parts, int ld, const layout *l, int64_t source,
-                               int t_to, int i_to)
+/* Some offspring of a tile whose ancestors are this rank's, and where these are. */
+typedef struct {
+    int n, place[GATHERED], column[GATHERED];
+    size_t tile[GATHERED];
+} offspring;
+
+/* Row by row: a row of the tile is written once, however long the particles are. */
+static void copy_columns(const part *from, const part *to, size_t ld, const offspring *o, size_t t)
 {
-    int t = tile_of(l, source), i = (int)(source - l->first[t]);
-    for (int p = 0; p < parts; p++) {
-        const double *restrict a = from[p].base + (size_t)(t - l->tile_lo) * from[p].stride + i;
-        double *restrict b = to[p].base + (size_t)(t_to - l->tile_lo) * to[p].stride + i_to;
-        for (int j = 0; j < from[p].rows; j++) b[(size_t)j * (size_t)ld] = a[(size_t)j * (size_t)ld];
-    }
+    const double *source[GATHERED];
+    for (int i = 0; i < o->n; i++) source[i] = from->base + o->tile[i] * from->stride + o->column[i];
+    double *restrict row = to->base + t * to->stride;
+    for (size_t j = 0; j < (size_t)from->rows * ld; j += ld, row += ld)
+        for (int i = 0; i < o->n; i++) row[o->place[i]] = source[i][j];
 }
 
 static sosmc_status gather_tile(void *ctx, int task, int worker)
@@ -103,8 +107,18 @@ static sosmc_status gather_tile(void *ctx, int task, int worker)
     int parts = parts_of(s, s->now, from) - 1; /* all but the log-weights, which start anew */
     (void)parts_of(s, s->spare, to);
     const int *ancestor = s->ancestors + l->first[t];
-    for (int i = 0; i < l->count[t]; i++)
-        if (owns(s, ancestor[i])) copy_column(from, to, parts, l->ld, l, ancestor[i], t, i);
+    for (int i = 0; i < l->count[t];) {
+        offspring o;
+        o.n = 0;
+        for (; i < l->count[t] && o.n < GATHERED; i++) {
+            int a = tile_of(l, ancestor[i]);
+            if (a < l->tile_lo || a >= l->tile_hi) continue;
+            o.tile[o.n] = (size_t)(a - l->tile_lo);
+            o.column[o.n] = (int)(ancestor[i] - l->first[a]);
+            o.place[o.n++] = i;
+        }
+        for (int p = 0; p < parts; p++) copy_columns(&from[p], &to[p], (size_t)l->ld, &o, (size_t)task);
+    }
     return SOSMC_OK;
 }
 

@@ -160,7 +160,8 @@ static sosmc_status resample(sosmc *s)
 static int must_evaluate(const sosmc *s)
 {
     const sosmc_scheme *c = &s->cfg.scheme;
-    if (c->pool > c->particles || c->refresh > 0) return 1;
+    if (s->cfg.kernel.blind) return 0; /* it looks for itself */
+    if (has_pool(c) || c->refresh > 0) return 1;
     if (s->now->v.cached) return 0;
     return s->cfg.kernel.invariant || (!s->weighted && c->drift_at == SOSMC_AT_CURRENT);
 }

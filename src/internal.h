@@ -59,7 +59,7 @@ typedef struct {
     double *theta, *theta_prev, *slots, *average;
     cloud c;
     double *logw;         /* rows of ld per tile */
-    double *pool;         /* scheme.pool rows of dim, when the pool is larger than the cloud */
+    double *pool;         /* scheme.pool rows of dim, where the scheme draws from a pool (has_pool) */
     unsigned char *fresh; /* per tile of this rank: work matches x and theta */
 } state;
 
@@ -115,8 +115,9 @@ struct sosmc {
     int pending;       /* logw has changed, and log Z not yet */
     int dropped;       /* there may be particles that lost their weight to a value that was not finite */
     void *prep, *prep_prev, *prep_ref;
-    char *work;         /* parked scratch of the whole cloud, or NULL */
+    char *work; /* parked scratch of the first `parked` tiles of the whole cloud, as far as this rank has them */
     size_t work_stride; /* bytes per tile */
+    int parked;
 
     double sums[SUM_ALL], data_sums[DATA_ALL];
     double *accept_sum, *tile_max; /* per tile of this rank */
@@ -185,6 +186,12 @@ static inline double *worker_row(const sosmc *s, int worker, int row)
     double *rows = s->worker[worker].row;
     assert(rows);
     return rows + (size_t)row * (size_t)longest_row(s);
+}
+/* Whether the model's scratch of tile t stays until the gradient is taken; else it is the worker's, soon overwritten. */
+static inline int parks(const sosmc *s, int t) { return t < s->parked; }
+static inline int has_pool(const sosmc_scheme *c)
+{
+    return c->pool > c->particles || c->pool_rule == SOSMC_POOL_NEWEST;
 }
 void sosmc_i_rank_particles(const layout *l, int rank, int size, int64_t *lo, int64_t *hi);
 void *sosmc_i_work(const sosmc *s, int t, int worker); /* parked scratch of tile t, or the worker's own */

@@ -2,7 +2,9 @@
  *
  * Two things can happen to a tile. `evaluate`: U and gx are taken at the new theta where the particles stand, which for an
  * invariant kernel is the whole reweighing, log G = U_prev(x) - U(x) (maths.md INV-weight). `step`: the kernel moves the
- * particles, `sweeps` times; a kernel that is not invariant brings its own log G. Then the score is taken at the new place. Invariant: after a carry, U, gx, R and Uref of every particle belong to its x and to theta. */
+ * particles, `sweeps` times; a kernel that is not invariant brings its own log G, and a blind one leaves U to be taken
+ * where its last sweep ended. Then the score is taken at the new place. Invariant: after a carry, U, gx, R and Uref of
+ * every particle belong to its x and to theta. */
 #include "internal.h"
 
 static sosmc_rng name(const sosmc *s, sosmc_stream stream, int64_t step)
@@ -137,16 +139,23 @@ static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from
 
 /* ---------------------------------------------------------------------------- evaluate */
 
-/* U and gx at theta where the particles stand. inc (weighted) receives U_prev - U. */
-static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a, double *inc)
+/* The gradient that nobody keeps is taken all the same where the contraction will then find the model's pass done. */
+static double *gradient_for_work(const sosmc *s, int worker, int t, const tile *a)
+{
+    int contracts = s->p.objective.scale != 0 && s->cfg.scheme.keep == 1 && s->p.model.work > 0;
+    return a->gx || !contracts || !s->cfg.kernel.blind || !parks(s, t) ? a->gx : s->worker[worker].vec + s->cut.vector;
+}
+
+/* U and gx at theta where the particles stand. inc (weighted) receives U_prev - U. Restarts are named by `step`. */
+static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a, double *inc, int64_t step)
 {
     int t = s->cut.tile_lo + task, n = s->cut.count[t];
     sosmc_batch b = sosmc_i_batch(s, &s->cut, t, a->x);
     b.work = sosmc_i_work(s, t, worker);
-    double *U = worker_row(s, worker, ROW_U);
-    int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, a->gx);
+    double *U = worker_row(s, worker, ROW_U), *gx = gradient_for_work(s, worker, t, a);
+    int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
-    s->now->fresh[task] = a->gx && s->work;
+    s->now->fresh[task] = gx && parks(s, t);
     tile at_theta = *a;
     at_theta.U = U;
     int healthy = looks_finite(s, &at_theta, n);
@@ -155,7 +164,7 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
             s->tile_bad[task]++;
             s->now->fresh[task] = 0;
             if (s->nonfinite == SOSMC_NONFINITE_RESTART) {
-                TRY(restart_particle(s, task, worker, a, t, i, s->now->v.iteration * s->cfg.scheme.sweeps));
+                TRY(restart_particle(s, task, worker, a, t, i, step));
                 continue;
             }
             if (s->nonfinite != SOSMC_NONFINITE_DROP) {
@@ -180,7 +189,8 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
     const sosmc_kernel *kernel = &s->cfg.kernel;
     int t = s->cut.tile_lo + task, n = s->cut.count[t];
     int64_t step = s->now->v.iteration * s->cfg.scheme.sweeps + sweep;
-    int moved_theta = !s->now->v.cached && !s->move_evaluates && sweep == 0;
+    int drifts_back = s->weighted || s->cfg.scheme.drift_at == SOSMC_AT_PREVIOUS;
+    int moved_theta = !s->now->v.cached && !s->move_evaluates && sweep == 0 && drifts_back;
     int own_weight = inc && !kernel->invariant, first = sweep == 0 && !s->move_evaluates;
     double *logG = first ? inc : worker_row(s, worker, ROW_LOGG), *accept = worker_row(s, worker, ROW_ACCEPT);
     sosmc_move m = {.model = &s->p.model,
@@ -207,7 +217,8 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
     int rc = kernel->step(kernel, &m);
     if (rc) return sosmc_i_broken(s, task, energy_code ? "energy" : kernel->name, rc, m.b.first);
     s->now->fresh[task] = kernel->uses_gradient && !kernel->metropolis && kernel->backward_at == SOSMC_AT_CURRENT &&
-                          s->work;
+                          parks(s, t);
+    if (kernel->blind) memcpy(to->U, from->U, (size_t)n * sizeof(double)); /* what it was before the sweeps */
     double sum = 0;
     for (int i = 0; kernel->metropolis && i < n; i++) sum += accept[i];
     s->accept_sum[task] += kernel->metropolis ? sum : n;
@@ -270,7 +281,20 @@ static sosmc_status score_kept(sosmc *s, int task, int worker, int t)
     return SOSMC_OK;
 }
 
-static int64_t pool_member(const sosmc *s, double u) { return (int64_t)((1 - u) * (double)s->cfg.scheme.pool); }
+/* ---------------------------------------------------------------------------- the pool */
+
+/* Under the rule NEWEST all that ever joined is numbered, the initial particles first; entry e stands in slot e mod pool.
+ * How many there have been follows from the iteration, since every iteration moves once. */
+static int64_t entries_so_far(const sosmc *s) { return (s->now->v.iteration + 1) * s->cfg.scheme.particles; }
+
+/* The slot that the uniform u in (0, 1] draws. */
+static int64_t pool_member(const sosmc *s, double u)
+{
+    int64_t pool = s->cfg.scheme.pool, entries = pool;
+    if (s->cfg.scheme.pool_rule == SOSMC_POOL_NEWEST) entries = entries_so_far(s);
+    int64_t alive = entries < pool ? entries : pool, chosen = (int64_t)((1 - u) * (double)alive);
+    return (entries - alive + chosen) % pool;
+}
 
 /* A tile's start: members drawn from the pool, some of them replaced by fresh draws of the initial law. */
 static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
@@ -343,9 +367,11 @@ static sosmc_status sweep_tile(sosmc *s, int task, int worker, double *inc)
     for (int sweep = 0; sweep < scheme->sweeps; sweep++) {
         int from_aside = (sweep % 2 == 0) == begin_aside;
         const tile *from = from_aside ? &p.aside : &p.here, *to = from_aside ? &p.here : &p.aside;
+        int kept = sweep - (scheme->sweeps - scheme->keep); /* the last sweep is always kept */
         TRY(step_tile(s, task, worker, from, to, sweep, inc));
-        if (scheme->keep > 1 && sweep >= scheme->sweeps - scheme->keep)
-            keep_tile(s, t, to, sweep - (scheme->sweeps - scheme->keep));
+        if (s->cfg.kernel.blind && kept >= 0)
+            TRY(evaluate_tile(s, task, worker, to, NULL, s->now->v.iteration * scheme->sweeps + sweep));
+        if (scheme->keep > 1 && kept >= 0) keep_tile(s, t, to, kept);
     }
     if (scheme->keep > 1) return score_kept(s, task, worker, t);
     sosmc_batch b = sosmc_i_batch(s, &s->cut, t, p.here.x);
@@ -366,7 +392,7 @@ static sosmc_status carry_tile(void *ctx, int task, int worker)
 
     if (s->move_steps && (s->now->pool || s->cfg.scheme.refresh > 0)) TRY(start_tile(s, task, worker, &now));
     if (s->move_evaluates && (s->retry == 0 || !inc)) /* a repeated move starts from the same weighing */
-        TRY(evaluate_tile(s, task, worker, &now, inc));
+        TRY(evaluate_tile(s, task, worker, &now, inc, s->now->v.iteration * s->cfg.scheme.sweeps));
     if (s->move_steps) TRY(sweep_tile(s, task, worker, inc));
     if (!inc) return SOSMC_OK;
     const double *restrict logw = row_at(s->now->logw, l, t);
@@ -382,6 +408,7 @@ static sosmc_status write_back(sosmc *s)
 {
     const layout *l = &s->cut;
     size_t dim = (size_t)l->dim;
+    int newest = s->cfg.scheme.pool_rule == SOSMC_POOL_NEWEST;
     if (ranks(s) > 1) TRY(sosmc_cloud(s, s->pool_gather, NULL));
     for (int t = 0; t < l->tiles; t++) {
         const double *x = ranks(s) > 1 ? NULL : vector_at(s->now->c.x, l, t);
@@ -389,7 +416,8 @@ static sosmc_status write_back(sosmc *s)
         sosmc_batch b = sosmc_i_batch(s, l, t, NULL);
         sosmc_uniforms(name(s, SOSMC_STREAM_POOL, s->now->v.iteration), 0, &b, u);
         for (int i = 0; i < b.n; i++) {
-            double *member = s->now->pool + (size_t)pool_member(s, u[i]) * dim;
+            int64_t joins = newest ? (entries_so_far(s) + b.first + i) % s->cfg.scheme.pool : pool_member(s, u[i]);
+            double *member = s->now->pool + (size_t)joins * dim;
             const double *gathered = s->pool_gather + (size_t)(b.first + i) * dim;
             for (size_t j = 0; j < dim; j++) member[j] = x ? x[j * (size_t)l->ld + (size_t)i] : gathered[j];
         }
@@ -459,7 +487,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
             s->faults[task].initial = 1;
             return SOSMC_ENUMERIC;
         }
-    s->now->fresh[task] = a.gx && s->work;
+    s->now->fresh[task] = a.gx && parks(s, t);
     TRY(score_batch(s, task, worker, &b, a.R, a.Uref));
     for (int i = 0; i < n; i++) logw[i] = 0;
     s->tile_max[task] = 0;
@@ -476,12 +504,14 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     return SOSMC_OK;
 }
 
+/* Members are drawn under the names of the initial particles, so the first ones are these. */
 static sosmc_status fill_pool(sosmc *s)
 {
     const layout *l = &s->cut;
-    int room = l->count[0];
-    for (int64_t first = 0; first < s->cfg.scheme.pool; first += room) {
-        int64_t left = s->cfg.scheme.pool - first;
+    const sosmc_scheme *c = &s->cfg.scheme;
+    int room = l->count[0], members = c->pool_rule == SOSMC_POOL_NEWEST ? c->particles : c->pool;
+    for (int64_t first = 0; first < members; first += room) {
+        int64_t left = members - first;
         sosmc_batch b = sosmc_i_batch(s, l, 0, s->worker[0].vec);
         b.first = first;
         b.n = left < room ? (int)left : room;

@@ -10,7 +10,7 @@
  *     AdamW      theta -= lr weight_decay theta, then Adam
  *
  * Invariant: a step depends on k, g, theta and the slots alone, so a checkpoint of these continues the run bit by bit.
- * No libm but sqrt: powers are repeated products, exp, log and cosine the library's own. */
+ * No libm but sqrt and floor: powers are repeated products, exp, log and cosine the library's own. */
 #include "simd/table.h"
 
 #include <math.h>
@@ -136,6 +136,7 @@ double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k)
         simd->sincos2pi(1, &turn, &sine, &cosine);
         return low + 0.5 * (lr - low) * (1.0 + cosine);
     }
+    case SOSMC_SCHEDULE_STEPS: return lr * power(schedule.b, (int64_t)floor(t));
     default: return lr;
     }
 }

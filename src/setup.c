@@ -55,7 +55,6 @@ static sosmc_status check_problem(const sosmc *s)
 static sosmc_status check_scheme(const sosmc *s)
 {
     const sosmc_scheme *c = &s->cfg.scheme;
-    const sosmc_kernel *k = &s->cfg.kernel;
     REQUIRE(c->particles >= 1, "scheme.particles", c->particles, "it must be at least 1");
     REQUIRE(c->pool >= c->particles, "scheme.pool", c->pool, "it must be at least the number of particles");
     REQUIRE(c->sweeps >= 1, "scheme.sweeps", c->sweeps, "it must be at least 1");
@@ -69,12 +68,12 @@ static sosmc_status check_scheme(const sosmc *s)
     REQUIRE(c->ess_min >= 0, "scheme.ess_min", c->ess_min, "it must not be negative");
     REQUIRE(c->resampling >= SOSMC_MULTINOMIAL && c->resampling <= SOSMC_SSP, "scheme.resampling", c->resampling,
             "it must be a sosmc_resampling");
-    REFUSE(c->weighted && k->no_weight,
-           "kernel %s has no tractable density, so its moves have no weight; use it with an unweighted scheme",
-           k->name);
-    REFUSE(c->weighted && (c->keep > 1 || c->pool > c->particles || c->refresh > 0),
-           "a weighted scheme keeps the particles it has: keep must be 1, pool equal to particles and refresh 0");
-    REFUSE((c->pool > c->particles || c->refresh > 0 || c->keep > 1) && c->drift_at != SOSMC_AT_CURRENT,
+    REQUIRE(c->pool_rule == SOSMC_POOL_IN_PLACE || c->pool_rule == SOSMC_POOL_NEWEST, "scheme.pool_rule", c->pool_rule,
+            "it must be a sosmc_pool_rule");
+    REFUSE(c->weighted && (c->keep > 1 || has_pool(c) || c->refresh > 0),
+           "a weighted scheme keeps the particles it has: keep must be 1, pool equal to particles and in place, and "
+           "refresh 0");
+    REFUSE((has_pool(c) || c->refresh > 0 || c->keep > 1) && c->drift_at != SOSMC_AT_CURRENT,
            "a scheme with a pool, restarts or several kept sweeps must move with the gradient at the current theta "
            "(scheme.drift_at)");
     REFUSE(c->keep > 1 && c->order != SOSMC_ORDER_PAPER,
@@ -88,12 +87,20 @@ static sosmc_status check_kernel(const sosmc *s)
 {
     const sosmc_kernel *k = &s->cfg.kernel;
     REFUSE(!k->step || !k->name, "kernel.step or kernel.name is missing; start from sosmc_ula, sosmc_mala, ...");
+    REFUSE(s->cfg.scheme.weighted && k->no_weight,
+           "kernel %s has no tractable density (clamping and clipping leave none), so its moves have no weight; use it "
+           "with an unweighted scheme",
+           k->name);
+    REFUSE(k->blind && (!k->no_weight || k->invariant || k->metropolis || k->uses_gradient),
+           "kernel %s is blind, it knows no U: no_weight must be 1, and invariant, metropolis and uses_gradient 0",
+           k->name);
     REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
     REQUIRE(k->noise >= 0 && isfinite(k->noise), "kernel.noise", k->noise, "it must not be negative");
     REFUSE(s->cfg.scheme.weighted && !(k->noise > 0), "kernel.noise is %g; weights need it to be positive", k->noise);
     REQUIRE(k->clamp >= 0, "kernel.clamp", k->clamp, "it must not be negative");
     REFUSE(s->cfg.scheme.weighted && k->clamp > 0, "kernel.clamp is %g; a clamped move has no density to weigh with",
            k->clamp);
+    REQUIRE(k->gradient_clip >= 0, "kernel.gradient_clip", k->gradient_clip, "it must not be negative");
     REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
     REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,
@@ -115,11 +122,16 @@ static sosmc_status check_optimiser(const sosmc *s)
             "it must not be negative");
     REQUIRE(o->clip >= 0, "optimiser.clip", o->clip, "it must not be negative");
     REQUIRE(o->slots >= 0, "optimiser.slots", o->slots, "it must not be negative");
-    REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_COSINE, "schedule.kind", c->kind,
+    REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_STEPS, "schedule.kind", c->kind,
             "it must be a sosmc_schedule_kind");
     REQUIRE(c->kind == SOSMC_SCHEDULE_CONSTANT || (c->a > 0 && isfinite(c->a)), "schedule.a", c->a,
             "it must be positive");
     REQUIRE(isfinite(c->b) && c->b >= 0, "schedule.b", c->b, "it must not be negative");
+    if (c->kind == SOSMC_SCHEDULE_STEPS) {
+        REQUIRE(c->a >= 1, "schedule.a", c->a, "it counts the updates between two steps and must be at least 1");
+        REQUIRE(c->b > 0 && c->b <= 1, "schedule.b", c->b,
+                "it multiplies the rate at every step and must be in (0, 1]");
+    }
     REQUIRE(c->warmup >= 0, "schedule.warmup", (double)c->warmup, "it must not be negative");
     REQUIRE(s->cfg.average >= 0 && s->cfg.average <= 1, "average", s->cfg.average, "it must be between 0 and 1");
     REQUIRE(s->cfg.average_from >= 0, "average_from", s->cfg.average_from, "it must not be negative");
@@ -346,7 +358,7 @@ static sosmc_status take_state(sosmc *s, state *st)
     if (s->cfg.average > 0) TAKE(st->average, dim);
     TRY(take_cloud(s, &s->cut, &st->c, 1));
     TAKE(st->logw, tiles * (size_t)s->cut.ld);
-    if (c->pool > c->particles) TAKE(st->pool, (size_t)c->pool * (size_t)s->p.model.dim_x);
+    if (has_pool(c)) TAKE(st->pool, (size_t)c->pool * (size_t)s->p.model.dim_x);
     TAKE(st->fresh, tiles);
     return SOSMC_OK;
 }
@@ -371,15 +383,17 @@ static sosmc_status take_workers(sosmc *s, int ld)
     return SOSMC_OK;
 }
 
+/* As many tiles park their scratch as the limit allows, counted over the whole cloud, so that parking does not depend on
+ * the number of ranks. A model without scratch has nothing to park: all its tiles are as good as parked. */
 static sosmc_status take_work(sosmc *s)
 {
-    size_t tiles = (size_t)(s->cut.tile_hi - s->cut.tile_lo), all_tiles = (size_t)s->cut.tiles, total;
-    s->work_stride = sosmc_i_round_up(s->p.model.work * (size_t)s->cut.ld, ALIGNMENT);
-    /* the limit looks at the whole cloud, so that parking does not depend on the number of ranks */
-    if (s->work_stride && __builtin_mul_overflow(s->work_stride, all_tiles, &total)) total = SIZE_MAX;
-    if (s->work_stride && total > s->cfg.work_limit) return SOSMC_OK;
-    TAKE_BYTES(s->work,
-               s->work_stride * tiles + ALIGNMENT); /* a model without scratch: nothing to park, always fresh */
+    const layout *l = &s->cut;
+    s->work_stride = sosmc_i_round_up(s->p.model.work * (size_t)l->ld, ALIGNMENT);
+    s->parked = l->tiles;
+    if (s->work_stride && (size_t)l->tiles > s->cfg.work_limit / s->work_stride)
+        s->parked = (int)(s->cfg.work_limit / s->work_stride);
+    int mine = (s->parked < l->tile_hi ? s->parked : l->tile_hi) - l->tile_lo;
+    if (mine > 0) TAKE_BYTES(s->work, s->work_stride * (size_t)mine + ALIGNMENT);
     return SOSMC_OK;
 }
 

@@ -1,10 +1,11 @@
 /* sources.c: the laws that come with the library.
  *
  *     standard normal   x ~ N(0, I),   log q(x) = -|x|^2/2 - (dim/2) log 2 pi, summed over j ascending
- *     rows              particle p of step k is, with m = rows / batch (whole batches only),
+ *     rows              particle p of step k is, with m = rows / batch (whole batches only), noise and clamp apart,
  *         in order      row p mod rows
  *         random        row floor(u rows) of its own uniform u
  *         epochs        row perm_e((k mod m) batch + p), where perm_e shuffles 0..rows-1 anew in every epoch e = k / m
+ *         with noise    its coordinates get noise z, z the normals of the draw's own name, and are then clamped
  *
  * Invariant: what a particle gets depends on its number in the whole cloud and the name of the draw, not on the batch
  * it happens to be in. */
@@ -101,23 +102,46 @@ static int64_t row_at(const places *p, int i, double u)
     return (p->start + i) % p->rows;
 }
 
+enum { BLOCK = 8 }; /* one cache line of particles: a row of x is written a line at a time */
+
+/* n rows, given by their numbers, become n neighbouring columns of x, which hold standard normals where noise is wanted. */
+static void copy_rows(const sosmc_rows *r, const int64_t *row, int n, size_t dim, size_t ld, double *restrict x)
+{
+    double width = r->high - r->low, noise = r->noise;
+    for (size_t j = 0; j < dim; j++, x += ld)
+        for (int i = 0; i < n; i++) {
+            size_t at = (size_t)row[i] * dim + j;
+            double value = r->data ? r->data[at] : r->low + r->bytes[at] * width / 255;
+            x[i] = noise > 0 ? value + noise * x[i] : value;
+        }
+}
+
+static void hold(size_t rows, size_t n, size_t ld, double bound, double *restrict x)
+{
+    for (size_t j = 0; j < rows; j++)
+        for (size_t i = j * ld; i < j * ld + n; i++) x[i] = x[i] > bound ? bound : x[i] < -bound ? -bound : x[i];
+}
+
 static int rows_draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)
 {
-    enum { BLOCK = 8 }; /* one cache line of particles: a row of x is written a line at a time */
     const sosmc_rows *r = self;
     size_t dim = (size_t)b->dim, ld = (size_t)b->ld;
     int random = r->mode == SOSMC_ROWS_RANDOM;
     places where;
+    if (!r->data == !r->bytes || !(r->noise >= 0) || !(r->clamp >= 0)) return -1;
     if (find_places(r, rng, b, &where)) return -1;
-    if (random) sosmc_uniforms(rng, 0, b, x); /* into x_i[0], which particle i reads before it is overwritten */
+    if (r->noise > 0) sosmc_normals(rng, b, x); /* of other blocks than the uniforms and the shuffles have */
     for (int first = 0; first < b->n; first += BLOCK) {
-        const double *row[BLOCK];
-        int n = b->n - first < BLOCK ? b->n - first : BLOCK;
-        for (int i = 0; i < n; i++)
-            row[i] = r->data + (size_t)row_at(&where, first + i, random ? x[first + i] : 0.0) * dim;
-        for (size_t j = 0; j < dim; j++)
-            for (int i = 0; i < n; i++) x[j * ld + (size_t)(first + i)] = row[i][j];
+        int64_t row[BLOCK];
+        double u[BLOCK] = {0};
+        sosmc_batch few = *b;
+        few.first += first;
+        few.n = b->n - first < BLOCK ? b->n - first : BLOCK;
+        if (random) sosmc_uniforms(rng, 0, &few, u);
+        for (int i = 0; i < few.n; i++) row[i] = row_at(&where, first + i, u[i]);
+        copy_rows(r, row, few.n, dim, ld, x + first);
     }
+    if (r->clamp > 0) hold(dim, (size_t)b->n, ld, r->clamp, x);
     return 0;
 }
 

@@ -65,16 +65,18 @@ SOSMC_API double sosmc_lattice_loglik(int64_t n, const double *U, double logz);
 
 /* ------------------------------------------------------------------------------------------------ fresh chains */
 
-/* Independent chains of x <- x - step grad U(x) + sqrt(2 step) noise at a fixed theta. Step 0 is the start, uniform on
- * the box [low, high]^dim_x. Noise and starts are named by seed, step and chain alone: two models run with the same
- * seed share both (common random numbers), and more chains leave the first ones as they are. */
+/* Independent chains at a fixed theta, of x <- x - step grad U(x) + sqrt(2 step) noise or of any kernel. Step 0 is the
+ * start, uniform on the box [low, high]^dim_x or given. Noise and starts are named by seed, step and chain alone: two
+ * models run with the same seed share both (common random numbers), and more chains leave the first ones as they are. */
 typedef struct {
     int chains;                /* at least 1 */
     int64_t burn_in, averaged; /* steps; scores are averaged over the states burn_in + 1, ..., burn_in + averaged */
-    double step;               /* positive */
+    double step;               /* positive; not looked at when there is a kernel */
     double low, high;
     uint64_t seed;
     int threads;
+    const sosmc_kernel *kernel; /* NULL: sosmc_ula(step). Its own h, at one theta: nothing is weighed or adapted */
+    const double *start;        /* NULL: the box. Else chains rows of dim_x */
 } sosmc_fresh;
 
 /* What to remember on the way. Zeros and NULLs: nothing. */
@@ -97,6 +99,12 @@ typedef struct {
 SOSMC_API sosmc_status sosmc_fresh_reward(const sosmc_model *model, const double *theta, const sosmc_score *score,
                                           const sosmc_fresh *f, const sosmc_fresh_record *record, double *x,
                                           double *mean, double *error);
+
+/* The same chains, of burn_in + averaged steps (at least 1), with the score of their final states alone: its mean and its
+ * population standard deviation (divisor: chains). score is needed, sd may be NULL. */
+SOSMC_API sosmc_status sosmc_fresh_final(const sosmc_model *model, const double *theta, const sosmc_score *score,
+                                         const sosmc_fresh *f, const sosmc_fresh_record *record, double *x,
+                                         double *mean, double *sd);
 
 #ifdef __cplusplus
 }

@@ -154,8 +154,8 @@ typedef struct {
 } sosmc_box;
 SOSMC_API sosmc_source sosmc_box_source(const sosmc_box *box);
 
-/* Rows of a user's array (row-major). Random rows or epochs make minibatches, rows in order a full batch or a stored
- * cloud. */
+/* Rows of a user's array (row-major), of doubles or of bytes. Random rows or epochs make minibatches, rows in order a
+ * full batch or a stored cloud. */
 typedef enum {
     SOSMC_ROWS_RANDOM = 0,   /* independent draws */
     SOSMC_ROWS_IN_ORDER = 1, /* particle i gets row i mod rows */
@@ -164,8 +164,12 @@ typedef enum {
 typedef struct {
     const double *data; /* rows x dim */
     int64_t rows;
-    int mode;  /* sosmc_rows_mode */
-    int batch; /* epochs: the particles of one step, 1 to rows; more are refused */
+    int mode;                   /* sosmc_rows_mode */
+    int batch;                  /* epochs: the particles of one step, 1 to rows; more are refused */
+    const unsigned char *bytes; /* instead of data: byte v stands for low + v (high - low) / 255 */
+    double low, high;
+    double noise; /* every drawn coordinate gets this times a standard normal of its own; 0: none */
+    double clamp; /* ... and is then held to [-clamp, clamp]; 0: not */
 } sosmc_rows;
 SOSMC_API sosmc_source sosmc_rows_source(const sosmc_rows *rows); /* borrows *rows */
 
@@ -239,9 +243,10 @@ SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const d
 struct sosmc_kernel {
     const char *name;
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
-    double h;     /* initial step (HMC: leapfrog step) */
-    double noise; /* noise scale sigma; 1 is Langevin */
-    double clamp; /* ula: coordinates are held to [-clamp, clamp] after the move, which then has no density; 0: not */
+    double h;             /* initial step (HMC: leapfrog step) */
+    double noise;         /* noise scale sigma; 1 is Langevin. jitter: standard deviation of the noise */
+    double clamp;         /* ula, jitter: coordinates are held to [-clamp, clamp], which leaves no density; 0: not */
+    double gradient_clip; /* jitter: components of the gradient are held to [-gradient_clip, gradient_clip]; 0: not */
     double mass, friction;
     int leapfrog;      /* number of leapfrog steps */
     const void *self;  /* for a user's own kernel */
@@ -249,6 +254,7 @@ struct sosmc_kernel {
     int no_weight;     /* has no tractable density: weighted schemes refuse it */
     int uses_gradient; /* reads m->gx: the engine keeps it */
     int metropolis;    /* may keep the old particle: work does not match x_new afterwards */
+    int blind;         /* neither reads nor returns U and gx: the engine evaluates where the last sweep ends, once */
     int aux, scratch;  /* vectors kept per particle; vectors in tmp */
     int forward_at, backward_at; /* sosmc_theta_choice of either Langevin kernel (maths.md ULA-weight) */
 };
@@ -258,6 +264,9 @@ SOSMC_API sosmc_kernel sosmc_ula_clamped(double h, double clamp); /* for unweigh
 SOSMC_API sosmc_kernel sosmc_mala(double h);
 SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
+/* y = x + noise z, then x' = y - step grad U(y), with y, the components of the gradient and x' clipped (maths.md JITTER).
+ * It has no density and leaves nothing invariant: the sampler with which energies of pictures are trained. */
+SOSMC_API sosmc_kernel sosmc_jitter(double step, double noise, double clamp, double gradient_clip);
 
 typedef struct sosmc_optimiser sosmc_optimiser;
 struct sosmc_optimiser {
@@ -281,7 +290,8 @@ typedef enum {
     SOSMC_SCHEDULE_CONSTANT = 0,
     SOSMC_SCHEDULE_ROBBINS_MONRO, /* lr (1 + k/a)^-b */
     SOSMC_SCHEDULE_EXPONENTIAL,   /* lr exp(-k/a) */
-    SOSMC_SCHEDULE_COSINE         /* from lr to b lr over a updates, then b lr */
+    SOSMC_SCHEDULE_COSINE,        /* from lr to b lr over a updates, then b lr */
+    SOSMC_SCHEDULE_STEPS          /* lr b^floor(k/a): times b, 0 < b <= 1, after every a updates */
 } sosmc_schedule_kind;
 typedef struct {
     int kind;
@@ -302,8 +312,15 @@ typedef enum {
     SOSMC_ORDER_AUTHORS    /* estimate, optimise, weigh, adapt, resample, move (ULA moves before it weighs) */
 } sosmc_order;
 
-/* Of `pool` remembered particles, `particles` are drawn and moved `sweeps` times, a fraction `refresh` restarts from
- * `init`, and the states of the last `keep` sweeps form the sample the objective sees. */
+/* What becomes of the drawn particles when they have moved. */
+typedef enum {
+    SOSMC_POOL_IN_PLACE = 0, /* each replaces the member it was drawn from; the pool is full from the start */
+    SOSMC_POOL_NEWEST = 1 /* all join as the newest, the oldest beyond `pool` leave; the pool starts with `particles` */
+} sosmc_pool_rule;
+
+/* Of `pool` remembered particles, `particles` are drawn (with replacement) and moved `sweeps` times, each of them first
+ * restarted from `init` with probability `refresh`, and the states of the last `keep` sweeps form the sample the objective
+ * sees. */
 typedef struct {
     int particles, pool, sweeps, keep;
     int weighted;
@@ -312,6 +329,7 @@ typedef struct {
     double refresh;
     double ess_min; /* resample when ESS < ess_min * particles; 0: never; above 1: always */
     int resampling; /* sosmc_resampling */
+    int pool_rule;  /* sosmc_pool_rule */
 } sosmc_scheme;
 SOSMC_API sosmc_scheme sosmc_scheme_sosmc(int particles);
 /* ImpDiff, PGD: gradient, then move (the paper's order). */
@@ -359,7 +377,7 @@ typedef struct {
     int on_nonfinite;       /* sosmc_nonfinite */
     double average;         /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
     int64_t average_from;   /* the first update that enters the average */
-    size_t work_limit;      /* bytes of parked scratch above which the engine recomputes tile by tile */
+    size_t work_limit;      /* bytes of parked scratch; tiles that find no room in it are computed again */
     const sosmc_simd *simd; /* NULL: the environment's SOSMC_SIMD if set, else the best */
     void *(*alloc)(void *ctx, void *ptr, size_t bytes); /* NULL: libc. ptr NULL allocates, bytes 0 frees. */
     void *alloc_ctx;

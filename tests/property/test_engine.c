@@ -401,7 +401,7 @@ static void test_fresh(void **state)
     }
 }
 
-/* The limit is what it says: bytes of the whole cloud. */
+/* The limit is what it says, bytes of the whole cloud: as many tiles park as find room. */
 static void test_work_limit(void **state)
 {
     const size_t tiles = (N + TILE - 1) / TILE, bytes = tiles * TILE * STAMP * sizeof(double);
@@ -409,6 +409,10 @@ static void test_work_limit(void **state)
     count_fresh(sosmc_ula(0.1), SOSMC_ORDER_PAPER, 0, bytes, fresh);
     assert_int_equal(fresh[1], N);
     count_fresh(sosmc_ula(0.1), SOSMC_ORDER_PAPER, 0, bytes - 1, fresh);
+    assert_int_equal(fresh[1], (tiles - 1) * TILE);
+    count_fresh(sosmc_ula(0.1), SOSMC_ORDER_PAPER, 0, 2 * bytes / tiles, fresh);
+    assert_int_equal(fresh[1], 2 * TILE);
+    count_fresh(sosmc_ula(0.1), SOSMC_ORDER_PAPER, 0, bytes / tiles - 1, fresh);
     assert_int_equal(fresh[1], 0);
 }
 
@@ -1923,6 +1927,13 @@ static const char *spoil_scheme(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("scheme.drift_at", *s = sosmc_scheme_unweighted(N); s->refresh = 0.1)
     SPOIL("scheme.drift_at", *s = sosmc_scheme_soul(8); s->drift_at = SOSMC_AT_PREVIOUS)
     SPOIL("scheme.order", *s = sosmc_scheme_soul(8); s->order = SOSMC_ORDER_AUTHORS)
+    SPOIL("scheme.pool_rule is 2", s->pool_rule = 2)
+    SPOIL("a weighted scheme keeps the particles it has", s->pool_rule = SOSMC_POOL_NEWEST)
+    SPOIL("scheme.drift_at", *s = sosmc_scheme_unweighted(N); s->pool_rule = SOSMC_POOL_NEWEST)
+    SPOIL("kernel jitter has no tractable density", c->kernel = sosmc_jitter(10, 0.005, 1, 0.03))
+    SPOIL("kernel clamped ula has no tractable density", c->kernel = sosmc_ula_clamped(0.1, 2))
+    SPOIL("kernel ula is blind", *s = sosmc_scheme_unweighted(N); c->kernel.blind = 1)
+    SPOIL("kernel.gradient_clip is -1", *s = sosmc_scheme_unweighted(N); c->kernel = sosmc_jitter(1, 1, 1, -1))
     SPOIL("scheme.keep exceeds", *s = sosmc_scheme_soul(1 << 20); s->particles = s->pool = 1 << 20)
     return which == 0 ? NULL : "a number in order";
 }
@@ -1960,7 +1971,10 @@ static const char *spoil_optimiser(int which, sosmc_problem *p, sosmc_settings *
     SPOIL("optimiser.clip is nan", o->clip = NAN)
     SPOIL("optimiser.clip is -1", o->clip = -1)
     SPOIL("optimiser.slots is -1", o->slots = -1)
-    SPOIL("schedule.kind is 4", c->schedule.kind = 4)
+    SPOIL("schedule.kind is 5", c->schedule.kind = 5)
+    SPOIL("schedule.a is 0.5", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 0.5, .b = 0.5})
+    SPOIL("schedule.b is 0", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 10})
+    SPOIL("schedule.b is 1.5", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 10, .b = 1.5})
     SPOIL("schedule.a is 0", c->schedule.kind = SOSMC_SCHEDULE_COSINE)
     SPOIL("schedule.b is -1", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 1, .b = -1})
     SPOIL("schedule.warmup is -1", c->schedule.warmup = -1)
@@ -2027,9 +2041,9 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
 }
 
 static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 25); }
-static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 24); }
+static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 12); }
-static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 19); }
+static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
 static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 12); }
 

@@ -1,5 +1,6 @@
 /* test_sources.c: the laws that come with the library give particle i what its number says, in any batch; epochs visit
- * every row once, in orders that are uniform as far as can be seen. */
+ * every row once, in orders that are uniform as far as can be seen; bytes are the numbers they stand for, and noise is
+ * normal and nobody else's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -264,6 +265,127 @@ static void impossible_epochs(void **state)
     assert_false(refused(10, 4, 0, 4) || refused(10, 4, 3, 1) || refused(10, 10, 0, 10) || refused(1, 1, 0, 1));
 }
 
+/* ------------------------------------------------------------------------------------------------ bytes and noise */
+
+enum { PIXELS = 31, IMAGES = 23, DRAWN = 13 };
+static unsigned char image_bytes[IMAGES * PIXELS];
+static double image_data[IMAGES * PIXELS];
+
+static sosmc_rows images(int as_bytes, int mode)
+{
+    for (int q = 0; q < IMAGES * PIXELS; q++) {
+        image_bytes[q] = (unsigned char)(q * 37 % 256);
+        image_data[q] = image_bytes[q] / 127.5 - 1;
+    }
+    return (sosmc_rows){.data = as_bytes ? NULL : image_data,
+                        .bytes = as_bytes ? image_bytes : NULL,
+                        .rows = IMAGES,
+                        .mode = mode,
+                        .batch = DRAWN,
+                        .low = -1,
+                        .high = 1};
+}
+
+/* A batch in tiles of any size is the batch; ld 1 for single particles. Row i of `out` is particle i. */
+static void draw_images(const sosmc_rows *rows, sosmc_rng name, int tile, double out[DRAWN][PIXELS])
+{
+    _Alignas(64) double x[PIXELS * LD];
+    sosmc_source law = sosmc_rows_source(rows);
+    for (int first = 0; first < DRAWN; first += tile) {
+        int n = DRAWN - first < tile ? DRAWN - first : tile, ld = tile == 1 ? 1 : LD;
+        sosmc_batch b = {.dim = PIXELS, .n = n, .ld = ld, .first = first};
+        assert_int_equal(law.draw(law.self, name, &b, x), 0);
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < PIXELS; j++) out[first + i][j] = x[j * ld + i];
+    }
+}
+
+static void bytes_are_numbers(void **state)
+{
+    double a[DRAWN][PIXELS], b[DRAWN][PIXELS];
+    for (int mode = SOSMC_ROWS_RANDOM; mode <= SOSMC_ROWS_EPOCHS; mode++)
+        for (int noisy = 0; noisy <= 1; noisy++) {
+            sosmc_rows numbers = images(0, mode), picture = images(1, mode);
+            numbers.noise = picture.noise = noisy ? 0.1 : 0;
+            numbers.clamp = picture.clamp = noisy ? 0.8 : 0;
+            draw_images(&numbers, rng, LD, a);
+            for (int tile = 1; tile <= LD; tile += 3) {
+                draw_images(&picture, rng, tile, b);
+                assert_memory_equal(a, b, sizeof a);
+            }
+        }
+    sosmc_rows range = images(1, SOSMC_ROWS_IN_ORDER);
+    range.low = 2;
+    range.high = 5;
+    draw_images(&range, rng, LD, a);
+    for (int j = 0; j < PIXELS; j++) assert_true(fabs(a[0][j] - (2 + 3 * image_bytes[j] / 255.0)) < 1e-15 * 8);
+}
+
+/* Noise leaves the choice of rows alone, is N(0, noise^2), independent between pixels, particles and steps, and is not
+ * what made the choice. */
+static void noise_is_normal(void **state)
+{
+    enum { DRAWS = 500 };
+    double plain[DRAWN][PIXELS], noisy[DRAWN][PIXELS], before = 0, sum[6] = {0};
+    for (int mode = SOSMC_ROWS_RANDOM; mode <= SOSMC_ROWS_EPOCHS; mode++)
+        for (uint64_t step = 0; step < DRAWS; step++) {
+            sosmc_rng name = {.seed = 12 + (uint64_t)mode, .step = step, .stream = SOSMC_STREAM_DATA};
+            sosmc_rows rows = images(1, mode);
+            draw_images(&rows, name, LD, plain);
+            rows.noise = 0.25;
+            draw_images(&rows, name, LD, noisy);
+            for (int i = 0; i < DRAWN; i++)
+                for (int j = 0; j < PIXELS; j++) {
+                    double z = (noisy[i][j] - plain[i][j]) / 0.25;
+                    sum[0] += z;
+                    sum[1] += z * z;
+                    sum[2] += z * z * z * z;
+                    sum[3] += z * before; /* the pixel before; the first one's is of another particle */
+                    sum[4] += z * plain[i][j];
+                    sum[5] += plain[i][j] * plain[i][j];
+                    before = z;
+                }
+        }
+    double n = 3.0 * DRAWS * DRAWN * PIXELS, root = sqrt(n);
+    assert_true(fabs(sum[0]) < 4 * root);
+    assert_true(fabs(sum[1] - n) < 4 * sqrt(2) * root);
+    assert_true(fabs(sum[2] - 3 * n) < 4 * sqrt(96) * root);
+    assert_true(fabs(sum[3]) < 4 * root);
+    assert_true(fabs(sum[4]) < 4 * sqrt(sum[5]));
+}
+
+static void clamped_after_the_noise(void **state)
+{
+    double free_of[DRAWN][PIXELS], held[DRAWN][PIXELS];
+    sosmc_rows rows = images(1, SOSMC_ROWS_RANDOM);
+    int beyond = 0;
+    rows.noise = 0.05;
+    draw_images(&rows, rng, LD, free_of);
+    rows.clamp = 1;
+    draw_images(&rows, rng, LD, held);
+    for (int i = 0; i < DRAWN; i++)
+        for (int j = 0; j < PIXELS; j++) {
+            assert_true(held[i][j] == fmax(-1, fmin(1, free_of[i][j])));
+            beyond += fabs(free_of[i][j]) > 1;
+        }
+    assert_true(beyond > 0);
+}
+
+static void impossible_rows(void **state)
+{
+    double x[PIXELS];
+    sosmc_batch b = {.dim = PIXELS, .n = 1, .ld = 1};
+    for (int which = 0; which < 5; which++) {
+        sosmc_rows rows = images(1, SOSMC_ROWS_RANDOM);
+        if (which == 0) rows.data = image_data;
+        if (which == 1) rows.bytes = NULL;
+        if (which == 2) rows.noise = -0.1;
+        if (which == 3) rows.clamp = NAN;
+        sosmc_source law = sosmc_rows_source(&rows);
+        assert_int_equal(law.draw(law.self, rng, &b, x) == 0, which == 4);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -271,7 +393,9 @@ int main(void)
         cmocka_unit_test(random_rows),         cmocka_unit_test(every_row_once),
         cmocka_unit_test(epochs_in_any_tiles), cmocka_unit_test(epochs_differ),
         cmocka_unit_test(orders_are_uniform),  cmocka_unit_test(places_are_uniform),
-        cmocka_unit_test(impossible_epochs),
+        cmocka_unit_test(impossible_epochs),   cmocka_unit_test(bytes_are_numbers),
+        cmocka_unit_test(noise_is_normal),     cmocka_unit_test(clamped_after_the_noise),
+        cmocka_unit_test(impossible_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
