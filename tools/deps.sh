@@ -1,7 +1,8 @@
 #!/bin/sh
 # deps.sh GROUP...: installs what the groups need and this machine lacks; a quick no-op when nothing is missing.
 #
-#   build     compiler, libc headers, cmake, make; for the program: libyaml, Jansson, zlib, gnuplot
+#   build     compiler, libc headers, cmake, make; for the program: libyaml, Jansson, zlib, libpng,
+#             libjpeg, gnuplot
 #   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
 #             a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
@@ -38,6 +39,8 @@ group_build()
     need libyaml-dev have_header yaml.h
     need libjansson-dev have_header jansson.h
     need zlib1g-dev have_header zlib.h
+    need libpng-dev have_header png.h
+    need libjpeg62-turbo-dev have_header jpeglib.h
     need gnuplot-nox command -v gnuplot
 }
 

