@@ -8,64 +8,15 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <sosmc/models.h>
 
 #include "limit.h"
 #include "peer.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-enum { PARTICLES = 10000, REPEATS = 15, PARALLEL_CHAINS = 12 };
+enum { PARTICLES = 10000, REPEATS = 15 };
 static const int width[] = {128, 128, 128, 128};
 static const sosmc_mlp network = {.inputs = 2, .hidden = 4, .width = width, .base_sd = 3};
-
-/* ---------------------------------------------------------------------------- the limit */
-
-#if defined(__x86_64__)
-__attribute__((target("avx512f"))) static double multiply_add_512(int rounds)
-{
-    __m512 a[PARALLEL_CHAINS], b = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(1e-3f);
-    for (int i = 0; i < PARALLEL_CHAINS; i++) a[i] = _mm512_set1_ps((float)i);
-    double begin = limit_now();
-    for (int k = 0; k < rounds; k++)
-#pragma GCC unroll 12
-        for (int i = 0; i < PARALLEL_CHAINS; i++) a[i] = _mm512_fmadd_ps(a[i], b, c);
-    double seconds = limit_now() - begin;
-    float sum = 0;
-    for (int i = 0; i < PARALLEL_CHAINS; i++) sum += _mm512_cvtss_f32(a[i]);
-    return sum == 0 ? INFINITY : seconds / 16; /* the sum is there so that the loop is */
-}
-__attribute__((target("avx2,fma"))) static double multiply_add_256(int rounds)
-{
-    __m256 a[PARALLEL_CHAINS], b = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(1e-3f);
-    for (int i = 0; i < PARALLEL_CHAINS; i++) a[i] = _mm256_set1_ps((float)i);
-    double begin = limit_now();
-    for (int k = 0; k < rounds; k++)
-#pragma GCC unroll 12
-        for (int i = 0; i < PARALLEL_CHAINS; i++) a[i] = _mm256_fmadd_ps(a[i], b, c);
-    double seconds = limit_now() - begin;
-    float sum = 0;
-    for (int i = 0; i < PARALLEL_CHAINS; i++) sum += _mm256_cvtss_f32(a[i]);
-    return sum == 0 ? INFINITY : seconds / 8;
-}
-#endif
-
-/* Operations per second of one core; NaN where there is no vector code to measure. */
-static double peak_once(void)
-{
-    enum { ROUNDS = 1000000 };
-    double per_lane = NAN;
-#if defined(__x86_64__)
-    const char *level = sosmc_simd_name(sosmc_simd_best());
-    if (strcmp(level, "avx512") == 0) per_lane = multiply_add_512(ROUNDS);
-    if (strcmp(level, "avx2") == 0) per_lane = multiply_add_256(ROUNDS);
-#endif
-    return 2.0 * ROUNDS * PARALLEL_CHAINS / per_lane;
-}
 
 /* ---------------------------------------------------------------------------- passes through the network */
 
@@ -76,17 +27,6 @@ static double weights_of_products(void)
     return sum + width[network.hidden - 1];
 }
 
-static void *room(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (!p) {
-        fprintf(stderr, "out of memory\n");
-        exit(1);
-    }
-    memset(p, 0, bytes);
-    return p;
-}
-
 typedef struct {
     double energy, both, contraction; /* seconds for all particles */
 } passes;
@@ -95,10 +35,11 @@ static passes time_passes(double *peak)
 {
     sosmc_model m = sosmc_mlp_model(&network);
     int tile = m.tile, tiles = PARTICLES / tile;
-    double *theta = room((size_t)m.dim_theta * sizeof(double)), *g = room((size_t)m.dim_theta * sizeof(double));
-    double *x = room(2 * (size_t)tile * sizeof(double)), *gx = room(2 * (size_t)tile * sizeof(double));
-    double *U = room((size_t)tile * sizeof(double)), *c = room((size_t)tile * sizeof(double));
-    void *prep = room(m.prep), *work = room(m.work * (size_t)tile);
+    double *theta = limit_room((size_t)m.dim_theta * sizeof(double)),
+           *g = limit_room((size_t)m.dim_theta * sizeof(double));
+    double *x = limit_room(2 * (size_t)tile * sizeof(double)), *gx = limit_room(2 * (size_t)tile * sizeof(double));
+    double *U = limit_room((size_t)tile * sizeof(double)), *c = limit_room((size_t)tile * sizeof(double));
+    void *prep = limit_room(m.prep), *work = limit_room(m.work * (size_t)tile);
     sosmc_batch b = {.x = x, .prep = prep, .work = work, .simd = sosmc_simd_best(), .dim = 2, .n = tile, .ld = tile};
     passes best = {INFINITY, INFINITY, INFINITY};
     sosmc_mlp_init(&network, 0.1, 1, theta);
@@ -118,7 +59,7 @@ static passes time_passes(double *peak)
         best.energy = fmin(best.energy, whole * (forward - begin));
         best.both = fmin(best.both, whole * (both - forward));
         best.contraction = fmin(best.contraction, whole * (end - both));
-        *peak = fmax(*peak, peak_once());
+        *peak = fmax(*peak, limit_peak());
     }
     free(theta), free(g), free(x), free(gx), free(U), free(c), free(prep), free(work);
     return best;
@@ -137,7 +78,7 @@ static timing time_iterations(int threads, int order)
     enum { ITERATIONS = 10 };
     const sosmc_half_plane lower = {.dim = 2, .normal = normal};
     sosmc_model m = sosmc_mlp_model(&network);
-    double *theta = room((size_t)m.dim_theta * sizeof(double));
+    double *theta = limit_room((size_t)m.dim_theta * sizeof(double));
     sosmc_mlp_init(&network, 0.1, 1, theta);
     sosmc_problem p = {.model = m,
                        .objective = sosmc_reward_reverse(sosmc_half_plane_reward(&lower), 0.25, theta),
@@ -174,48 +115,6 @@ static timing time_iterations(int threads, int order)
     return t;
 }
 
-/* ---------------------------------------------------------------------------- peers */
-
-/* Seconds; NaN: not measured. `whole`: all particles in one batch, as the authors have it; else the fastest of several
- * arrangements by hand (tiles that stay in cache, backward passes written out). */
-typedef struct {
-    double both, iteration, both_whole, iteration_whole;
-} rival;
-
-static rival time_peer(const char *python, const char *script, int threads)
-{
-    char text[16384], number[16];
-    (void)snprintf(number, sizeof number, "%d", threads);
-    const char *const argv[] = {python, script, "--threads", number, NULL};
-    if (peer_output(argv, text, sizeof text)) text[0] = 0;
-    return (rival){.both = peer_value(text, "energy_gradient"),
-                   .iteration = peer_value(text, "iteration"),
-                   .both_whole = peer_value(text, "energy_gradient_whole"),
-                   .iteration_whole = peer_value(text, "iteration_whole")};
-}
-
-static void tell_arrangement(const char *name, const char *arrangement, int threads, double theirs, double iteration,
-                             double ours, double our_iteration)
-{
-    printf("  %-8s %-20s %d thread%s %8.2f ms", name, arrangement, threads, threads > 1 ? "s" : " ", 1e3 * theirs);
-    if (isnan(ours))
-        printf("          ");
-    else
-        printf(" (%5.2fx)  ", theirs / ours);
-    printf("%8.2f ms (%5.2fx)\n", 1e3 * iteration, iteration / our_iteration);
-}
-
-static void tell_peer(const char *name, int threads, rival r, double both, double iteration)
-{
-    if (isnan(r.iteration)) {
-        printf("  %-8s %d thread%s   not measured: it did not run (see the README on peers)\n", name, threads,
-               threads > 1 ? "s" : " ");
-        return;
-    }
-    tell_arrangement(name, "one batch", threads, r.both_whole, r.iteration_whole, both, iteration);
-    tell_arrangement(name, "tuned by hand", threads, r.both, r.iteration, both, iteration);
-}
-
 int main(void)
 {
     double peak = 0, weights = weights_of_products();
@@ -248,13 +147,10 @@ int main(void)
     printf(
         "\npeers: E and gradient, and a whole iteration in the authors' structure (target: one batch 4x), as multiples of "
         "ours\n");
-    const char *torch = getenv("SOSMC_TORCH_PYTHON");
     for (int threads = 1; threads <= 2; threads++) {
-        double iteration = mine[threads - 1].seconds, both = threads == 1 ? p.both : NAN;
-        tell_peer("JAX", threads, time_peer(peer_interpreter(), "bench/peers/mlp_jax.py", threads), both, iteration);
-        tell_peer("PyTorch", threads,
-                  time_peer(torch && *torch ? torch : "/usr/bin/python3", "bench/peers/mlp_torch.py", threads), both,
-                  iteration);
+        const peer_row compared[] = {{"energy_gradient", threads == 1 ? p.both : NAN},
+                                     {"iteration", mine[threads - 1].seconds}};
+        peer_compare_both("bench/peers/mlp", threads, compared, 2);
     }
     return 0;
 }

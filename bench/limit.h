@@ -1,20 +1,26 @@
 /* limit.h: what the machine allows. The arithmetic of a Langevin iteration that cannot be avoided, on one tile that stays in
  * the first-level cache: two normals, one energy with gradient, the Langevin step and its weight; for the reference batch,
  * its draw and its contracted gradient. Six-component mixture in the plane, as in the Langevin experiment (V_sparse). Every
- * figure is the best of several repeats, because other work on the machine only ever adds time. */
+ * figure is the best of several repeats, because other work on the machine only ever adds time. For networks the limit is the
+ * rate of multiply-adds on registers. */
 #ifndef BENCH_LIMIT_H
 #define BENCH_LIMIT_H
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include <sosmc/models.h>
 
 #include "simd/table.h"
 
-enum { LIMIT_COMPONENTS = 6, LIMIT_DIM = 2, LIMIT_TILE = 256 };
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { LIMIT_COMPONENTS = 6, LIMIT_DIM = 2, LIMIT_TILE = 256, LIMIT_CHAINS = 12 };
 
 static const double limit_theta[LIMIT_COMPONENTS] = {1.5, -1.5, 1.5, -1.5, 1.5, -1.5};
 
@@ -86,6 +92,62 @@ static inline limit measure_limit(void)
     free(work);
     free(prep);
     return best;
+}
+
+/* ---------------------------------------------------------------------------- networks */
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) static inline double limit_multiply_add_512(int rounds)
+{
+    __m512 a[LIMIT_CHAINS], b = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(1e-3f);
+    for (int i = 0; i < LIMIT_CHAINS; i++) a[i] = _mm512_set1_ps((float)i);
+    double begin = limit_now();
+    for (int k = 0; k < rounds; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < LIMIT_CHAINS; i++) a[i] = _mm512_fmadd_ps(a[i], b, c);
+    double seconds = limit_now() - begin;
+    float sum = 0;
+    for (int i = 0; i < LIMIT_CHAINS; i++) sum += _mm512_cvtss_f32(a[i]);
+    return sum == 0 ? INFINITY : seconds / 16; /* the sum is there so that the loop is */
+}
+__attribute__((target("avx2,fma"))) static inline double limit_multiply_add_256(int rounds)
+{
+    __m256 a[LIMIT_CHAINS], b = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(1e-3f);
+    for (int i = 0; i < LIMIT_CHAINS; i++) a[i] = _mm256_set1_ps((float)i);
+    double begin = limit_now();
+    for (int k = 0; k < rounds; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < LIMIT_CHAINS; i++) a[i] = _mm256_fmadd_ps(a[i], b, c);
+    double seconds = limit_now() - begin;
+    float sum = 0;
+    for (int i = 0; i < LIMIT_CHAINS; i++) sum += _mm256_cvtss_f32(a[i]);
+    return sum == 0 ? INFINITY : seconds / 8;
+}
+#endif
+
+/* Operations per second of one core, f32 multiply-adds counted as two, measured once; NaN where there is no vector code to measure. */
+static inline double limit_peak(void)
+{
+    enum { ROUNDS = 1000000 };
+    double per_lane = NAN;
+#if defined(__x86_64__)
+    const char *level = sosmc_simd_name(sosmc_simd_best());
+    if (strcmp(level, "avx512") == 0) per_lane = limit_multiply_add_512(ROUNDS);
+    if (strcmp(level, "avx2") == 0) per_lane = limit_multiply_add_256(ROUNDS);
+#endif
+    return 2.0 * ROUNDS * LIMIT_CHAINS / per_lane;
+}
+
+/* Memory of zeros that starts a cache line, or the end of the program. */
+static inline void *limit_room(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (!p) {
+        fprintf(stderr, "out of memory\n");
+        exit(1);
+    }
+    memset(p, 0, bytes);
+    return p;
 }
 
 #endif

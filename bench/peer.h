@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -60,6 +61,61 @@ static inline double peer_value(const char *text, const char *name)
         if (line) line++;
     }
     return NAN;
+}
+
+/* ---------------------------------------------------------------------------- tuning a network */
+
+/* What is compared: the name of a timing, and our seconds for it; NaN where ours was not measured. */
+typedef struct {
+    const char *name;
+    double ours;
+} peer_row;
+
+static inline void peer_tell_arrangement(const char *name, const char *arrangement, const char *suffix, int threads,
+                                         const char *text, const peer_row *rows, int count)
+{
+    char key[64];
+    printf("  %-8s %-14s %d thread%s", name, arrangement, threads, threads > 1 ? "s" : " ");
+    for (int i = 0; i < count; i++) {
+        (void)snprintf(key, sizeof key, "%s%s", rows[i].name, suffix);
+        double theirs = peer_value(text, key);
+        printf("  %8.2f ms ", 1e3 * theirs);
+        if (isnan(rows[i].ours))
+            printf("        ");
+        else
+            printf("(%5.2fx)", theirs / rows[i].ours);
+    }
+    printf("\n");
+}
+
+/* Runs one peer and prints its timings beside ours. `one batch`: all particles at once, as the authors have it; `tuned by
+ * hand`: the fastest of several arrangements (tiles that stay in cache, backward passes or convolutions written out). */
+static inline void peer_compare(const char *name, const char *python, const char *script, int threads,
+                                const peer_row *rows, int count)
+{
+    char text[16384], number[16];
+    (void)snprintf(number, sizeof number, "%d", threads);
+    const char *const argv[] = {python, script, "--threads", number, NULL};
+    if (peer_output(argv, text, sizeof text)) {
+        printf("  %-8s %d thread%s   not measured: it did not run (see the README on peers)\n", name, threads,
+               threads > 1 ? "s" : " ");
+        return;
+    }
+    peer_tell_arrangement(name, "one batch", "_whole", threads, text, rows, count);
+    peer_tell_arrangement(name, "tuned by hand", "", threads, text, rows, count);
+}
+
+/* JAX and PyTorch, whose scripts are named without their ends: bench/peers/mlp for mlp_jax.py and mlp_torch.py. */
+static inline void peer_compare_both(const char *script, int threads, const peer_row *rows, int count)
+{
+    char path[256];
+    const char *torch = getenv("SOSMC_TORCH_PYTHON");
+    (void)fflush(stdout);
+    (void)snprintf(path, sizeof path, "%s_jax.py", script);
+    peer_compare("JAX", peer_interpreter(), path, threads, rows, count);
+    (void)fflush(stdout);
+    (void)snprintf(path, sizeof path, "%s_torch.py", script);
+    peer_compare("PyTorch", torch && *torch ? torch : "/usr/bin/python3", path, threads, rows, count);
 }
 
 #endif
