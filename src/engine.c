@@ -95,6 +95,8 @@ static void average(sosmc *s)
     st->v.averaged++;
 }
 
+static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
+
 /* theta <- OPT(theta, g), the same on every rank; the old theta stays as theta_prev, with the cloud. */
 static sosmc_status optimise(sosmc *s)
 {
@@ -112,6 +114,7 @@ static sosmc_status optimise(sosmc *s)
     st->theta_prev = old;
     memcpy(st->theta, old, (size_t)dim * sizeof(double));
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))
             return sosmc_i_fail(s, SOSMC_ENUMERIC,
@@ -125,8 +128,6 @@ static sosmc_status optimise(sosmc *s)
     average(s);
     return prepare(s, st->theta, s->prep);
 }
-
-static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
 /* Remark 4: the signal is this iteration's, before resampling. */
 static void adapt(sosmc *s, int before_move)

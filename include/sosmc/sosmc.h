@@ -246,6 +246,7 @@ struct sosmc_kernel {
     double h;             /* initial step (HMC: leapfrog step) */
     double noise;         /* noise scale sigma; 1 is Langevin. jitter: standard deviation of the noise */
     double clamp;         /* ula, jitter: coordinates are held to [-clamp, clamp], which leaves no density; 0: not */
+    double lambda;        /* myula: width of the envelope */
     double gradient_clip; /* jitter: components of the gradient are held to [-gradient_clip, gradient_clip]; 0: not */
     double mass, friction;
     int leapfrog;      /* number of leapfrog steps */
@@ -264,6 +265,13 @@ SOSMC_API sosmc_kernel sosmc_ula_clamped(double h, double clamp); /* for unweigh
 SOSMC_API sosmc_kernel sosmc_mala(double h);
 SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
+/* For models with a non-smooth part and its prox (dU/dx is then that of the smooth part alone): Langevin along the
+ * Moreau-Yosida envelope of width lambda (maths.md MYULA). The weightings:
+ *     as invariant   U_prev(x) - U(x), as if the move left pi_theta invariant, which it nearly does for small steps;
+ *     ratio          exact, with both kernels at the new theta; a second proximal map;
+ *     cached         exact, with the forward kernel at the previous theta, whose proximal map is kept. */
+typedef enum { SOSMC_MYULA_AS_INVARIANT = 0, SOSMC_MYULA_RATIO, SOSMC_MYULA_CACHED } sosmc_myula_weight;
+SOSMC_API sosmc_kernel sosmc_myula(double h, double lambda, sosmc_myula_weight weight);
 /* y = x + noise z, then x' = y - step grad U(y), with y, the components of the gradient and x' clipped (maths.md JITTER).
  * It has no density and leaves nothing invariant: the sampler with which energies of pictures are trained. */
 SOSMC_API sosmc_kernel sosmc_jitter(double step, double noise, double clamp, double gradient_clip);
@@ -273,6 +281,7 @@ struct sosmc_optimiser {
     const char *name;
     double lr, momentum, beta1, beta2, eps, weight_decay;
     double clip;      /* largest gradient norm; 0: no clipping */
+    double low, high; /* theta is held between them after every update; equal: nowhere */
     int slots;        /* theta-sized memories the step keeps, zero at the start */
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */

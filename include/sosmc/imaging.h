@@ -1,0 +1,137 @@
+/* imaging.h: what Bayesian deblurring of images needs: total variation and its proximal maps, blurs with their
+ * transposes, and the usual measures of quality (docs/imaging.md).
+ *
+ * An image is rows x columns doubles, row after row, without padding: pixel (i, j) is x[i * columns + j]. Nothing is
+ * clipped or rescaled. Arrays are the caller's, must not overlap unless said so, and need no alignment. Nothing here
+ * allocates; scratch is counted in doubles, may be shared by all calls of one thread and need not be kept between
+ * calls. All results have the same bits at every vector level. */
+#ifndef SOSMC_IMAGING_H
+#define SOSMC_IMAGING_H
+
+#include <sosmc/sosmc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* rows * columns of an image is at most this. */
+#define SOSMC_IMAGE_PIXELS (1 << 29)
+
+/* ------------------------------------------------------------------------------------------------ total variation */
+
+/* With forward differences a = x(i+1, j) - x(i, j) and b = x(i, j+1) - x(i, j), zero where they would leave the image:
+ * the sum over the pixels of sqrt(a^2 + b^2), or of |a| + |b|. */
+typedef enum { SOSMC_TV_ISOTROPIC = 0, SOSMC_TV_ANISOTROPIC = 1 } sosmc_tv_kind;
+SOSMC_API double sosmc_tv(sosmc_tv_kind kind, int rows, int columns, const double *x);
+
+/* u = argmin_v 1/2 |v - z|^2 + w sum_k |v_{k+1} - v_k| of one line, exactly, in time proportional to n whatever z is.
+ * u may be z. Scratch: sosmc_tv_line_scratch(n). A weight beyond n (max z - min z) changes nothing any more. */
+SOSMC_API size_t sosmc_tv_line_scratch(int n);
+SOSMC_API void sosmc_tv_line(int n, double w, const double *z, double *u, double *scratch);
+
+/* The map u* = argmin_v 1/2 |v - z|^2 + w TV(v), stopped as soon as the duality gap proves
+ *
+ *     |u - u*| <= tolerance |u*|        (both norms Euclidean, over the whole image).
+ *
+ * Anisotropic: from the closed form z - w D' sign(D z), which is u* wherever no neighbours merge, edges that violate
+ * the optimality conditions are relaxed one by one; when they are too many, rows and columns are solved exactly in
+ * turn, with acceleration. Isotropic: the accelerated projected gradient method on the dual. */
+typedef struct {
+    int rows, columns;
+    sosmc_tv_kind kind;
+    double tolerance; /* at least 1e-9: below that rounding hides what is to be proved; 1e-6 is a good choice */
+    int passes;       /* at most so many passes over the image; 0: 10000 */
+    double *dual; /* isotropic, or NULL: 2 rows columns doubles, where to start (zeros: nothing known) and, on return,
+                       * where the method stopped; useful when z and w change little from call to call */
+} sosmc_tv_settings;
+
+typedef struct {
+    double gap;    /* duality gap of u: |u - u*|^2 <= gap */
+    double bound;  /* so |u - u*| is at most this; up to rounding */
+    int passes;    /* over the whole image; the relaxation of edges counts as one */
+    int certified; /* the tolerance was reached; 0: `passes` ended the iteration, and `bound` says how far it came */
+} sosmc_tv_result;
+
+SOSMC_API size_t sosmc_tv_prox_scratch(int rows, int columns);
+/* u must not be z. result may be NULL. SOSMC_EINVAL: sizes, tolerance or w (finite, not negative) are wrong;
+ * SOSMC_ENUMERIC: z is not finite, or its squares are not. */
+SOSMC_API sosmc_status sosmc_tv_prox(const sosmc_tv_settings *s, double w, const double *z, double *u, double *scratch,
+                                     sosmc_tv_result *result);
+
+/* The anisotropic map as published experiments computed it: `passes` (35) Douglas-Rachford iterations from twice the
+ * mean, no stopping rule (docs/imaging.md PUBLISHED). Same scratch. */
+SOSMC_API void sosmc_tv_prox_published(int rows, int columns, int passes, double w, const double *z, double *u,
+                                       double *scratch);
+
+/* ------------------------------------------------------------------------------------------------ blurs */
+
+typedef enum {
+    SOSMC_BLUR_NONE = 0,
+    SOSMC_BLUR_BOX = 1,      /* mean over a square window of 2 floor(patch / 2) + 1 pixels a side */
+    SOSMC_BLUR_GAUSSIAN = 2, /* weights exp(-k^2 / (2 sigma^2)), |k| <= ceil(4 sigma), along columns and along rows */
+    SOSMC_BLUR_MOTION = 3    /* along a straight line of `length` pixels, bilinear weights */
+} sosmc_blur_kind;
+
+/* y = mask . (B x). Weights that fall outside the image are dropped and the others rescaled to the sum one, so B keeps
+ * constant images. Cost is proportional to the pixels; for the box whatever the window, for the others times
+ * the width of their kernel. */
+typedef struct {
+    int rows, columns;
+    sosmc_blur_kind kind;
+    int patch;          /* box: 1 to 2 * 10^6; an even one gives a window of patch + 1 */
+    double sigma;       /* Gaussian: pixels, 0 to 100 */
+    double length;      /* motion: pixels from end to end, 0 to 200 */
+    double angle;       /* motion: degrees, anticlockwise from the direction of the rows */
+    const double *mask; /* rows * columns factors, 0 where a pixel is missing (inpainting); NULL: none */
+} sosmc_blur;
+
+/* In words what is wrong with a description; NULL: nothing. The other functions expect a sound one. */
+SOSMC_API const char *sosmc_blur_fault(const sosmc_blur *b);
+SOSMC_API size_t sosmc_blur_scratch(const sosmc_blur *b);
+/* y = B x and y = B' x. y may be x. */
+SOSMC_API void sosmc_blur_apply(const sosmc_blur *b, const double *x, double *y, double *scratch);
+SOSMC_API void sosmc_blur_adjoint(const sosmc_blur *b, const double *x, double *y, double *scratch);
+/* The square of the largest singular value, from below, by at most `iterations` steps of the power method (fewer when
+ * it stands still to 1e-9). Scratch: sosmc_blur_scratch(b) + 2 rows columns. */
+SOSMC_API double sosmc_blur_norm2(const sosmc_blur *b, int iterations, double *scratch);
+
+/* ------------------------------------------------------------------------------------------------ quality */
+
+SOSMC_API double sosmc_mse(size_t n, const double *truth, const double *x);
+/* 10 log10(range^2 / MSE): infinite for equal images. */
+SOSMC_API double sosmc_psnr(size_t n, double range, const double *truth, const double *x);
+/* Structural similarity with a uniform 7 x 7 window, unbiased variances, K1 = 0.01, K2 = 0.03, averaged over the
+ * windows inside the image. Colour: `channels` images one after the other, and the mean of their values. NaN for an
+ * image smaller than the window. Scratch: sosmc_ssim_scratch(columns). */
+SOSMC_API size_t sosmc_ssim_scratch(int columns);
+SOSMC_API double sosmc_ssim(int rows, int columns, int channels, double range, const double *truth, const double *x,
+                            double *scratch);
+/* max - min: the range the deblurring experiment uses. */
+SOSMC_API double sosmc_image_range(size_t n, const double *x);
+
+/* ------------------------------------------------------------------------------------------------ deblurring */
+
+/* y = B x + sigma noise, with the prior of density proportional to exp(-e^theta TV(x)): for sosmc_mmle, which finds the
+ * strength e^theta that makes y most likely (maths.md DEBLUR):
+ *     U_theta(x) = |y - B x|^2 / (2 sigma^2) + e^theta TV(x) - freedom * theta.
+ * dU/dx is that of the first term alone; the model's prox takes care of the second: use it with sosmc_myula. */
+typedef struct {
+    sosmc_blur blur;
+    int channels;     /* 1 to 4, one picture after the other in x and y; they share theta */
+    const double *y;  /* channels * rows * columns numbers */
+    double sigma;     /* standard deviation of the noise */
+    sosmc_tv_kind tv; /* of the potential */
+    sosmc_tv_kind prox_tv;
+    double tolerance;     /* of the proximal map, relative (sosmc_tv_settings) */
+    int published_passes; /* above 0: so many Douglas-Rachford passes instead, as published experiments did (35) */
+    /* The prior's constant is e^(-freedom theta). TV does not see constants, so the exact one is channels * (pixels - 1);
+     * the paper takes the number of pixels. */
+    double freedom;
+} sosmc_deblur;
+SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *deblur); /* dim_x 0: the description is not sound */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
