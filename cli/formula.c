@@ -18,6 +18,17 @@
  *     if(c, a, b)                a where c is true, else b; both are evaluated, the other one's NaN does no harm
  *     sum mean norm2 norm        of all coordinates: sum x_j, sum / dim, sum x_j^2, sqrt(norm2); with or without ()
  *
+ * Where the model's points are pictures, these see pixels held to the picture's [-clamp, clamp], while x1, sum, norm2 and
+ * norm see coordinates as they are (pixels.h says exactly what is computed, and in which order):
+ *
+ *     mean                       of all pixels, also where it has no ()
+ *     mean(r1, r2, c1, c2)       of rows r1 to r2 and columns c1 to c2 in all channels, counted from 1 at the top left,
+ *                                both ends included; whole numbers known beforehand, such as rows/2 + 1
+ *     sd                         population standard deviation of all pixels
+ *     tv                         mean absolute difference of neighbouring pixels, side by side or one above the other
+ *     mask                       sum m_j x_j / sum |m_j| with the run's mask m
+ *     rows columns               how many a picture has
+ *
  * The arithmetic: every operation rounds once, as IEEE 754 says, in the order written; constants are computed by the
  * same code as vectors, and nothing is rearranged unless the result has the same bits, the sign of zero included. What
  * is not a single operation:
@@ -61,6 +72,7 @@ enum {
     INSTRUCTIONS = 1024,
     NODES = 2048,      /* instructions, constants and coordinates, dead ones included */
     COORDINATES = 512, /* different ones a formula may name */
+    STATISTICS = 256,  /* different ones of a picture */
     REGISTERS = 32,
     CHUNK = 256, /* particles at a time */
     BLOCK = 8    /* particles that any row can be read in units of */
@@ -73,7 +85,8 @@ typedef enum {
     OP_COORDINATE,
     OP_SUM, /* from here on, instructions: of all coordinates, ... */
     OP_NORM2,
-    OP_EXP, /* ... by functions of the library, ... */
+    OP_STATISTIC, /* entry `number` in formula.statistic */
+    OP_EXP,       /* ... by functions of the library, ... */
     OP_LOG,
     OP_SIN,
     OP_COS,
@@ -119,7 +132,7 @@ typedef struct {
     op code;
     int target; /* register */
     place from[3];
-    int number; /* the exponent of OP_POWER */
+    int number; /* the exponent of OP_POWER, the entry of OP_STATISTIC */
 } instruction;
 
 struct formula {
@@ -128,6 +141,9 @@ struct formula {
     int *coordinate;  /* which coordinates are named: 0 for x1 */
     double *constant; /* BLOCK copies of each */
     place result;
+    pixels_shape picture; /* where there are statistics; its mask is `mask` */
+    pixels_statistic *statistic;
+    double *mask;
 };
 
 /* ------------------------------------------------------------------------------------------------ arithmetic */
@@ -372,6 +388,15 @@ static void across_copies(op code, const chunk *c, double *out)
     }
 }
 
+/* Lanes without a particle are zero where rows cannot be read so far. */
+static void execute_statistic(const chunk *c, const instruction *k, size_t n, double *out)
+{
+    size_t there = c->copies ? (size_t)c->n : n;
+    memset(out + there, 0, (n - there) * sizeof *out);
+    pixels_evaluate(c->simd, &c->f->picture, &c->f->statistic[k->number], c->b->x + c->from, (size_t)c->b->ld, there,
+                    out);
+}
+
 static void execute(const chunk *c, const instruction *k)
 {
     int n = (c->n + BLOCK - 1) / BLOCK * BLOCK, arguments = arguments_of(k->code);
@@ -382,6 +407,8 @@ static void execute(const chunk *c, const instruction *k)
     }
     if (arguments)
         perform(c->simd, c->at, k->code, &r);
+    else if (k->code == OP_STATISTIC)
+        execute_statistic(c, k, (size_t)n, r.out);
     else if (c->copies)
         across_copies(k->code, c, r.out);
     else
@@ -411,6 +438,7 @@ static int evaluate(const void *self, const sosmc_batch *b, double *s)
 }
 
 _Static_assert(REGISTERS *BLOCK + COORDINATES * BLOCK <= REGISTERS * CHUNK, "the copies fit behind narrow registers");
+_Static_assert((int)CHUNK <= (int)PIXELS_PARTICLES, "statistics take a whole chunk");
 
 sosmc_score formula_score(const formula *f) { return (sosmc_score){.self = f, .eval = evaluate}; }
 
@@ -420,6 +448,8 @@ void formula_free(formula *f)
     free(f->code);
     free(f->coordinate);
     free(f->constant);
+    free(f->statistic);
+    free(f->mask);
     free(f);
 }
 
@@ -428,7 +458,7 @@ void formula_free(formula *f)
 typedef struct {
     op code;
     int arg[3];
-    int number;   /* exponent of OP_POWER, coordinate of OP_COORDINATE */
+    int number;   /* exponent of OP_POWER, coordinate of OP_COORDINATE, entry of OP_STATISTIC */
     double value; /* of OP_CONSTANT */
 } node;
 
@@ -436,11 +466,13 @@ typedef struct {
     const char *text;
     size_t at;
     int dim, depth, share; /* share: equal subexpressions become one node */
-    int nodes, instructions, coordinates;
+    int nodes, instructions, coordinates, statistics;
+    const pixels_shape *picture; /* NULL: none */
     char *error;
     size_t room;
     int failed;
     node node[NODES];
+    pixels_statistic statistic[STATISTICS];
 } parser;
 
 /* Notes the first mistake only. Returns -1, which every maker of nodes passes on. */
@@ -509,7 +541,7 @@ static int make(parser *p, op code, int number, int a, int b, int c)
     const node *first = a >= 0 ? &p->node[a] : NULL;
     if (code == OP_NEGATE && first->code == OP_NEGATE) return first->arg[0];
     if ((code == OP_MULTIPLY || code == OP_DIVIDE) && is_value(p, b, 1)) return a;
-    if ((code == OP_MULTIPLY || code == OP_DIVIDE) && first->code == OP_NEGATE && is_constant(p, b))
+    if ((code == OP_MULTIPLY || code == OP_DIVIDE) && first && first->code == OP_NEGATE && is_constant(p, b))
         return make(p, code, 0, first->arg[0], constant(p, -p->node[b].value), -1); /* (-x) / 20 is x / (-20) */
     if (commutes(code) && a > b) made.arg[0] = b, made.arg[1] = a;
     return add_node(p, made);
@@ -702,10 +734,17 @@ static int number(parser *p)
 
 static int expression(parser *p, int least);
 
+static int no_picture(parser *p, size_t at, const char *name, size_t length)
+{
+    return refuse(p, at, "'%.*s' is a statistic of pictures; this model has points of dimension %d", (int)length, name,
+                  p->dim);
+}
+
 static int miscounted(parser *p, size_t at, int which, int count)
 {
     const char *name = functions[which].name;
     int wanted = functions[which].arguments;
+    if (!strcmp(name, "mean")) return no_picture(p, at, "mean(...)", strlen("mean(...)"));
     if (wanted == 0) return refuse(p, at, "'%s' is taken over all coordinates and has no arguments", name);
     if (wanted == MANY) return refuse(p, at, "'%s' takes at least 2 arguments, not %d", name, count);
     return refuse(p, at, "'%s' takes %d argument%s, not %d", name, wanted, wanted == 1 ? "" : "s", count);
@@ -736,6 +775,94 @@ static int call(parser *p, size_t at, int which)
     return apply(p, which, a);
 }
 
+/* ------------------------------------------------------------------------------------------------ pictures */
+
+typedef enum { NAME_MEAN, NAME_SD, NAME_TV, NAME_MASK, NAME_ROWS, NAME_COLUMNS, PICTURE_NAMES } picture_name;
+static const char *const picture_names[PICTURE_NAMES] = {"mean", "sd", "tv", "mask", "rows", "columns"};
+
+static int statistic(parser *p, size_t at, pixels_statistic made)
+{
+    int k = 0;
+    while (k < p->statistics && memcmp(&p->statistic[k], &made, sizeof made) != 0) k++;
+    if (k == STATISTICS) return refuse(p, at, "more than %d different statistics of a picture", (int)STATISTICS);
+    if (k == p->statistics) p->statistic[p->statistics++] = made;
+    return leaf(p, OP_STATISTIC, k);
+}
+
+/* One edge of a block: an expression that is a whole number from `low` to `high`. */
+static int edge(parser *p, const char *what, int low, int high, int *value)
+{
+    char words[32];
+    (void)look(p);
+    size_t at = p->at;
+    int k = expression(p, 0);
+    if (k < 0) return -1;
+    if (!is_constant(p, k)) return refuse(p, at, "the %s of a block must be a number known beforehand", what);
+    double given = p->node[k].value;
+    (void)snprintf(words, sizeof words, "%.10g", isnan(given) ? NAN : given);
+    if (!(given >= low && given <= high) || floor(given) != given)
+        return refuse(p, at, "the %s is %s; expected a whole number from %d to %d", what, words, low, high);
+    *value = (int)given;
+    return 0;
+}
+
+/* mean(r1, r2, c1, c2), the parenthesis taken. */
+static int block_mean(parser *p, size_t at)
+{
+    static const char *const what[4] = {"first row", "last row", "first column", "last column"};
+    const int rows = p->picture->rows, columns = p->picture->columns;
+    int e[4] = {1, rows, 1, columns};
+    for (int k = 0; k < 4; k++) {
+        if (k && !take(p, ',')) {
+            if (look(p) != ')') return expected(p, "',' or ')' after an argument");
+            return refuse(p, at, "'mean' of a block takes 4 numbers, first and last row, first and last column, not %d",
+                          k);
+        }
+        if (edge(p, what[k], k % 2 ? e[k - 1] : 1, k < 2 ? rows : columns, &e[k])) return -1;
+    }
+    if (!take(p, ')')) return expected(p, "')' after the arguments");
+    return statistic(
+        p, at,
+        (pixels_statistic){
+            .kind = PIXELS_MEAN, .row = e[0] - 1, .row_end = e[1], .column = e[2] - 1, .column_end = e[3]});
+}
+
+static int mask_mean(parser *p, size_t at)
+{
+    double size = 0;
+    if (!p->picture->mask) return refuse(p, at, "'mask' needs a mask, and this run has none");
+    for (int j = 0; j < p->dim; j++) size += fabs(p->picture->mask[j]);
+    if (!(size > 0 && size <= DBL_MAX))
+        return refuse(p, at, "the weights of the mask must be finite numbers, not all of them 0");
+    return statistic(p, at, (pixels_statistic){.kind = PIXELS_MASK});
+}
+
+static int picture_value(parser *p, size_t at, picture_name which)
+{
+    if (take(p, '(') && !take(p, ')')) {
+        if (which == NAME_MEAN) return block_mean(p, at);
+        return refuse(p, at, "'%s' is taken over the whole picture and has no arguments", picture_names[which]);
+    }
+    switch (which) {
+    case NAME_SD: return statistic(p, at, (pixels_statistic){.kind = PIXELS_SD});
+    case NAME_TV: return statistic(p, at, (pixels_statistic){.kind = PIXELS_TV});
+    case NAME_MASK: return mask_mean(p, at);
+    case NAME_ROWS: return constant(p, p->picture->rows);
+    case NAME_COLUMNS: return constant(p, p->picture->columns);
+    default:
+        return statistic(
+            p, at,
+            (pixels_statistic){.kind = PIXELS_MEAN, .row_end = p->picture->rows, .column_end = p->picture->columns});
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ names */
+
+static int is_name(const char *text, const char *name, size_t length)
+{
+    return strlen(text) == length && !memcmp(text, name, length);
+}
+
 /* x7 as 6; -1 if the name is not a coordinate's at all, and `dim` if there are not so many. */
 static int coordinate_named(const parser *p, const char *name, size_t length)
 {
@@ -755,8 +882,12 @@ static int named(parser *p)
     while (is_letter(name[length]) || is_digit(name[length])) length++;
     int shown = length < 32 ? (int)length : 32;
     p->at += length;
+    for (int k = 0; k < PICTURE_NAMES && p->picture; k++)
+        if (is_name(picture_names[k], name, length)) return picture_value(p, at, (picture_name)k);
     for (int k = 0; k < FUNCTIONS; k++)
-        if (strlen(functions[k].name) == length && !memcmp(functions[k].name, name, length)) return call(p, at, k);
+        if (is_name(functions[k].name, name, length)) return call(p, at, k);
+    for (int k = 0; k < PICTURE_NAMES; k++)
+        if (is_name(picture_names[k], name, length)) return no_picture(p, at, name, length);
     if (length == 2 && !memcmp(name, "pi", 2)) return constant(p, 3.14159265358979323846);
     int j = coordinate_named(p, name, length);
     if (j >= 0 && j < p->dim) return leaf(p, OP_COORDINATE, j);
@@ -969,6 +1100,21 @@ static int generate(const parser *p, scheduler *s, int root, formula *f)
     return 0;
 }
 
+static int copy_picture(const parser *p, formula *f)
+{
+    size_t pixels = (size_t)p->dim, count = (size_t)p->statistics;
+    f->picture = *p->picture;
+    f->picture.mask = NULL;
+    f->statistic = malloc((count + 1) * sizeof *f->statistic);
+    if (!f->statistic) return -1;
+    memcpy(f->statistic, p->statistic, count * sizeof *f->statistic);
+    if (!p->picture->mask) return 0;
+    f->picture.mask = f->mask = malloc(pixels * sizeof *f->mask);
+    if (!f->mask) return -1;
+    memcpy(f->mask, p->picture->mask, pixels * sizeof *f->mask);
+    return 0;
+}
+
 static formula *room_for(const parser *p)
 {
     formula *f = calloc(1, sizeof *f);
@@ -977,7 +1123,7 @@ static formula *room_for(const parser *p)
     f->code = malloc((size_t)(p->instructions + 1) * sizeof *f->code);
     f->coordinate = malloc((size_t)(p->coordinates + 1) * sizeof *f->coordinate);
     f->constant = malloc((size_t)(p->nodes + 1) * BLOCK * sizeof *f->constant);
-    if (f->code && f->coordinate && f->constant) return f;
+    if (f->code && f->coordinate && f->constant && (!p->picture || !copy_picture(p, f))) return f;
     formula_free(f);
     return NULL;
 }
@@ -986,12 +1132,39 @@ static int parse(parser *p, int share)
 {
     p->at = 0;
     p->share = share;
-    p->depth = p->nodes = p->instructions = p->coordinates = p->failed = 0;
+    p->depth = p->nodes = p->instructions = p->coordinates = p->statistics = p->failed = 0;
     return whole_text(p);
 }
 
 /* Shared subexpressions live long. When that takes too many registers, each is computed where it is needed instead. */
-formula *formula_compile(const char *text, int dim, char *error, size_t room)
+static formula *compile(parser *p, scheduler *s)
+{
+    formula *f = NULL;
+    for (int share = 1; share >= 0 && !f; share--) {
+        int root = parse(p, share);
+        if (root < 0) break;
+        f = room_for(p);
+        if (!f) {
+            (void)snprintf(p->error, p->room, "out of memory");
+            break;
+        }
+        if (generate(p, s, root, f)) {
+            formula_free(f);
+            f = NULL;
+            if (!share)
+                (void)refuse(p, 0, "the formula needs more than %d intermediate values at once", (int)REGISTERS);
+        }
+    }
+    return f;
+}
+
+static int picture_fits(const pixels_shape *picture, int dim)
+{
+    return picture->channels > 0 && picture->rows > 0 && picture->columns > 0 && picture->clamp >= 0 &&
+           (double)picture->channels * picture->rows * picture->columns == dim;
+}
+
+formula *formula_compile_picture(const char *text, int dim, const pixels_shape *picture, char *error, size_t room)
 {
     parser *p = malloc(sizeof *p);
     scheduler *s = malloc(sizeof *s);
@@ -1003,30 +1176,24 @@ formula *formula_compile(const char *text, int dim, char *error, size_t room)
     }
     p->text = text;
     p->dim = dim;
+    p->picture = picture;
     p->error = error;
     p->room = room;
     p->failed = 0;
-    if (strnlen(text, TEXT_LIMIT + 1) > TEXT_LIMIT) {
+    if (strnlen(text, TEXT_LIMIT + 1) > TEXT_LIMIT)
         (void)refuse(p, TEXT_LIMIT, "the formula is longer than %d bytes", (int)TEXT_LIMIT);
-        goto done;
-    }
-    for (int share = 1; share >= 0 && !f; share--) {
-        int root = parse(p, share);
-        if (root < 0) break;
-        f = room_for(p);
-        if (!f) {
-            (void)snprintf(error, room, "out of memory");
-            break;
-        }
-        if (generate(p, s, root, f)) {
-            formula_free(f);
-            f = NULL;
-            if (!share)
-                (void)refuse(p, 0, "the formula needs more than %d intermediate values at once", (int)REGISTERS);
-        }
-    }
+    else if (picture && !picture_fits(picture, dim))
+        (void)refuse(p, 0, "a picture of %d x %d x %d pixels, held to %g, does not suit a model of dimension %d",
+                     picture->channels, picture->rows, picture->columns, picture->clamp, dim);
+    else
+        f = compile(p, s);
 done:
     free(s);
     free(p);
     return f;
+}
+
+formula *formula_compile(const char *text, int dim, char *error, size_t room)
+{
+    return formula_compile_picture(text, dim, NULL, error, room);
 }
