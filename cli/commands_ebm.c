@@ -1,7 +1,8 @@
 /* commands_ebm.c: `train`, `tune` and `sample`: from flags to the text of a run file, and from there to run_job.
  *
  * Invariant: whatever a command does, `sosmc run` does with the file that --print shows; there is no second loop here.
- * A tuning run takes its initial particles from a run of its own, DIR/start. */
+ * A tuning run takes its initial particles from a run of its own, DIR/start; those of pictures may be moved on in a second
+ * one, DIR/purified. */
 #include "commands_ebm.h"
 
 #include <errno.h>
@@ -15,7 +16,9 @@
 
 #include "files.h"
 #include "formula.h"
+#include "images.h"
 #include "model_file.h"
+#include "network_text.h"
 #include "points.h"
 #include "progress.h"
 #include "run.h"
@@ -66,13 +69,41 @@ static const struct {
     double resample_below, ess_level, factor, min_step, max_step, init_sd, rate;
 } weighted_training = {10000, 50, 0.5, 0.95, 1.01, 1e-8, 0.01, 0.1, 1e-3};
 
+/* Pictures. Tuning as in the paper's sweeps over beta, where neither step nor clipping ever change anything. */
+static const tuning tuning_pictures = {"chains", 1000, 1000, 1000, 1e-4, 0.999, 0, 0, 1, 0.9, 0.95, 1, 1e-8, 0.01};
+static const double picture_step = 3e-3;
+
+/* Training of pictures: the tutorial's recipe for MNIST. */
+static const struct {
+    int batch, pool, sweeps, epochs;
+    double energy2, jitter, refresh, rate, clip, decay;
+} picture_training = {.batch = 128,
+                      .pool = 8192,
+                      .sweeps = 60,
+                      .epochs = 60,
+                      .energy2 = 0.1,
+                      .jitter = 0.005,
+                      .refresh = 0.05,
+                      .rate = 1e-4,
+                      .clip = 0.1,
+                      .decay = 0.97}; /* of the rate, after every epoch */
+
+/* Its sampler starts new pictures, warms up those of a tuning run, and makes the fresh ones that are judged. */
+static const struct {
+    double step, noise, clamp, gradient_clip;
+    int warm, chains, steps;
+} jitter = {10, 0.005, 1, 0.03, 1000, 64, 512};
+
 /* A kernel's first step. Those with a Metropolis test are led to an acceptance, the step staying below `most`. */
 typedef struct {
     const char *name;
     double step, acceptance, most;
 } kernel_row;
-static const kernel_row kernel_rows[] = {
-    {"ula", 0.005, 0, 0}, {"mala", 0.02, 0.6, 0.5}, {"rwm", 0.02, 0.3, 1}, {"hmc", 0.05, 0.75, 0.5}};
+static const kernel_row kernel_rows[] = {{"ula", 0.005, 0, 0},
+                                         {"mala", 0.02, 0.6, 0.5},
+                                         {"rwm", 0.02, 0.3, 1},
+                                         {"hmc", 0.05, 0.75, 0.5},
+                                         {"jitter", 10, 0, 0}};
 enum { LEAPFROG = 5 };
 
 /* Samples: long chains from a box, or a cloud that is cooled from a normal law and then moved a while at the model. */
@@ -91,63 +122,87 @@ enum { CHAINS = 1000, CHAIN_STEPS = 20000, COOLING = 500, SMC_STEPS = 600 };
 const char train_text[] =
     "sosmc train DATA [options]\n"
     "\n"
-    "Trains an energy-based model on points: two_moons, circles, blobs, or the rows of FILE.csv or FILE.npy.\n"
+    "Trains an energy-based model on points: two_moons, circles, blobs, or the rows of FILE.csv or FILE.npy; or with\n"
+    "--network on pictures: an IDX file, an NPY array or a folder of PNG files.\n"
     "The network is left as DIR/model.safetensors, for 'sosmc tune' and 'sosmc sample'.\n"
     "\n"
+    "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
+    "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
     "  --weighted            weighted particles (SOSMC) instead of persistent contrastive divergence: the network is\n"
     "                        added to a Gaussian, and the likelihood is known while it trains\n"
-    "  --epochs E            passes through the points (default 500; 200 for blobs and files; 50 with --weighted)\n"
+    "  --epochs E            passes through the data (default 500; 200 for blobs and files; 50 with --weighted; 60 for\n"
+    "                        pictures)\n"
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
-    "  --batch B             points per update (default 512, or all when there are fewer)\n"
+    "  --batch B             points or pictures per update (default 512, or 128 pictures; all when there are fewer)\n"
+    "  --sweeps S            moves of each particle per update (default 80; 60 for pictures)\n"
     "  --particles N         default: as many as --batch; 10000 with --weighted\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
     "  --out DIR             the run directory (default: trained-DATA)\n" COMMON_FLAGS
     "Points in the plane get about 20 exact log-likelihoods on the way.\n"
     "\n"
     "Example:\n"
-    "  sosmc train circles --threads 2 --out circles\n";
+    "  sosmc train circles --threads 2 --out circles\n"
+    "  sosmc train data/mnist/train-images-idx3-ubyte --network mnist --threads 2 --out digits\n";
 
 const char tune_text[] =
     "sosmc tune MODEL --reward R --beta B [options]\n"
     "\n"
     "Tunes a stored network (safetensors or NPZ) towards a reward: E[R] - B KL(tuned || stored) is made large.\n"
     "\n"
-    "  --reward R            lower, upper, left or right (half-planes), or a formula such as 'exp(-x1^2) * (x2 > 1)'\n"
+    "  --reward R            points: lower, upper, left or right (half-planes), or a formula such as\n"
+    "                        'exp(-x1^2) * (x2 > 1)'; pictures: bright, dark, half (the lower against the upper), mask,\n"
+    "                        network, or a formula such as 'mean - tv'\n"
     "  --beta B              the weight of the divergence\n"
     "  --forward             KL(stored || tuned) instead\n"
     "  --method M            sosmc (default), impdiff or soul\n"
     "  --kernel K            ula (default), mala, rwm or hmc\n"
-    "  --iterations K        default 1001 (10001 with --sharp)\n"
-    "  --particles N         default 10000 (4000 with --sharp)\n"
-    "  --rate L              the learning rate (default 2e-4; at most 1e-3 with --sharp)\n"
+    "  --step H              its step size (default: 0.005 for ula; 0.003 for pictures)\n"
+    "  --noise-scale S       the factor of its noise (default 1)\n"
+    "  --iterations K        default 1001 (10001 with --sharp; 1000 for pictures)\n"
+    "  --particles N         default 10000 (4000 with --sharp; 1000 for pictures)\n"
+    "  --rate L              the learning rate (default 2e-4; at most 1e-3 with --sharp; 1e-4 for pictures)\n"
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
-    "                        box), or a file of points such as the particles.npz of a run\n"
+    "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
     "  --sharp               ten times the updates at a larger rate that warms up and decays: closer to the optimum\n"
     "                        where it works, but it can run away where modes are separate; watch the exact excess\n"
     "  --paper               the paper's settings: as the default, but from chains\n"
-    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n" COMMON_FLAGS
-    "The initial particles are a run of their own in DIR/start, which is made once and continued when it was\n"
-    "interrupted; --set is for the tuning alone. Models of points in the plane are evaluated exactly ten times on\n"
-    "the way.\n"
+    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
+    "Pictures have these too:\n"
+    "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"
+    "  --warm T              steps of the sampler of 'sosmc sample' that the particles start with (default 1000)\n"
+    "  --purify T            steps of unadjusted Langevin behind these, with --step and --noise-scale (default 0)\n"
+    "  --mask FILE           a picture for the reward mask, or for mask in a formula: black counts -1, white 1\n"
+    "  --reward-network FILE for the reward network: a stored network that judges pictures\n"
+    "  --output K            which of its outputs, from 0 (default 0)\n"
+    "  --reward-scale S      a factor of the reward (default 1)\n" COMMON_FLAGS
+    "The initial particles are a run of their own in DIR/start (and with --purify another in DIR/purified), which is\n"
+    "made once and continued when it was interrupted; --set is for the tuning alone. Models of points in the plane are\n"
+    "evaluated exactly ten times on the way, those of pictures twenty times by the reward of 64 fresh ones.\n"
     "\n"
     "Example:\n"
-    "  sosmc tune circles/model.safetensors --reward lower --beta 0.25 --threads 2\n";
+    "  sosmc tune circles/model.safetensors --reward lower --beta 0.25 --threads 2\n"
+    "  sosmc tune digits/model.safetensors --reward bright --beta 1 --threads 2\n";
 
 const char sample_text[] =
     "sosmc sample MODEL [options]\n"
     "\n"
-    "Samples a stored network (safetensors or NPZ); the points are left in DIR/samples.npy.\n"
+    "Samples a stored network (safetensors or NPZ); the points or pictures are left in DIR/samples.npy.\n"
     "\n"
-    "  --chains N            points (default 1000)\n"
-    "  --steps K             moves of each (default 20000; 600 with --smc)\n"
-    "  --kernel K            ula (default), mala (default with --smc), rwm or hmc\n"
-    "  --step H              its step size (default: 0.005 for ula)\n"
+    "  --chains N            points (default 1000; 64 pictures)\n"
+    "  --steps K             moves of each (default 20000; 600 with --smc; 512 for pictures)\n"
+    "  --kernel K            ula (default), mala (default with --smc), rwm, hmc, or jitter (default for pictures:\n"
+    "                        noise, then a gradient that is held in bounds)\n"
+    "  --step H              its step size (default: 0.005 for ula, 10 for jitter)\n"
+    "  --noise-scale S       the factor of its noise (default 1; for jitter, the noise itself, 0.005)\n"
     "  --smc                 a weighted cloud cooled from a normal law, which gets the masses of separate modes right\n"
     "                        and estimates log Z, instead of chains from a box\n"
-    "  --reward R            a reward whose mean is logged: lower, upper, left, right or a formula\n"
+    "  --reward R            a reward whose mean is logged, with --mask, --reward-network, --output and --reward-scale\n"
+    "                        as for 'sosmc tune'\n"
+    "  --network N           the layers of a MODEL of pictures that does not describe them: mnist or a description\n"
     "  --out DIR             the run directory (default: samples-MODEL)\n" COMMON_FLAGS "Example:\n"
-    "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n";
+    "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n"
+    "  sosmc sample digits/model.safetensors --reward bright\n";
 
 /* ---------------------------------------------------------------------------- flags */
 
@@ -168,6 +223,15 @@ typedef enum {
     CHAINS_FLAG,
     STEPS,
     STEP,
+    NETWORK,
+    SWEEPS,
+    NOISE_SCALE,
+    WARM,
+    PURIFY,
+    MASK,
+    REWARD_NETWORK,
+    OUTPUT,
+    REWARD_SCALE,
     OUT,
     SEED,
     THREADS,
@@ -206,7 +270,16 @@ static const struct {
     [START] = {"start", NULL, NULL, TUNE, 1},
     [CHAINS_FLAG] = {"chains", "particles", NULL, SAMPLE, 1},
     [STEPS] = {"steps", "objective.steps", NULL, SAMPLE, 1},
-    [STEP] = {"step", "kernel.step", NULL, SAMPLE, 1},
+    [STEP] = {"step", "kernel.step", NULL, TUNE | SAMPLE, 1},
+    [NETWORK] = {"network", NULL, NULL, ALL, 1},
+    [SWEEPS] = {"sweeps", "particles", NULL, TRAIN, 1},
+    [NOISE_SCALE] = {"noise-scale", "kernel.noise", NULL, TUNE | SAMPLE, 1},
+    [WARM] = {"warm", "objective.steps", NULL, TUNE, 1},
+    [PURIFY] = {"purify", "iterations", NULL, TUNE, 1},
+    [MASK] = {"mask", NULL, NULL, TUNE | SAMPLE, 1},
+    [REWARD_NETWORK] = {"reward-network", NULL, NULL, TUNE | SAMPLE, 1},
+    [OUTPUT] = {"output", "objective.reward.output", NULL, TUNE | SAMPLE, 1},
+    [REWARD_SCALE] = {"reward-scale", "objective.reward.scale", NULL, TUNE | SAMPLE, 1},
     [OUT] = {"out", NULL, NULL, ALL, 1},
     [SEED] = {"seed", "seed", NULL, ALL, 1},
     [THREADS] = {"threads", "threads", NULL, ALL, 1},
@@ -353,9 +426,22 @@ static void put_quoted(draft *d, const char *text)
     put(d, "\"");
 }
 
-static void put_kernel(draft *d, const kernel_row *k, double step)
+static void put_jitter(draft *d, double step, const char *noise)
 {
+    char number[32];
+    put(d, "kernel: {type: jitter, step: %.17g, noise: %s, clamp: %.17g, gradient_clip: %.17g}\n", step,
+        noise ? noise : files_number(jitter.noise, number), jitter.clamp, jitter.gradient_clip);
+}
+
+/* noise NULL: the kernel's own. */
+static void put_kernel(draft *d, const kernel_row *k, double step, const char *noise)
+{
+    if (strcmp(k->name, "jitter") == 0) {
+        put_jitter(d, step, noise);
+        return;
+    }
     put(d, "kernel: {type: %s, step: %.17g", k->name, step);
+    if (noise) put(d, ", noise: %s", noise);
     if (strcmp(k->name, "hmc") == 0) put(d, ", leapfrog: %d", LEAPFROG);
     put(d, "}\n");
     if (k->acceptance > 0)
@@ -422,6 +508,11 @@ static int print_or_run(const request *q, draft *d, const char *out)
 /* path/circles.npz -> circles; path/circles/model.safetensors, as a run leaves it -> circles */
 static void name_of(const char *path, char out[NAME])
 {
+    char bare[FILES_PATH]; /* without the slash behind a folder */
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    (void)snprintf(bare, sizeof bare, "%.*s", length < sizeof bare ? (int)length : (int)sizeof bare - 1, path);
+    path = bare;
     const char *end = path + strlen(path), *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     if (dot && dot > base) end = dot;
@@ -512,13 +603,15 @@ static int find_data(const request *q, dataset *s, int *code)
                        : 0;
         }
     if (!ends_with(q->operand, ".csv") && !ends_with(q->operand, ".npy"))
-        return complain(-1, "DATA is '%s'; expected two_moons, circles, blobs, or a file of points, .csv or .npy",
+        return complain(-1,
+                        "DATA is '%s'; expected two_moons, circles, blobs, or a file of points, .csv or .npy; pictures "
+                        "need --network",
                         q->operand);
     *code = SOSMC_EXIT_IO;
     return measure_file(q, s, error, sizeof error) ? complain(-1, "%s", error) : 0;
 }
 
-static int put_network(draft *d, const request *q, int inputs)
+static int put_perceptron(draft *d, const request *q, int inputs)
 {
     const char *hidden = text_of(q, HIDDEN, "128,128,128,128"), *at = hidden;
     for (;;) {
@@ -562,8 +655,9 @@ static void put_training(draft *d, const request *q, const dataset *s, int64_t p
             weighted_training.max_step);
     } else {
         put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
-        put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %d, refresh: %.17g}\n",
-            particles > training.pool ? particles : (int64_t)training.pool, training.sweeps, training.refresh);
+        put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
+            particles > training.pool ? particles : (int64_t)training.pool, whole_of(q, SWEEPS, training.sweeps),
+            training.refresh);
         put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
     }
     put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
@@ -579,53 +673,151 @@ static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
         iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
 }
 
-int command_train(int argc, char **argv)
+/* The batch that --batch asks for, at most all there is; 0: a sentence was said. */
+static int64_t batch_of(const request *q, int64_t usual, int64_t data, const char *what)
 {
-    request q;
+    int64_t batch = whole_of(q, BATCH, data < usual ? data : usual);
+    if (batch >= 1 && batch <= data) return batch;
+    return complain(0, "--batch is %" PRId64 "; %s has %" PRId64 " %s", batch, q->operand, data, what);
+}
+
+static int train_on_points(const request *q)
+{
     dataset s = {.points = 1};
     draft d;
     int code;
     char name[NAME], out[NAME + 32];
-    if (read_flags(&q, argc, argv, TRAIN, "DATA", train_text, &code) || find_data(&q, &s, &code)) return code;
-    int64_t batch = whole_of(&q, BATCH, s.points < training.batch ? s.points : training.batch);
-    if (batch < 1 || batch > s.points)
-        return complain(SOSMC_EXIT_USAGE, "--batch is %" PRId64 "; %s has %" PRId64 " points", batch, q.operand,
-                        s.points);
-    int64_t updates = s.points / batch, epochs = given(&q, WEIGHTED) ? weighted_training.epochs : s.epochs;
-    int64_t iterations = whole_of(&q, EPOCHS, epochs) * updates;
-    int64_t particles = whole_of(&q, PARTICLES, given(&q, WEIGHTED) ? (int64_t)weighted_training.particles : batch);
+    if (given(q, SWEEPS) && given(q, WEIGHTED))
+        return complain(SOSMC_EXIT_USAGE, "--sweeps stands beside --weighted; weighted particles move once per update");
+    if (find_data(q, &s, &code)) return code;
+    int64_t batch = batch_of(q, training.batch, s.points, "points");
+    if (batch == 0) return SOSMC_EXIT_USAGE;
+    int64_t updates = s.points / batch, epochs = given(q, WEIGHTED) ? weighted_training.epochs : s.epochs;
+    int64_t iterations = whole_of(q, EPOCHS, epochs) * updates;
+    int64_t particles = whole_of(q, PARTICLES, given(q, WEIGHTED) ? (int64_t)weighted_training.particles : batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
-    if (put_network(&d, &q, s.dim)) {
+    if (put_perceptron(&d, q, s.dim)) {
         (void)fclose(d.out);
         free(d.bytes);
         return SOSMC_EXIT_USAGE;
     }
-    put_data(&d, &q, &s, batch);
-    put_training(&d, &q, &s, particles, iterations);
-    if (s.dim == 2) put_evaluation(&d, iterations, s.box, given(&q, WEIGHTED));
-    put_ending(&d, &q, particles, iterations, updates, 1);
-    name_of(q.operand, name);
-    (void)snprintf(out, sizeof out, "trained-%s%s", name, given(&q, WEIGHTED) ? "-weighted" : "");
-    return print_or_run(&q, &d, text_of(&q, OUT, out));
+    put_data(&d, q, &s, batch);
+    put_training(&d, q, &s, particles, iterations);
+    if (s.dim == 2) put_evaluation(&d, iterations, s.box, given(q, WEIGHTED));
+    put_ending(&d, q, particles, iterations, updates, 1);
+    name_of(q->operand, name);
+    (void)snprintf(out, sizeof out, "trained-%s%s", name, given(q, WEIGHTED) ? "-weighted" : "");
+    return print_or_run(q, &d, text_of(q, OUT, out));
+}
+
+/* ---------------------------------------------------------------------------- train on pictures */
+
+/* The first of the flags that was given, though what is before us is not for it; FLAGS: none. */
+static flag stray(const request *q, const flag *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (given(q, list[i])) return list[i];
+    return FLAGS;
+}
+
+/* How many pictures there are; that they have the network's size is the run's to tell. */
+static int count_pictures(const request *q, int64_t *count, int *code)
+{
+    static const flag of_points[] = {WEIGHTED, HIDDEN, ACTIVATION, NO_STANDARDISE};
+    char error[SENTENCE];
+    image_set set;
+    sosmc_network network;
+    flag wrong = stray(q, of_points, sizeof of_points / sizeof *of_points);
+    *code = SOSMC_EXIT_USAGE;
+    if (wrong != FLAGS)
+        return complain(-1, "--%s stands beside --network; it is for points alone", flag_table[wrong].name);
+    if (network_parse(q->value[NETWORK], &network, error, sizeof error))
+        return complain(-1, "--network is '%.80s': %s", q->value[NETWORK], error);
+    network_free(&network);
+    *code = SOSMC_EXIT_IO;
+    if (images_read(q->operand, &set, error, sizeof error)) return complain(-1, "%s", error);
+    *count = set.count;
+    images_free(&set);
+    return 0;
+}
+
+static void put_picture_data(draft *d, const request *q, int64_t batch)
+{
+    put(d, "model: {type: network, layers: ");
+    put_quoted(d, q->value[NETWORK]);
+    put(d, "}\nobjective:\n  type: ebm_likelihood\n  data: {type: images, file: ");
+    put_quoted(d, q->operand);
+    put(d, ", jitter: %.17g, clamp: %.17g}\n", picture_training.jitter, jitter.clamp);
+    put(d, "  batch: %" PRId64 "\n  batches: epochs\n  energy2: %.17g\n", batch, picture_training.energy2);
+}
+
+/* Pixels of a new picture are uniform on their range. */
+static void put_noise(draft *d)
+{
+    put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -jitter.clamp, jitter.clamp);
+}
+
+static int train_on_pictures(const request *q)
+{
+    draft d;
+    int code;
+    int64_t count = 0;
+    char name[NAME], out[NAME + 32];
+    if (count_pictures(q, &count, &code)) return code;
+    int64_t batch = batch_of(q, picture_training.batch, count, "pictures");
+    if (batch == 0) return SOSMC_EXIT_USAGE;
+    int64_t updates = count / batch, particles = whole_of(q, PARTICLES, batch);
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    put_picture_data(&d, q, batch);
+    put_noise(&d);
+    put(&d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g, pool_rule: newest}\n",
+        particles > picture_training.pool ? particles : (int64_t)picture_training.pool,
+        whole_of(q, SWEEPS, picture_training.sweeps), picture_training.refresh);
+    put_jitter(&d, jitter.step, NULL);
+    put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
+        picture_training.clip);
+    put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
+    put_ending(&d, q, particles, whole_of(q, EPOCHS, picture_training.epochs) * updates, updates / 10, 1);
+    name_of(q->operand, name);
+    (void)snprintf(out, sizeof out, "trained-%s", name);
+    return print_or_run(q, &d, text_of(q, OUT, out));
+}
+
+int command_train(int argc, char **argv)
+{
+    request q;
+    int code;
+    if (read_flags(&q, argc, argv, TRAIN, "DATA", train_text, &code)) return code;
+    return given(&q, NETWORK) ? train_on_pictures(&q) : train_on_points(&q);
 }
 
 /* ---------------------------------------------------------------------------- stored models and rewards */
 
-/* The dimension of a stored model's points. */
-static int inputs_of(const char *path, int *inputs)
+/* What a stored model is a model of: points, or pictures with their shape. */
+typedef struct {
+    int inputs, channels, rows, columns; /* channels 0: points */
+} subject;
+
+static int subject_of(const request *q, subject *s)
 {
     model_file f;
     char error[SENTENCE];
-    if (model_read(path, &f, error, sizeof error)) return complain(-1, "%s", error);
-    *inputs = f.inputs;
+    if (model_read_as(q->operand, q->value[NETWORK], &f, error, sizeof error)) return complain(-1, "%s", error);
+    *s = (subject){f.inputs, f.network.channels, f.network.rows, f.network.columns};
     model_free(&f);
     return 0;
 }
+
+static int of_pictures(const subject *s) { return s->channels > 0; }
 
 static void put_model(draft *d, const request *q)
 {
     put(d, "model: {type: stored, file: ");
     put_quoted(d, q->operand);
+    if (given(q, NETWORK)) {
+        put(d, ", network: ");
+        put_quoted(d, q->value[NETWORK]);
+    }
     put(d, "}\n");
 }
 
@@ -642,11 +834,19 @@ static int side_named(const char *reward)
     return -1;
 }
 
-static int check_reward(const request *q, int inputs)
+static int check_point_reward(const request *q, int inputs)
 {
+    static const flag of_picture[] = {MASK, REWARD_NETWORK, OUTPUT, REWARD_SCALE, WARM, PURIFY};
     const char *reward = text_of(q, REWARD, "left");
     char error[SENTENCE];
     int side = side_named(reward);
+    flag wrong = stray(q, of_picture, sizeof of_picture / sizeof *of_picture);
+    if (wrong != FLAGS)
+        return complain(-1, "--%s is for pictures; %s has points of dimension %d", flag_table[wrong].name, q->operand,
+                        inputs);
+    if (strcmp(text_of(q, KERNEL, "ula"), "jitter") == 0)
+        return complain(-1, "--kernel is 'jitter', which is for pictures; %s has points of dimension %d", q->operand,
+                        inputs);
     if (side >= 0 && sides[side].coordinate > inputs)
         return complain(-1, "--reward is %s, a half-plane of x%d; %s has points of dimension %d", reward,
                         sides[side].coordinate, q->operand, inputs);
@@ -657,8 +857,86 @@ static int check_reward(const request *q, int inputs)
     return 0;
 }
 
-static void put_reward(draft *d, const request *q, int inputs)
+static const char picture_rewards[] = "bright|dark|half|mask|network";
+
+/* A file that only one reward can use names it; NULL: no reward. */
+static const char *picture_reward(const request *q)
 {
+    return text_of(q, REWARD, given(q, REWARD_NETWORK) ? "network" : given(q, MASK) ? "mask" : NULL);
+}
+
+static int check_picture_formula(const request *q, const subject *s, const char *reward)
+{
+    char error[SENTENCE];
+    double *mask = calloc((size_t)s->inputs, sizeof *mask); /* that there is one will do to look at the words */
+    if (!mask) return complain(-1, "out of memory");
+    for (int j = 0; j < s->inputs; j++) mask[j] = 1;
+    pixels_shape shape = {s->channels, s->rows, s->columns, 1, given(q, MASK) ? mask : NULL};
+    formula *f = formula_compile_picture(reward, s->inputs, &shape, error, sizeof error);
+    free(mask);
+    if (!f)
+        return complain(-1, "--reward is '%s'; expected bright, dark, half, mask, network or a formula: %s", reward,
+                        error);
+    formula_free(f);
+    return given(q, REWARD_SCALE) ? complain(-1, "--reward-scale stands beside a formula; write the factor into it")
+                                  : 0;
+}
+
+/* Each of these flags belongs to certain rewards. */
+static int check_picture_reward(const request *q, const subject *s)
+{
+    const char *reward = picture_reward(q);
+    if (!reward) {
+        static const flag idle[] = {OUTPUT, REWARD_SCALE};
+        flag wrong = stray(q, idle, 2);
+        return wrong == FLAGS ? 0 : complain(-1, "--%s needs a --reward", flag_table[wrong].name);
+    }
+    int network = strcmp(reward, "network") == 0, mask = strcmp(reward, "mask") == 0;
+    if (network && !given(q, REWARD_NETWORK))
+        return complain(-1, "--reward is network; expected --reward-network FILE, a stored network that judges");
+    if (mask && !given(q, MASK)) return complain(-1, "--reward is mask; expected --mask FILE, a picture of weights");
+    if (!network && (given(q, REWARD_NETWORK) || given(q, OUTPUT)))
+        return complain(-1, "--%s stands beside --reward %s; it is for --reward network",
+                        given(q, OUTPUT) ? "output" : "reward-network", reward);
+    if (!schema_has_word(picture_rewards, reward)) return check_picture_formula(q, s, reward);
+    return given(q, MASK) && !mask
+               ? complain(-1, "--mask stands beside --reward %s; it is for --reward mask or a formula", reward)
+               : 0;
+}
+
+static int check_reward(const request *q, const subject *s)
+{
+    return of_pictures(s) ? check_picture_reward(q, s) : check_point_reward(q, s->inputs);
+}
+
+static void put_picture_reward(draft *d, const request *q)
+{
+    const char *reward = picture_reward(q);
+    int known = schema_has_word(picture_rewards, reward);
+    put(d, "  reward: {type: %s", known ? reward : "formula");
+    if (!known) {
+        put(d, ", formula: ");
+        put_quoted(d, reward);
+    }
+    if (given(q, MASK)) {
+        put(d, ", mask: ");
+        put_quoted(d, q->value[MASK]);
+    }
+    if (given(q, REWARD_NETWORK)) {
+        put(d, ", network: ");
+        put_quoted(d, q->value[REWARD_NETWORK]);
+    }
+    if (given(q, OUTPUT)) put(d, ", output: %s", q->value[OUTPUT]);
+    if (known) put(d, ", scale: %s, clamp: %.17g", text_of(q, REWARD_SCALE, "1"), jitter.clamp);
+    put(d, "}\n");
+}
+
+static void put_reward(draft *d, const request *q, const subject *s)
+{
+    if (of_pictures(s)) {
+        put_picture_reward(d, q);
+        return;
+    }
     const char *reward = text_of(q, REWARD, "left");
     int side = side_named(reward);
     put(d, "  reward: ");
@@ -666,7 +944,7 @@ static void put_reward(draft *d, const request *q, int inputs)
         put_quoted(d, reward);
     } else {
         put(d, "{type: half_plane, normal: [");
-        for (int j = 1; j <= inputs; j++)
+        for (int j = 1; j <= s->inputs; j++)
             put(d, "%s%d", j > 1 ? ", " : "", j == sides[side].coordinate ? sides[side].sign : 0);
         put(d, "], offset: 0}");
     }
@@ -676,9 +954,13 @@ static void put_reward(draft *d, const request *q, int inputs)
 /* ---------------------------------------------------------------------------- sample */
 
 /* Chains move before anything is looked at, with the gradient they carry along: one evaluation per move. */
-static void put_chains(draft *d)
+static void put_chains(draft *d, int pictures)
 {
-    put(d, "init: {type: uniform, low: -6, high: 6}\nscheme: {type: unweighted, order: authors}\n");
+    if (pictures)
+        put_noise(d);
+    else
+        put(d, "init: {type: uniform, low: -6, high: 6}\n");
+    put(d, "scheme: {type: unweighted, order: authors}\n");
 }
 
 /* Resampled in every iteration, the cloud ends with equal weights: whoever reads its points alone loses nothing. */
@@ -693,29 +975,35 @@ static int64_t cooling_of(int64_t steps)
     return cooling > 0 ? cooling : 1;
 }
 
+static int is_scored(const request *q, const subject *s)
+{
+    return of_pictures(s) ? picture_reward(q) != NULL : given(q, REWARD);
+}
+
 int command_sample(int argc, char **argv)
 {
     request q;
     draft d;
-    int code, inputs = 0;
+    subject s = {0};
+    int code;
     char name[NAME], out[NAME + 32];
     if (read_flags(&q, argc, argv, SAMPLE, "MODEL", sample_text, &code)) return code;
-    if (inputs_of(q.operand, &inputs)) return SOSMC_EXIT_IO;
-    if (check_reward(&q, inputs)) return SOSMC_EXIT_USAGE;
-    int smc = given(&q, SMC);
-    const kernel_row *k = kernel_named(text_of(&q, KERNEL, smc ? "mala" : "ula"));
-    int64_t steps = whole_of(&q, STEPS, smc ? SMC_STEPS : CHAIN_STEPS);
+    if (subject_of(&q, &s)) return SOSMC_EXIT_IO;
+    if (check_reward(&q, &s)) return SOSMC_EXIT_USAGE;
+    int smc = given(&q, SMC), pictures = of_pictures(&s) && !smc;
+    const kernel_row *k = kernel_named(text_of(&q, KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
+    int64_t steps = whole_of(&q, STEPS, smc ? SMC_STEPS : pictures ? jitter.steps : CHAIN_STEPS);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     put_model(&d, &q);
     put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
     if (smc) put(&d, "  steps: %" PRId64 "\n", cooling_of(steps));
-    if (given(&q, REWARD)) put_reward(&d, &q, inputs);
+    if (is_scored(&q, &s)) put_reward(&d, &q, &s);
     if (smc)
         put_cooling(&d);
     else
-        put_chains(&d);
-    put_kernel(&d, k, number_of(&q, STEP, k->step));
-    put_ending(&d, &q, whole_of(&q, CHAINS_FLAG, CHAINS), steps, steps / 1000, 1);
+        put_chains(&d, pictures);
+    put_kernel(&d, k, number_of(&q, STEP, k->step), q.value[NOISE_SCALE]);
+    put_ending(&d, &q, whole_of(&q, CHAINS_FLAG, pictures ? jitter.chains : CHAINS), steps, steps / 1000, 1);
     name_of(q.operand, name);
     (void)snprintf(out, sizeof out, "samples-%s", name);
     return print_or_run(&q, &d, text_of(&q, OUT, out));
@@ -724,14 +1012,19 @@ int command_sample(int argc, char **argv)
 /* ---------------------------------------------------------------------------- tune */
 
 /* What a tuning run is made of. */
+enum { STARTS = 2 }; /* runs before it: the first particles, and pictures that are moved on */
 typedef struct {
     const request *q;
     const tuning *settings;
     const kernel_row *kernel;
     const char *method, *start; /* start: smc, chains or a file */
-    int inputs;
+    subject subject;
+    double step;
     int64_t particles, iterations;
-    char out[FILES_PATH], start_dir[FILES_PATH], start_file[FILES_PATH];
+    int starts;                                          /* runs before it */
+    char out[FILES_PATH], start_dir[STARTS][FILES_PATH]; /* theirs */
+    char start_file[STARTS][FILES_PATH];                 /* the particles they leave */
+    char init_file[FILES_PATH];                          /* those it takes */
 } plan;
 
 static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
@@ -757,53 +1050,103 @@ static int check_paper(const request *q)
 
 static int check_tune(const request *q)
 {
-    if (!given(q, REWARD)) return complain(-1, "tune needs --reward: lower, upper, left, right or a formula");
+    if (!given(q, REWARD) && !given(q, MASK) && !given(q, REWARD_NETWORK))
+        return complain(-1, "tune needs --reward: lower, upper, left, right or a formula; for pictures bright, dark, "
+                            "half, mask, network or a formula");
     if (!given(q, BETA)) return complain(-1, "tune needs --beta: the weight of the divergence, a number of at least 0");
+    if (strcmp(text_of(q, KERNEL, "ula"), "jitter") == 0)
+        return complain(-1, "--kernel is 'jitter', which has no density to weigh with; expected ula, mala, rwm or hmc");
     return given(q, PAPER) ? check_paper(q) : 0;
 }
 
-static int make_plan(plan *p, const request *q)
+static int check_subject(const request *q, const subject *s)
 {
-    char name[NAME], error[SENTENCE], made[NAME + 64];
-    *p = (plan){.q = q,
-                .settings = given(q, PAPER)   ? &tuning_paper
-                            : given(q, SHARP) ? &tuning_sharp
-                                              : &tuning_default,
-                .inputs = p->inputs};
-    p->method = text_of(q, METHOD, "sosmc");
-    p->start = text_of(q, START, p->settings->start);
-    p->kernel = kernel_named(text_of(q, KERNEL, "ula"));
-    p->particles = whole_of(q, PARTICLES, p->settings->particles);
-    p->iterations = whole_of(q, ITERATIONS, p->settings->iterations);
-    name_of(q->operand, name);
-    (void)snprintf(made, sizeof made, "tuned-%s-%s%s%s%s", name,
-                   side_named(q->value[REWARD]) < 0 ? "reward" : q->value[REWARD],
-                   strcmp(p->method, "sosmc") == 0 ? "" : "-", strcmp(p->method, "sosmc") == 0 ? "" : p->method,
-                   given(q, FORWARD) ? "-forward" : "");
-    (void)snprintf(p->out, sizeof p->out, "%s", text_of(q, OUT, made));
-    if (files_join(p->start_dir, p->out, "start", error, sizeof error) ||
-        files_join(p->start_file, p->start_dir, "particles.npz", error, sizeof error))
-        return complain(-1, "%s", error);
-    if (!starts_itself(p)) (void)snprintf(p->start_file, sizeof p->start_file, "%s", p->start);
+    static const flag of_points[] = {PAPER, SHARP};
+    flag wrong = of_pictures(s) ? stray(q, of_points, 2) : FLAGS;
+    if (wrong != FLAGS)
+        return complain(-1, "--%s is for points; for pictures the paper's settings are the default",
+                        flag_table[wrong].name);
+    if (of_pictures(s) && strcmp(text_of(q, START, "chains"), "smc") == 0)
+        return complain(-1, "--start is smc, which is for points; expected chains or a file");
+    if (!starts_itself(&(plan){.start = text_of(q, START, "chains")}) && (given(q, WARM) || given(q, PURIFY)))
+        return complain(-1, "--%s stands beside --start %s; it is for particles that are made here",
+                        given(q, WARM) ? "warm" : "purify", q->value[START]);
+    return check_reward(q, s);
+}
+
+static const char *reward_name(const request *q, const subject *s)
+{
+    const char *reward = of_pictures(s) ? picture_reward(q) : q->value[REWARD];
+    return (of_pictures(s) ? schema_has_word(picture_rewards, reward) : side_named(reward) >= 0) ? reward : "reward";
+}
+
+/* The runs before the tuning, and which particles it takes from them. */
+static int plan_starts(plan *p, char *error, size_t room)
+{
+    static const char *const dirs[STARTS] = {"start", "purified"};
+    p->starts = !starts_itself(p) ? 0 : whole_of(p->q, PURIFY, 0) > 0 ? 2 : 1;
+    for (int i = 0; i < p->starts; i++)
+        if (files_join(p->start_dir[i], p->out, dirs[i], error, room) ||
+            files_join(p->start_file[i], p->start_dir[i], "particles.npz", error, room))
+            return -1;
+    (void)snprintf(p->init_file, sizeof p->init_file, "%s", p->starts ? p->start_file[p->starts - 1] : p->start);
     return 0;
 }
 
-static config *start_config(const plan *p)
+static void make_plan(plan *p, const request *q, const subject *s)
+{
+    char name[NAME], made[NAME + 64];
+    *p = (plan){.q = q,
+                .subject = *s,
+                .settings = of_pictures(s)    ? &tuning_pictures
+                            : given(q, PAPER) ? &tuning_paper
+                            : given(q, SHARP) ? &tuning_sharp
+                                              : &tuning_default};
+    p->method = text_of(q, METHOD, "sosmc");
+    p->start = text_of(q, START, p->settings->start);
+    p->kernel = kernel_named(text_of(q, KERNEL, "ula"));
+    p->step = number_of(q, STEP, of_pictures(s) ? picture_step : p->kernel->step);
+    p->particles = whole_of(q, PARTICLES, p->settings->particles);
+    p->iterations = whole_of(q, ITERATIONS, p->settings->iterations);
+    name_of(q->operand, name);
+    int plain = strcmp(p->method, "sosmc") == 0;
+    (void)snprintf(made, sizeof made, "tuned-%s-%s%s%s%s", name, reward_name(q, s), plain ? "" : "-",
+                   plain ? "" : p->method, given(q, FORWARD) ? "-forward" : "");
+    (void)snprintf(p->out, sizeof p->out, "%s", text_of(q, OUT, made));
+}
+
+/* Pictures are warmed up by the sampler that trained them. */
+static int64_t put_first_start(draft *d, const plan *p)
+{
+    int smc = strcmp(p->start, "smc") == 0;
+    if (smc) {
+        put(d, "objective: {type: anneal, steps: %d}\n", COOLING);
+        put_cooling(d);
+    } else {
+        put(d, "objective: none\n");
+        put_chains(d, of_pictures(&p->subject));
+    }
+    const kernel_row *k = kernel_named(smc ? "mala" : of_pictures(&p->subject) ? "jitter" : "ula");
+    put_kernel(d, k, k->step, NULL);
+    return smc ? SMC_STEPS : of_pictures(&p->subject) ? whole_of(p->q, WARM, jitter.warm) : CHAIN_STEPS;
+}
+
+/* Then they may move on as in the tuning, at the stored weights. */
+static int64_t put_second_start(draft *d, const plan *p)
+{
+    put(d, "objective: none\ninit: {type: file, file: ");
+    put_quoted(d, p->start_file[0]);
+    put(d, "}\nscheme: {type: unweighted, order: authors}\n");
+    put_kernel(d, kernel_named("ula"), p->step, p->q->value[NOISE_SCALE]);
+    return whole_of(p->q, PURIFY, 0);
+}
+
+static config *start_config(const plan *p, int which)
 {
     draft d;
     if (draft_open(&d)) return NULL;
-    int smc = strcmp(p->start, "smc") == 0;
-    const kernel_row *k = kernel_named(smc ? "mala" : "ula");
-    int64_t steps = smc ? SMC_STEPS : CHAIN_STEPS;
     put_model(&d, p->q);
-    if (smc) {
-        put(&d, "objective: {type: anneal, steps: %d}\n", COOLING);
-        put_cooling(&d);
-    } else {
-        put(&d, "objective: none\n");
-        put_chains(&d);
-    }
-    put_kernel(&d, k, k->step);
+    int64_t steps = which == 0 ? put_first_start(&d, p) : put_second_start(&d, p);
     int64_t n = p->settings->start_particles > p->particles ? p->settings->start_particles : p->particles;
     if (given(p->q, PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
     put_ending(&d, p->q, n, steps, steps / 1000, 0);                  /* `sosmc report` makes one, should anybody ask */
@@ -823,7 +1166,7 @@ static void put_method(draft *d, const plan *p)
         put(d, "scheme: {type: unweighted, order: authors, drift_at: previous}\n");
     else
         put(d, "scheme: soul\n");
-    put_kernel(d, p->kernel, p->kernel->step);
+    put_kernel(d, p->kernel, p->step, p->q->value[NOISE_SCALE]);
     if (weighted && p->kernel->acceptance == 0 && s->factor > 1)
         put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
             s->factor, s->min_step, s->max_step);
@@ -840,6 +1183,17 @@ static void put_optimiser(draft *d, const plan *p)
     put(d, "}\n");
 }
 
+/* Exactly where that can be done, else by fresh pictures. */
+static void put_tuning_evaluation(draft *d, const plan *p)
+{
+    int64_t often = of_pictures(&p->subject) ? 20 : 10, every = p->iterations / often > 1 ? p->iterations / often : 1;
+    if (of_pictures(&p->subject))
+        put(d, "evaluate: {every: %" PRId64 ", sampler: jitter, chains: %d, steps: %d}\n", every, jitter.chains,
+            jitter.steps);
+    else if (p->subject.inputs == 2)
+        put(d, "evaluate: {every: %" PRId64 "}\n", every);
+}
+
 static config *tune_config(const plan *p)
 {
     draft d;
@@ -848,40 +1202,44 @@ static config *tune_config(const plan *p)
     if (draft_open(&d)) return NULL;
     put_model(&d, q);
     put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
-    put_reward(&d, q, p->inputs);
+    put_reward(&d, q, &p->subject);
     put(&d, "  beta: %s\n", q->value[BETA]);
     if (forward) {
         put(&d, "  reference: {file: ");
-        put_quoted(&d, p->start_file);
+        put_quoted(&d, p->init_file);
         put(&d, "}\n");
     }
     put(&d, "init: {type: file, exact: %s, file: ", strcmp(p->start, "smc") == 0 ? "true" : "false");
-    put_quoted(&d, p->start_file);
+    put_quoted(&d, p->init_file);
     put(&d, "}\n");
     put_method(&d, p);
     put_optimiser(&d, p);
-    if (p->inputs == 2) put(&d, "evaluate: {every: %" PRId64 "}\n", p->iterations / 10 > 1 ? p->iterations / 10 : 1);
+    put_tuning_evaluation(&d, p);
     put_ending(&d, q, p->particles, p->iterations, 1, 1);
     return configure(q, &d, 1);
 }
 
-/* The start stands in comments above the tuning run that needs it. */
-static int print_plan(const plan *p, const config *start, const config *tune)
+/* A start stands in comments above the runs that need it. */
+static int print_start(const char *dir, const config *start)
 {
     char *text = NULL;
     size_t size = 0;
-    if (start) {
-        FILE *f = open_memstream(&text, &size);
-        int rc = f ? config_write(start, f) : -1;
-        if (f && fclose(f)) rc = -1;
-        printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", p->start_dir);
-        char *rest = text;
-        for (char *line = rc ? NULL : strsep(&rest, "\n"); line && *line; line = strsep(&rest, "\n"))
-            printf("# %s\n", line);
-        free(text);
-        putchar('\n');
-        if (rc) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
-    }
+    FILE *f = open_memstream(&text, &size);
+    int rc = f ? config_write(start, f) : -1;
+    if (f && fclose(f)) rc = -1;
+    printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", dir);
+    char *rest = text;
+    for (char *line = rc ? NULL : strsep(&rest, "\n"); line && *line; line = strsep(&rest, "\n"))
+        printf("# %s\n", line);
+    free(text);
+    putchar('\n');
+    return rc ? complain(-1, "out of memory") : 0;
+}
+
+static int print_plan(const plan *p, config *const *start, const config *tune)
+{
+    for (int i = 0; i < p->starts; i++)
+        if (print_start(p->start_dir[i], start[i])) return SOSMC_EXIT_NUMERIC;
     return print_config(tune);
 }
 
@@ -913,7 +1271,20 @@ static double left_of_budget(const request *q)
 }
 
 /* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
-static int run_plan(const plan *p, const config *start, const config *tune)
+static int run_start(const request *q, const run_options *options, const char *dir, const config *start, int *done)
+{
+    run_options first = *options;
+    first.out = dir;
+    first.resume = options->resume || !options->overwrite;
+    first.budget_seconds = left_of_budget(q);
+    int code = run_job(start, &first);
+    *done = code == SOSMC_EXIT_OK && is_finished(dir);
+    if (code == SOSMC_EXIT_OK && !*done)
+        return complain(code, "the time was over before the initial particles were made; go on with --resume");
+    return code;
+}
+
+static int run_plan(const plan *p, config *const *start, const config *tune)
 {
     const request *q = p->q;
     run_options options = {.resume = given(q, RESUME), .overwrite = given(q, OVERWRITE), .quiet = given(q, QUIET)};
@@ -922,37 +1293,41 @@ static int run_plan(const plan *p, const config *start, const config *tune)
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
                         "another --out",
                         p->out);
-    if (start) {
-        run_options first = options;
-        first.out = p->start_dir;
-        first.resume = options.resume || !options.overwrite;
-        first.budget_seconds = left_of_budget(q);
-        int code = run_job(start, &first);
-        if (code != SOSMC_EXIT_OK) return code;
-        if (!is_finished(p->start_dir))
-            return complain(SOSMC_EXIT_OK,
-                            "the time was over before the initial particles were made; go on with --resume");
+    for (int i = 0, done; i < p->starts; i++) {
+        int code = run_start(q, &options, p->start_dir[i], start[i], &done);
+        if (!done) return code;
     }
     options.out = p->out;
     options.budget_seconds = left_of_budget(q);
     return run_job(tune, &options);
 }
 
+static int print_or_run_plan(const plan *p)
+{
+    config *start[STARTS] = {NULL}, *tune = NULL;
+    int complete = 1;
+    for (int i = 0; complete && i < p->starts; i++) complete = (start[i] = start_config(p, i)) != NULL;
+    if (complete) complete = (tune = tune_config(p)) != NULL;
+    int code = !complete            ? SOSMC_EXIT_USAGE
+               : given(p->q, PRINT) ? print_plan(p, start, tune)
+                                    : run_plan(p, start, tune);
+    for (int i = 0; i < STARTS; i++) config_free(start[i]);
+    config_free(tune);
+    return code;
+}
+
 int command_tune(int argc, char **argv)
 {
     request q;
-    plan p = {0};
+    plan p;
+    subject s = {0};
     int code;
+    char error[SENTENCE];
     if (read_flags(&q, argc, argv, TUNE, "MODEL", tune_text, &code)) return code;
     if (check_tune(&q)) return SOSMC_EXIT_USAGE;
-    if (inputs_of(q.operand, &p.inputs)) return SOSMC_EXIT_IO;
-    if (check_reward(&q, p.inputs) || make_plan(&p, &q)) return SOSMC_EXIT_USAGE;
-    config *start = starts_itself(&p) ? start_config(&p) : NULL, *tune = tune_config(&p);
-    if (!tune || (starts_itself(&p) && !start))
-        code = SOSMC_EXIT_USAGE;
-    else
-        code = given(&q, PRINT) ? print_plan(&p, start, tune) : run_plan(&p, start, tune);
-    config_free(start);
-    config_free(tune);
-    return code;
+    if (subject_of(&q, &s)) return SOSMC_EXIT_IO;
+    if (check_subject(&q, &s)) return SOSMC_EXIT_USAGE;
+    make_plan(&p, &q, &s);
+    if (plan_starts(&p, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
+    return print_or_run_plan(&p);
 }

@@ -447,11 +447,22 @@ static int missing(config *c, const schema_key *row, const node *parent, const c
                        config_text(c, selector));
 }
 
+/* One word when a key is written, another when it is not. */
+static node *make_either(config *c, const char *rule)
+{
+    char path[PATH_ROOM], word[PATH_ROOM];
+    const char *words = strchr(rule, ' ') + 1, *other = strchr(words, '|') + 1;
+    snprintf(path, sizeof path, "%.*s", (int)(words - rule - 2), rule + 1);
+    snprintf(word, sizeof word, "%.*s", (int)(other - words - 1), words);
+    return node_from_text(c, config_find(c, path) ? word : other, FROM_DEFAULT, NULL);
+}
+
 static node *make_default(config *c, const char *text)
 {
     node like = {.origin = FROM_DEFAULT};
     if (!strcmp(text, "{}")) return node_make(c, NODE_MAP, &like);
     if (!strcmp(text, "[]")) return node_make(c, NODE_LIST, &like);
+    if (*text == '?') return make_either(c, text);
     return node_from_text(c, text, FROM_DEFAULT, NULL);
 }
 

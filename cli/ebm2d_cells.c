@@ -10,10 +10,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "ebm2d_extras.h"
 #include "interrupt.h"
 #include "run.h"
@@ -255,27 +253,10 @@ int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char o
 
 /* ---------------------------------------------------------------------------- running */
 
-/* Paths are set, not written into the text: they need no quoting then. */
-static int set_path(config *c, const char *key, const char *path, char *error, size_t room)
-{
-    char assignment[FILES_PATH + 32];
-    (void)snprintf(assignment, sizeof assignment, "%s=%s", key, path);
-    return config_set(c, assignment, error, room);
-}
-
 static int run_text(const char *text, const char *name, const char *model, const char *init, const char *dir, int quiet)
 {
-    char error[SENTENCE];
-    int code = SOSMC_EXIT_USAGE;
-    run_options options = {.out = dir, .resume = 1, .quiet = quiet};
-    config *c = config_parse(text, name, error, sizeof error);
-    if (!c || set_path(c, "model.file", model, error, sizeof error) ||
-        (init && set_path(c, "init.file", init, error, sizeof error)) || config_resolve(c, error, sizeof error))
-        (void)complain(0, "%s", error);
-    else
-        code = run_job(c, &options);
-    config_free(c);
-    return code;
+    const experiment_path path[] = {{"model.file", model}, {"init.file", init}};
+    return experiment_run(text, name, path, 2, dir, quiet);
 }
 
 int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet)
@@ -296,19 +277,6 @@ static int open_short(trace **rows, const char *dir, char *error, size_t room)
     return trace_open(rows, path, SHORT_COLUMNS, access(path, F_OK) == 0 ? INT64_MAX : 0, error, room);
 }
 
-/* How far the run in this directory has come; -1: unknown. */
-static int64_t iterations_done(const char *dir)
-{
-    char path[FILES_PATH], ignored[SENTENCE];
-    json_t *summary = NULL;
-    if (files_join(path, dir, "summary.json", ignored, sizeof ignored) ||
-        json_read(path, &summary, ignored, sizeof ignored))
-        return -1;
-    int64_t done = json_integer_value(json_object_get(summary, "iterations"));
-    json_decref(summary);
-    return done;
-}
-
 /* The reduced evaluation of the network that the run has just left. */
 static int short_row(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, trace *rows, int k, char *error,
                      size_t room)
@@ -322,7 +290,7 @@ static int short_row(const ebm2d_plan *plan, const ebm2d_cell *c, const char *di
                          .seed = 1000003U * (uint64_t)(k + 1) + (uint64_t)c->seed,
                          .normal = ebm2d_normals[c->half],
                          .threads = 1};
-    if (iterations_done(dir) != k + 1)
+    if (experiment_iterations(dir) != k + 1)
         return files_fail(error, room,
                           "%s is beyond iteration %d, whose row in short.csv is missing; delete the folder and run the "
                           "command again",
@@ -368,30 +336,6 @@ int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *c)
 
 /* ---------------------------------------------------------------------------- reading */
 
-static double *copy(const csv_table *t, const char *name)
-{
-    const csv_column *c = csv_find(t, name);
-    double *out = malloc(((size_t)t->rows + 1) * sizeof *out);
-    for (int64_t i = 0; out && i < t->rows; i++) out[i] = c && c->number ? c->number[i] : NAN;
-    return out;
-}
-
-static double last_of(const csv_table *t, const char *name)
-{
-    const csv_column *c = csv_find(t, name);
-    return c && c->number && t->rows > 0 ? c->number[t->rows - 1] : NAN;
-}
-
-static int read_table(const char *dir, const char *file, csv_table *t, char *error, size_t room)
-{
-    char path[FILES_PATH];
-    csv_options options = {.header = CSV_HEADER_YES};
-    if (files_join(path, dir, file, error, room) || csv_read(path, &options, t, error, room)) return -1;
-    if (t->rows > 0) return 0;
-    csv_free(t);
-    return files_fail(error, room, "%s has no rows; delete the folder and run the command again", path);
-}
-
 /* Iterations of the sharp settings by tens. */
 static void count_by_tens(const ebm2d_cell *c, double *k, int n)
 {
@@ -404,15 +348,15 @@ static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t 
         "iteration", "reward", "kl", "excess", "particle_reward", "weighted_reward", "fresh", "fresh_error", "", ""};
     csv_table t;
     int rc = 0;
-    if (read_table(dir, "evaluation.csv", &t, error, room)) return -1;
+    if (experiment_table(dir, "evaluation.csv", &t, error, room)) return -1;
     c->evaluations = (int)t.rows;
     for (int i = 0; i < EBM2D_VALUES; i++)
-        if (!(c->value[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+        if (!(c->value[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
     count_by_tens(c, c->value[EBM2D_K], c->evaluations);
-    c->ref_reward = last_of(&t, "ref_reward");
-    c->best_reward = last_of(&t, "best_reward");
-    c->best_kl = last_of(&t, "best_kl");
-    c->best_loss = last_of(&t, "best_loss");
+    c->ref_reward = experiment_last(&t, "ref_reward");
+    c->best_reward = experiment_last(&t, "best_reward");
+    c->best_kl = experiment_last(&t, "best_kl");
+    c->best_loss = experiment_last(&t, "best_loss");
     csv_free(&t);
     return rc;
 }
@@ -422,10 +366,10 @@ static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
     static const char *const names[EBM2D_SERIES] = {"iteration", "mean_score", "grad_norm", "ess"};
     csv_table t;
     int rc = 0;
-    if (read_table(dir, "trace.csv", &t, error, room)) return -1;
+    if (experiment_table(dir, "trace.csv", &t, error, room)) return -1;
     c->steps = (int)t.rows;
     for (int i = 0; i < EBM2D_SERIES; i++)
-        if (!(c->series[i] = copy(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+        if (!(c->series[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
     count_by_tens(c, c->series[EBM2D_STEP], c->steps);
     csv_free(&t);
     return rc;
@@ -435,7 +379,7 @@ static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
 static int read_short(ebm2d_cell *c, const char *dir, char *error, size_t room)
 {
     csv_table t;
-    if (read_table(dir, "short.csv", &t, error, room)) return -1;
+    if (experiment_table(dir, "short.csv", &t, error, room)) return -1;
     const csv_column *k = csv_find(&t, "iteration"), *mean = csv_find(&t, "short"), *se = csv_find(&t, "short_error");
     for (int64_t r = 0; k && k->number && r < t.rows; r++)
         for (int i = 0; i < c->evaluations; i++) {
@@ -476,34 +420,15 @@ double ebm2d_last(const ebm2d_cell *c, ebm2d_value value)
     return c && c->evaluations > 0 ? c->value[value][c->evaluations - 1] : NAN;
 }
 
-ebm2d_mean ebm2d_mean_of(const double *value, int n)
+experiment_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,
+                                 double beta, ebm2d_method method, ebm2d_value value)
 {
-    ebm2d_mean m = {.mean = NAN, .sd = NAN, .error = NAN};
-    double sum = 0, square = 0;
-    for (int i = 0; i < n; i++)
-        if (!isnan(value[i])) {
-            sum += value[i];
-            m.n++;
-        }
-    if (m.n > 0) m.mean = sum / m.n;
-    for (int i = 0; i < n; i++)
-        if (!isnan(value[i])) square += (value[i] - m.mean) * (value[i] - m.mean);
-    if (m.n > 1) {
-        m.sd = sqrt(square / (m.n - 1));
-        m.error = m.sd / sqrt(m.n);
-    }
-    return m;
-}
-
-ebm2d_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half, double beta,
-                            ebm2d_method method, ebm2d_value value)
-{
-    ebm2d_mean m = {.mean = NAN, .sd = NAN, .error = NAN};
+    experiment_mean m = {.mean = NAN, .sd = NAN, .error = NAN};
     double *all = malloc((size_t)plan->scale.seeds * sizeof *all);
     if (!all) return m;
     for (int seed = 0; seed < plan->scale.seeds; seed++)
         all[seed] = ebm2d_last(ebm2d_find(plan, group, data, half, beta, method, seed), value);
-    m = ebm2d_mean_of(all, plan->scale.seeds);
+    m = experiment_mean_of(all, plan->scale.seeds);
     free(all);
     return m;
 }

@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 
+#include "experiment.h"
 #include "files.h"
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
@@ -126,13 +127,8 @@ const ebm2d_cell *ebm2d_find(const ebm2d_plan *plan, ebm2d_group group, ebm2d_da
 /* The last value of a cell; NaN for NULL. */
 double ebm2d_last(const ebm2d_cell *cell, ebm2d_value value);
 
-typedef struct {
-    int n;
-    double mean, sd, error; /* sd and error (of the mean) are NaN below two values */
-} ebm2d_mean;
-ebm2d_mean ebm2d_mean_of(const double *value, int n); /* of those that are not NaN */
 /* The last value over the seeds of a setting. */
-ebm2d_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half, double beta,
-                            ebm2d_method method, ebm2d_value value);
+experiment_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,
+                                 double beta, ebm2d_method method, ebm2d_value value);
 
 #endif

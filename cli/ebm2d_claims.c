@@ -6,14 +6,11 @@
 #include "ebm2d_claims.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { I = EBM2D_IMPDIFF, S = EBM2D_SOSMC };
-
-const char *const ebm2d_verdict_names[EBM2D_VERDICTS] = {"confirmed", "corrected", "not seen at this scale"};
 
 static const char *const claims[EBM2D_CLAIMS] = {
     "SOSMC-ULA reaches a better objective than ImpDiff at small beta, and a comparable one at large beta",
@@ -37,16 +34,10 @@ ebm2d_evidence ebm2d_no_evidence(void)
                         .ours = {.mean = NAN, .sd = NAN, .error = NAN}};
     for (int m = 0; m < EBM2D_PAPER_METHODS; m++) {
         e.estimate[m] = e.reward[m] = e.gap[m] = e.reached[m] = e.median_hit[m] = NAN;
-        e.norm_spread[m] = (ebm2d_mean){.mean = NAN, .sd = NAN, .error = NAN};
+        e.norm_spread[m] = (experiment_mean){.mean = NAN, .sd = NAN, .error = NAN};
         e.windows[m] = (ebm2d_windows){NAN, NAN, NAN, NAN};
     }
     return e;
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 double ebm2d_spread(const double *value, int n)
@@ -56,7 +47,7 @@ double ebm2d_spread(const double *value, int n)
     double *sorted = n >= FEWEST ? malloc((size_t)half * sizeof *sorted) : NULL, spread = NAN;
     if (!sorted) return NAN;
     memcpy(sorted, value + (n - half), (size_t)half * sizeof *sorted);
-    qsort(sorted, (size_t)half, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)half, sizeof *sorted, experiment_ascending);
     if (sorted[half / 2] > 0) spread = (sorted[half * 9 / 10] - sorted[half / 10]) / sorted[half / 2];
     free(sorted);
     return spread;
@@ -64,31 +55,15 @@ double ebm2d_spread(const double *value, int n)
 
 /* ---------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 4, 5))) static void decide(ebm2d_claim *c, const ebm2d_evidence *e, int holds,
-                                                         const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->because, sizeof c->because, format, args);
-    va_end(args);
-    c->verdict = holds ? EBM2D_CONFIRMED : e->paper ? EBM2D_CORRECTED : EBM2D_NOT_SEEN;
-}
-
-static void unknown(ebm2d_claim *c, const char *what)
-{
-    c->verdict = EBM2D_NOT_SEEN;
-    (void)snprintf(c->because, sizeof c->because, "%s was not measured", what);
-}
-
 /* Small beta: the gain is above twice its standard error. Large beta (1 and more): it is within that, or below 0.001, which
  * is less than any of the figures shows. */
-static void judge_objective(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_objective(const ebm2d_evidence *e, claim *c)
 {
     char list[400] = "";
     size_t used = 0;
     int better = 1, comparable = 1, small = 0, large = 0;
     for (int b = 0; b < e->betas; b++) {
-        const ebm2d_mean *i = &e->excess[I][b], *s = &e->excess[S][b];
+        const experiment_mean *i = &e->excess[I][b], *s = &e->excess[S][b];
         double gain = i->mean - s->mean, error = hypot(i->error, s->error);
         if (isnan(gain) || isnan(error)) continue;
         if (e->beta[b] < 1) {
@@ -103,57 +78,58 @@ static void judge_objective(const ebm2d_evidence *e, ebm2d_claim *c)
                                      used ? "; " : "", e->beta[b], s->mean, i->mean, gain, 2 * error);
     }
     if (small == 0) {
-        unknown(c, "The objective with an error bar (two seeds or more)");
+        claim_unknown(c, "The objective with an error bar (two seeds or more)");
         return;
     }
-    decide(c, e, better && comparable, "exact l − l* of SOSMC-ULA against ImpDiff: %s%s%s", list,
-           better ? "; better at small beta" : "; not better at every small beta",
-           large == 0   ? "; large beta was not run, it belongs to --full"
-           : comparable ? "; comparable at large beta"
-                        : "; not comparable at every large beta");
-    if (better && large == 0) c->verdict = EBM2D_NOT_SEEN; /* half of a claim is not the claim */
+    claim_decide(c, e->paper, better && comparable, "exact l − l* of SOSMC-ULA against ImpDiff: %s%s%s", list,
+                 better ? "; better at small beta" : "; not better at every small beta",
+                 large == 0   ? "; large beta was not run, it belongs to --full"
+                 : comparable ? "; comparable at large beta"
+                              : "; not comparable at every large beta");
+    if (better && large == 0) c->verdict = CLAIM_NOT_SEEN; /* half of a claim is not the claim */
 }
 
 /* Follows: within 0.02 on average over the evaluations. Does not: off by more than twice as much as the other. */
-static void judge_tracking(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_tracking(const ebm2d_evidence *e, claim *c)
 {
     double s = e->gap[S], i = e->gap[I];
     if (isnan(s + i + e->estimate[S] + e->estimate[I])) {
-        unknown(c, "The particle reward");
+        claim_unknown(c, "The particle reward");
         return;
     }
-    decide(c, e, s < 0.02 && i > 2 * s,
-           "SOSMC-ULA's weighted particles are off by %.4f on average (at the end they say %.4f where E[R] is %.4f), "
-           "ImpDiff's by %.4f (%.4f where it is %.4f)",
-           s, e->estimate[S], e->reward[S], i, e->estimate[I], e->reward[I]);
+    claim_decide(
+        c, e->paper, s < 0.02 && i > 2 * s,
+        "SOSMC-ULA's weighted particles are off by %.4f on average (at the end they say %.4f where E[R] is %.4f), "
+        "ImpDiff's by %.4f (%.4f where it is %.4f)",
+        s, e->estimate[S], e->reward[S], i, e->estimate[I], e->reward[I]);
 }
 
 static double binomial_error(double p, int n) { return n > 0 ? sqrt(fmax(p * (1 - p), 0) / n) : NAN; }
 
-static void judge_hitting(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_hitting(const ebm2d_evidence *e, claim *c)
 {
     double error = hypot(binomial_error(e->reached[I], e->chains), binomial_error(e->reached[S], e->chains));
     if (isnan(e->reached[I] + e->reached[S] + error)) {
-        unknown(c, "The time to reach the half-plane");
+        claim_unknown(c, "The time to reach the half-plane");
         return;
     }
-    decide(
-        c, e, e->reached[S] - e->reached[I] > 3 * error && !(e->median_hit[S] > e->median_hit[I]),
+    claim_decide(
+        c, e->paper, e->reached[S] - e->reached[I] > 3 * error && !(e->median_hit[S] > e->median_hit[I]),
         "by step %.0f %.1f%% of %d chains have been there with SOSMC-ULA and %.1f%% with ImpDiff, same starts and noise; "
         "half of those that start outside arrive by step %.0f and %.0f",
         e->reached_by, 100 * e->reached[S], e->chains, 100 * e->reached[I], e->median_hit[S], e->median_hit[I]);
 }
 
-static void judge_norms(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_norms(const ebm2d_evidence *e, claim *c)
 {
-    const ebm2d_mean *s = &e->norm_spread[S], *i = &e->norm_spread[I];
+    const experiment_mean *s = &e->norm_spread[S], *i = &e->norm_spread[I];
     double error = hypot(s->error, i->error);
     if (isnan(s->mean + i->mean + error)) {
-        unknown(c, "The spread of gradient norms with an error bar (two seeds or more)");
+        claim_unknown(c, "The spread of gradient norms with an error bar (two seeds or more)");
         return;
     }
-    decide(
-        c, e, i->mean - s->mean > 2 * error,
+    claim_decide(
+        c, e->paper, i->mean - s->mean > 2 * error,
         "in the second half of the run the middle 80%% of the norms span %.2f medians with SOSMC-ULA and %.2f medians with "
         "ImpDiff (difference %.2f ± %.2f)",
         s->mean, i->mean, i->mean - s->mean, 2 * error);
@@ -162,15 +138,15 @@ static void judge_norms(const ebm2d_evidence *e, ebm2d_claim *c)
 /* Agrees: within three standard errors, or within 0.005. */
 static int agrees(const ebm2d_windows *w) { return fabs(w->change) <= fmax(3 * w->error, 0.005); }
 
-static void judge_windows(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_windows(const ebm2d_evidence *e, claim *c)
 {
     const ebm2d_windows *s = &e->windows[S], *i = &e->windows[I];
     if (isnan(s->change + i->change)) {
-        unknown(c, "R_fresh in two windows of steps");
+        claim_unknown(c, "R_fresh in two windows of steps");
         return;
     }
-    decide(
-        c, e, agrees(s) && !agrees(i),
+    claim_decide(
+        c, e->paper, agrees(s) && !agrees(i),
         "from steps %.0f–%.0f to steps %.0f–%.0f of the same chains R_fresh goes from %.4f to %.4f (change %.4f ± %.4f) "
         "with SOSMC-ULA and from %.4f to %.4f (%.4f ± %.4f) with ImpDiff",
         e->early[0], e->early[1], e->late[0], e->late[1], s->early, s->late, s->change, s->error, i->early, i->late,
@@ -178,15 +154,15 @@ static void judge_windows(const ebm2d_evidence *e, ebm2d_claim *c)
 }
 
 /* Never: fewer than one chain in a hundred. Biased: another share of chains on the inner ring than there is mass. */
-static void judge_rings(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_rings(const ebm2d_evidence *e, claim *c)
 {
     double error = binomial_error(e->inner_chains, e->ring_chains);
     if (isnan(e->inner_chains + e->inner_exact + e->ring_changes + e->ring_bias + error)) {
-        unknown(c, "The share of chains on either ring");
+        claim_unknown(c, "The share of chains on either ring");
         return;
     }
-    decide(
-        c, e, e->ring_changes < 0.01 && fabs(e->inner_chains - e->inner_exact) > 3 * error,
+    claim_decide(
+        c, e->paper, e->ring_changes < 0.01 && fabs(e->inner_chains - e->inner_exact) > 3 * error,
         "%.1f%% of the chains are on the inner ring of the pre-trained model, whose exact mass is %.1f%%; %.2f%% changed "
         "ring after the first steps; by the exact rewards of the rings this alone moves R_fresh by %.4f; measured %.4f ± "
         "%.4f where E[R] is %.4f",
@@ -194,22 +170,22 @@ static void judge_rings(const ebm2d_evidence *e, ebm2d_claim *c)
         e->fresh_exact);
 }
 
-static void judge_ours(const ebm2d_evidence *e, ebm2d_claim *c)
+static void judge_ours(const ebm2d_evidence *e, claim *c)
 {
     if (isnan(e->ours.mean + e->ours.error)) {
-        unknown(c, "l − l* of the sharp settings and an error bar (two seeds or more)");
+        claim_unknown(c, "l − l* of the sharp settings and an error bar (two seeds or more)");
         return;
     }
-    decide(c, e, e->ours.mean + 2 * e->ours.error < 0.005, "l − l* is %.4f ± %.4f over %d seeds", e->ours.mean,
-           2 * e->ours.error, e->ours.n);
+    claim_decide(c, e->paper, e->ours.mean + 2 * e->ours.error < 0.005, "l − l* is %.4f ± %.4f over %d seeds",
+                 e->ours.mean, 2 * e->ours.error, e->ours.n);
 }
 
-void ebm2d_judge(const ebm2d_evidence *e, ebm2d_claim out[EBM2D_CLAIMS])
+void ebm2d_judge(const ebm2d_evidence *e, claim out[EBM2D_CLAIMS])
 {
-    static void (*const judges[EBM2D_CLAIMS])(const ebm2d_evidence *, ebm2d_claim *) = {
+    static void (*const judges[EBM2D_CLAIMS])(const ebm2d_evidence *, claim *) = {
         judge_objective, judge_tracking, judge_hitting, judge_norms, judge_windows, judge_rings, judge_ours};
     for (int i = 0; i < EBM2D_CLAIMS; i++) {
-        out[i] = (ebm2d_claim){.claim = claims[i]};
+        out[i] = (claim){.claim = claims[i]};
         judges[i](e, &out[i]);
     }
 }

@@ -2,6 +2,7 @@
 #ifndef CLI_EBM2D_CLAIMS_H
 #define CLI_EBM2D_CLAIMS_H
 
+#include "claims.h"
 #include "ebm2d_cells.h"
 #include "ebm2d_extras.h"
 
@@ -11,15 +12,15 @@ typedef struct {
     int paper; /* at the paper's size: a claim that does not hold is then corrected, else merely not seen */
     int betas;
     double beta[EBM2D_BETAS];
-    ebm2d_mean excess[EBM2D_PAPER_METHODS][EBM2D_BETAS]; /* l - l* at the end, exact */
-    double estimate[EBM2D_PAPER_METHODS];                /* reward by the particles (SOSMC: weighted) at the end, */
-    double reward[EBM2D_PAPER_METHODS];                  /* and what it estimates, exact; means over seeds */
-    double gap[EBM2D_PAPER_METHODS]; /* mean distance of the two over all evaluations but the first */
-    int chains;                      /* of the study of the final models */
-    double reached_by;               /* a step, and the share of chains in H until then */
+    experiment_mean excess[EBM2D_PAPER_METHODS][EBM2D_BETAS]; /* l - l* at the end, exact */
+    double estimate[EBM2D_PAPER_METHODS]; /* reward by the particles (SOSMC: weighted) at the end, */
+    double reward[EBM2D_PAPER_METHODS];   /* and what it estimates, exact; means over seeds */
+    double gap[EBM2D_PAPER_METHODS];      /* mean distance of the two over all evaluations but the first */
+    int chains;                           /* of the study of the final models */
+    double reached_by;                    /* a step, and the share of chains in H until then */
     double reached[EBM2D_PAPER_METHODS];
     double median_hit[EBM2D_PAPER_METHODS]; /* of chains that start outside of H */
-    ebm2d_mean
+    experiment_mean
         norm_spread[EBM2D_PAPER_METHODS]; /* of norms in the last half: (90% - 10% quantile) / median; over seeds */
     double early[2], late[2];             /* windows of steps, and the reward averaged over them */
     ebm2d_windows windows[EBM2D_PAPER_METHODS];
@@ -27,22 +28,14 @@ typedef struct {
     double inner_chains, inner_exact, ring_changes;
     double ring_bias; /* what the chains' share of the inner ring does to R_fresh, by the exact rewards of the rings */
     double fresh, fresh_error, fresh_exact; /* R_fresh of the pre-trained model, and E[R] */
-    ebm2d_mean ours;                        /* l - l* of the sharp settings */
+    experiment_mean ours;                   /* l - l* of the sharp settings */
 } ebm2d_evidence;
 
-typedef enum { EBM2D_CONFIRMED, EBM2D_CORRECTED, EBM2D_NOT_SEEN, EBM2D_VERDICTS } ebm2d_verdict;
-extern const char *const ebm2d_verdict_names[EBM2D_VERDICTS];
-
 enum { EBM2D_CLAIMS = 7 };
-typedef struct {
-    const char *claim;
-    ebm2d_verdict verdict;
-    char because[640];
-} ebm2d_claim;
 
 /* Evidence of which nothing has been measured. */
 ebm2d_evidence ebm2d_no_evidence(void);
-void ebm2d_judge(const ebm2d_evidence *evidence, ebm2d_claim out[EBM2D_CLAIMS]);
+void ebm2d_judge(const ebm2d_evidence *evidence, claim out[EBM2D_CLAIMS]);
 
 /* (90% - 10% quantile) / median of the last half of a series; NaN below 20 values. */
 double ebm2d_spread(const double *value, int n);

@@ -6,15 +6,12 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
 #include "ebm2d_figures.h"
 #include "ebm2d_training.h"
-#include "interrupt.h"
 #include "model_file.h"
 #include "points.h"
 
@@ -50,22 +47,7 @@ int ebm2d_check_model(const char *model, char *error, size_t room)
     return 0;
 }
 
-static int refused(const char *path, const char *what, sosmc_status status, char *error, size_t room)
-{
-    const char *why = status == SOSMC_STOPPED    ? "interrupted"
-                      : status == SOSMC_ENUMERIC ? "the network gave values that are not finite"
-                      : status == SOSMC_ENOMEM   ? "there is not enough memory"
-                                                 : sosmc_status_name(status);
-    return files_fail(error, room, "%s: no %s: %s", path, what, why);
-}
-
 /* ---------------------------------------------------------------------------- chains */
-
-static int interrupted(void *ctx)
-{
-    (void)ctx;
-    return interrupt_requested();
-}
 
 static sosmc_fresh chains_of(const ebm2d_study *s)
 {
@@ -84,14 +66,14 @@ int ebm2d_study_reward(const ebm2d_study *s, const char *model, double *mean, do
 {
     network n;
     sosmc_fresh f = chains_of(s);
-    sosmc_fresh_record record = {.stop = interrupted};
+    sosmc_fresh_record record = {.stop = experiment_interrupted};
     sosmc_half_plane half = {.dim = PLANE, .normal = s->normal};
     sosmc_score score = sosmc_half_plane_reward(&half);
     *mean = *error_of_mean = NAN;
     if (open_network(&n, model, error, room)) return -1;
     sosmc_status status = sosmc_fresh_reward(&n.model, n.file.theta, &score, &f, &record, NULL, mean, error_of_mean);
     model_free(&n.file);
-    return status == SOSMC_OK ? 0 : refused(model, "fresh chains", status, error, room);
+    return status == SOSMC_OK ? 0 : experiment_refused(model, "fresh chains", status, error, room);
 }
 
 static int allocate(ebm2d_sample *out, const ebm2d_study *s)
@@ -115,55 +97,26 @@ void ebm2d_sample_free(ebm2d_sample *s)
     *s = (ebm2d_sample){.chains = 0};
 }
 
-/* FNV-1a's step, a word at a time, with the high bits folded back. */
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * 0x100000001B3U;
-    return h ^ (h >> 29);
-}
-
-static uint64_t mix_doubles(uint64_t h, const double *value, int n)
-{
-    for (int i = 0; i < n; i++) {
-        uint64_t word;
-        memcpy(&word, &value[i], sizeof word);
-        h = mix(h, word);
-    }
-    return h;
-}
-
 static uint64_t digest_study(const ebm2d_study *s, const network *n)
 {
     const int64_t settings[] = {s->chains, s->burn_in, s->averaged, s->snapshots, s->paths, n->mlp.activation};
-    uint64_t h = mix(0xCBF29CE484222325U, s->seed);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) h = mix(h, (uint64_t)settings[i]);
-    for (int i = 0; i < s->snapshots; i++) h = mix(h, (uint64_t)s->at[i]);
-    for (int l = 0; l < n->mlp.hidden; l++) h = mix(h, (uint64_t)n->mlp.width[l]);
-    h = mix_doubles(h, s->normal, PLANE);
-    h = mix_doubles(h, &n->mlp.base_sd, 1);
-    return mix_doubles(h, n->file.theta, n->file.parameters);
-}
-
-static int take(const char *cache, const char *name, double *out, int64_t count)
-{
-    char ignored[256];
-    npy_array a;
-    if (npz_read(cache, name, &a, ignored, sizeof ignored)) return -1;
-    int fits = npy_count(&a) == count;
-    if (fits) npy_doubles(&a, out);
-    npy_free(&a);
-    return fits ? 0 : -1;
+    uint64_t h = experiment_mix(EXPERIMENT_DIGEST, s->seed);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) h = experiment_mix(h, (uint64_t)settings[i]);
+    for (int i = 0; i < s->snapshots; i++) h = experiment_mix(h, (uint64_t)s->at[i]);
+    for (int l = 0; l < n->mlp.hidden; l++) h = experiment_mix(h, (uint64_t)n->mlp.width[l]);
+    h = experiment_mix_doubles(h, s->normal, PLANE);
+    h = experiment_mix_doubles(h, &n->mlp.base_sd, 1);
+    return experiment_mix_doubles(h, n->file.theta, n->file.parameters);
 }
 
 /* A file that is absent, damaged or of something else is no error: the study is then made anew. */
 static int recall(const char *cache, const double key[2], ebm2d_sample *out)
 {
-    double stored[2];
     int64_t points = (int64_t)out->snapshots * out->chains * PLANE, length = (out->steps + 1) * out->paths * PLANE;
-    if (access(cache, F_OK) || take(cache, "key", stored, 2)) return -1;
-    if (stored[0] != key[0] || stored[1] != key[1]) return -1;
-    return take(cache, "hit", out->hit, out->chains) || take(cache, "snapshot", out->snapshot, points) ||
-                   take(cache, "path", out->path, length)
+    if (!experiment_is_kept(cache, key)) return -1;
+    return experiment_recall(cache, "hit", out->hit, out->chains) ||
+                   experiment_recall(cache, "snapshot", out->snapshot, points) ||
+                   experiment_recall(cache, "path", out->path, length)
                ? -1
                : 0;
 }
@@ -189,12 +142,12 @@ static int follow(const ebm2d_study *s, const network *n, const char *path, ebm2
                                  .paths = s->paths,
                                  .path = out->path,
                                  .hit = hit,
-                                 .stop = interrupted};
+                                 .stop = experiment_interrupted};
     if (!hit) return files_fail(error, room, "out of memory for %d chains", s->chains);
     sosmc_status status = sosmc_fresh_reward(&n->model, n->file.theta, &score, &f, &record, NULL, NULL, NULL);
     for (int c = 0; c < s->chains; c++) out->hit[c] = hit[c] < 0 ? NAN : (double)hit[c];
     free(hit);
-    return status == SOSMC_OK ? 0 : refused(path, "fresh chains", status, error, room);
+    return status == SOSMC_OK ? 0 : experiment_refused(path, "fresh chains", status, error, room);
 }
 
 int ebm2d_study_run(const ebm2d_study *s, const char *model, const char *cache, ebm2d_sample *out, char *error,
@@ -204,8 +157,8 @@ int ebm2d_study_run(const ebm2d_study *s, const char *model, const char *cache, 
     int rc = 0;
     *out = (ebm2d_sample){.chains = 0};
     if (open_network(&n, model, error, room)) return -1;
-    uint64_t h = digest_study(s, &n);
-    const double key[2] = {(double)(h >> 32), (double)(h & 0xFFFFFFFFU)};
+    double key[2];
+    experiment_key(digest_study(s, &n), key);
     if (allocate(out, s)) rc = files_fail(error, room, "out of memory for %d chains", s->chains);
     for (int i = 0; rc == 0 && i < s->snapshots; i++) out->at[i] = (double)s->at[i];
     if (rc == 0 && recall(cache, key, out))
@@ -224,12 +177,6 @@ double ebm2d_reached(const ebm2d_sample *s, double step)
     return s->chains > 0 ? (double)there / s->chains : NAN;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double ebm2d_median_hit(const ebm2d_sample *s)
 {
     double *late = malloc(((size_t)s->chains + 1) * sizeof *late), median = NAN;
@@ -238,7 +185,7 @@ double ebm2d_median_hit(const ebm2d_sample *s)
     for (int c = 0; c < s->chains; c++)
         if (!(s->hit[c] <= 0)) late[n++] = isnan(s->hit[c]) ? INFINITY : s->hit[c];
     if (n > 0) {
-        qsort(late, (size_t)n, sizeof *late, ascending);
+        qsort(late, (size_t)n, sizeof *late, experiment_ascending);
         median = late[n / 2];
     }
     free(late);
@@ -265,7 +212,7 @@ double ebm2d_window_reward(const ebm2d_sample *s, const double *normal, const do
     *error_of_mean = NAN;
     if (!mean) return NAN;
     for (int c = 0; c < s->chains; c++) mean[c] = window_mean(s, normal, window, c);
-    ebm2d_mean m = ebm2d_mean_of(mean, s->chains);
+    experiment_mean m = experiment_mean_of(mean, s->chains);
     free(mean);
     *error_of_mean = m.error;
     return m.mean;
@@ -282,7 +229,7 @@ ebm2d_windows ebm2d_compare_windows(const ebm2d_sample *s, const double *normal,
         change[c] = window_mean(s, normal, late, c) - before;
         sum += before;
     }
-    ebm2d_mean m = ebm2d_mean_of(change, s->chains);
+    experiment_mean m = experiment_mean_of(change, s->chains);
     w = (ebm2d_windows){.early = sum / s->chains, .change = m.mean, .error = m.error};
     w.late = w.early + w.change;
     free(change);
@@ -349,7 +296,7 @@ int ebm2d_exact_masses(const char *model, const double *normal, int nodes, int t
         if (rewarded(x, normal)) gain[inside(x)] += m;
     }
     free(U);
-    if (status != SOSMC_OK) return refused(model, "values on the lattice", status, error, room);
+    if (status != SOSMC_OK) return experiment_refused(model, "values on the lattice", status, error, room);
     *out = (ebm2d_masses){.logz = exact.logz,
                           .reward = (gain[0] + gain[1]) / (mass[0] + mass[1]),
                           .inner = mass[1] / (mass[0] + mass[1]),
@@ -389,7 +336,7 @@ static int model_points(const network *n, const char *path, int threads, portrai
     static const double normal[PLANE] = {0, -1};
     ebm2d_study study = {.chains = SHOWN, .burn_in = 300, .seed = 300, .normal = normal, .threads = threads};
     sosmc_fresh f = chains_of(&study);
-    sosmc_fresh_record record = {.stop = interrupted};
+    sosmc_fresh_record record = {.stop = experiment_interrupted};
     sosmc_lattice lattice = {.nodes = SIDE, .low = {-BOX, -BOX}, .high = {BOX, BOX}};
     double *x = malloc((size_t)SHOWN * PLANE * sizeof *x), least = INFINITY;
     if (!x) return files_fail(error, room, "out of memory for %d chains", SHOWN);
@@ -400,7 +347,7 @@ static int model_points(const network *n, const char *path, int threads, portrai
     }
     free(x);
     if (status == SOSMC_OK) status = sosmc_lattice_energy(&n->model, n->file.theta, &lattice, threads, p->density);
-    if (status != SOSMC_OK) return refused(path, "picture of its density", status, error, room);
+    if (status != SOSMC_OK) return experiment_refused(path, "picture of its density", status, error, room);
     for (int i = 0; i < SIDE * SIDE; i++) least = fmin(least, p->density[i]);
     for (int i = 0; i < SIDE * SIDE; i++) p->density[i] = exp(least - p->density[i]);
     return 0;

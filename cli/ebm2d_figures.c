@@ -6,68 +6,27 @@
 #include "ebm2d_figures.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files.h"
+#include "pool.h"
 
-enum { CLOUD = 500, CURVE = 500, PATH = 800, NODES = 160, STAIRS = 400, WORD = 128, BLOCKS = 100 };
+enum { CLOUD = 500, CURVE = 500, PATH = 800, NODES = 160, STAIRS = 400, BLOCKS = 100 };
 #define RED PLOT_RGB(0xE4003A) /* for what stands out; no method has it */
 #define FAINT PLOT_RGB(0xB8B8B8)
 
-/* ---------------------------------------------------------------------------- memory */
-
-typedef struct block {
-    struct block *next;
-    double room[]; /* of doubles, so that anything may stand there */
-} block;
-typedef struct {
-    block *first;
-    int failed;
-} pool;
-
-static void *take(pool *p, int n, size_t size)
-{
-    block *b = calloc(1, sizeof *b + ((size_t)(n > 0 ? n : 0) + 1) * size);
-    if (!b) {
-        p->failed = 1;
-        return NULL;
-    }
-    b->next = p->first;
-    p->first = b;
-    return b->room;
-}
-
-static double *take_doubles(pool *p, int n) { return take(p, n, sizeof(double)); }
-
-static char *words(pool *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static char *words(pool *p, const char *format, ...)
-{
-    char *text = take(p, WORD, 1);
-    if (!text) return NULL;
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(text, WORD, format, list);
-    va_end(list);
-    return text;
-}
+/* ---------------------------------------------------------------------------- common parts */
 
 /* Draws unless memory was short, and frees the pool either way. */
 static int finish(pool *p, const plot_figure *f, const char *dir, char **svg, char *error, size_t room)
 {
     int status = p->failed ? files_fail(error, room, "no memory to draw figure %s", f->name)
                            : plot_write(f, 1, dir, svg, error, room);
-    for (block *b = p->first, *next; b; b = next) {
-        next = b->next;
-        free(b);
-    }
-    p->first = NULL;
+    pool_free(p);
     return status;
 }
-
-/* ---------------------------------------------------------------------------- common parts */
 
 /* The two methods look the same in all figures; others take what is left. */
 static int colour_of(const char *name, int place)
@@ -104,7 +63,7 @@ static void summarise(const double *v, int n, int seeds, double *mean, double *l
 /* Keeps at most CURVE places: plot_thin chooses among the indices, all arrays follow. */
 static int thin(pool *p, double *x, double *mean, double *low, double *high, int n)
 {
-    double *index = take_doubles(p, n), *value = take_doubles(p, n);
+    double *index = pool_doubles(p, n), *value = pool_doubles(p, n);
     if (n <= CURVE || !index || !value) return n;
     for (int i = 0; i < n; i++) index[i] = i;
     int kept = plot_thin(index, mean, n, CURVE, index, value);
@@ -123,8 +82,8 @@ static plot_series curve_series(pool *p, const ebm2d_curve *c, plot_series style
 {
     style.n = 0;
     if (!c || c->n <= 0 || c->seeds <= 0) return style;
-    double *x = take_doubles(p, c->n), *mean = take_doubles(p, c->n), *low = take_doubles(p, c->n),
-           *high = take_doubles(p, c->n);
+    double *x = pool_doubles(p, c->n), *mean = pool_doubles(p, c->n), *low = pool_doubles(p, c->n),
+           *high = pool_doubles(p, c->n);
     if (!x || !mean || !low || !high) return style;
     memcpy(x, c->x, (size_t)c->n * sizeof *x);
     summarise(c->y, c->n, c->seeds, mean, low, high);
@@ -146,7 +105,7 @@ static void add_curve(pool *p, plot_panel *panel, plot_series *room, const ebm2d
 static plot_series edge_series(pool *p, ebm2d_edge edge, double half_side)
 {
     plot_series s = {.colour = RED, .dash = PLOT_DASHED, .width = 1.4};
-    double *v = take_doubles(p, 4);
+    double *v = pool_doubles(p, 4);
     if (!v || edge == EBM2D_NO_EDGE) return s;
     v[0] = -half_side;
     v[1] = half_side;
@@ -163,7 +122,7 @@ static plot_series cloud_series(pool *p, const ebm2d_cloud *c, plot_series style
 {
     style.n = 0;
     int n = c->n < CLOUD ? c->n : CLOUD;
-    double *x = take_doubles(p, n), *y = take_doubles(p, n);
+    double *x = pool_doubles(p, n), *y = pool_doubles(p, n);
     if (!x || !y) return style;
     for (int i = 0; i < n; i++) {
         size_t from = (size_t)c->n * (size_t)i / (size_t)n;
@@ -204,8 +163,8 @@ static const plot_lattice *coarse(pool *p, const plot_lattice *l)
 {
     int stride_x = (l->nx + NODES - 1) / NODES, stride_y = (l->ny + NODES - 1) / NODES;
     int nx = (l->nx - 1) / stride_x + 1, ny = (l->ny - 1) / stride_y + 1;
-    plot_lattice *out = take(p, 1, sizeof *out);
-    double *z = take_doubles(p, nx * ny);
+    plot_lattice *out = pool_take(p, 1, sizeof *out);
+    double *z = pool_doubles(p, nx * ny);
     if (!out || !z) return NULL;
     for (int r = 0; r < ny; r++)
         for (int c = 0; c < nx; c++) {
@@ -227,7 +186,7 @@ static void model_panel(pool *p, const ebm2d_models *f, int m, plot_panel *panel
     static const double share[LEVELS] = {0.5, 0.9, 0.99};
     const plot_lattice *l = &f->density[m], *map = l->nx > 1 && l->ny > 1 ? coarse(p, l) : NULL;
     int nodes = map ? map->nx * map->ny : 0;
-    double *level = take_doubles(p, LEVELS), *sorted = take_doubles(p, nodes);
+    double *level = pool_doubles(p, LEVELS), *sorted = pool_doubles(p, nodes);
     *panel = (plot_panel){.title = f->model[m], .equal = 1, .series = s, .n = 2};
     s[0] = cloud_series(p, &f->data[m], (plot_series){.kind = PLOT_POINTS, .label = "data", .colour = PLOT_BLACK});
     s[1] = cloud_series(p, &f->samples[m], (plot_series){.kind = PLOT_POINTS, .label = "model samples", .colour = RED});
@@ -244,8 +203,8 @@ static void model_panel(pool *p, const ebm2d_models *f, int m, plot_panel *panel
 int ebm2d_draw_models(const ebm2d_models *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
     pool p = {0};
-    plot_panel *panel = take(&p, f->models, sizeof *panel);
-    plot_series *s = take(&p, 2 * f->models, sizeof *s);
+    plot_panel *panel = pool_take(&p, f->models, sizeof *panel);
+    plot_series *s = pool_take(&p, 2 * f->models, sizeof *s);
     double half = 0.0; /* of a box around all lattices */
     for (int m = 0; m < f->models; m++) {
         half = fmax(half, fmax(fabs(f->density[m].x_min), fabs(f->density[m].x_max)));
@@ -330,8 +289,8 @@ plot_scale ebm2d_count_scale(const int *count, int n)
 
 static const plot_hexagons *hexagons_of(pool *p, const int *count, double half_side)
 {
-    plot_hexagons *h = take(p, 1, sizeof *h);
-    double *x = take_doubles(p, EBM2D_BINS), *y = take_doubles(p, EBM2D_BINS), *v = take_doubles(p, EBM2D_BINS);
+    plot_hexagons *h = pool_take(p, 1, sizeof *h);
+    double *x = pool_doubles(p, EBM2D_BINS), *y = pool_doubles(p, EBM2D_BINS), *v = pool_doubles(p, EBM2D_BINS);
     if (!h || !x || !y || !v) return NULL;
     for (int bin = 0; bin < EBM2D_BINS; bin++) {
         if (count[bin] == 0) continue;
@@ -352,9 +311,9 @@ int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *
     pool p = {0};
     int panels = f->rows * f->columns;
     double half = f->half_side > 0.0 ? f->half_side : 6.0;
-    plot_panel *panel = take(&p, panels, sizeof *panel);
-    int *count = take(&p, panels, EBM2D_BINS * sizeof *count);
-    plot_series *edge = take(&p, 1, sizeof *edge);
+    plot_panel *panel = pool_take(&p, panels, sizeof *panel);
+    int *count = pool_take(&p, panels, EBM2D_BINS * sizeof *count);
+    plot_series *edge = pool_take(&p, 1, sizeof *edge);
     plot_scale scale = {.min = 1.0, .max = 2.0};
     for (int i = 0; i < panels && panel && count && edge; i++) {
         int r = i / f->columns, c = i % f->columns, *mine = count + (size_t)i * EBM2D_BINS;
@@ -363,7 +322,7 @@ int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *
         panel[i] = (plot_panel){.x_min = -half, .x_max = half, .y_min = -half, .y_max = half, .series = edge, .n = 1};
         panel[i].equal = 1;
         panel[i].hexagons = hexagons_of(&p, mine, half);
-        if (r == 0) panel[i].title = words(&p, "%s %.6g", f->quantity, f->column[c]);
+        if (r == 0) panel[i].title = pool_words(&p, "%s %.6g", f->quantity, f->column[c]);
         if (c == 0) panel[i].y_label = f->row[r];
     }
     if (count) scale = ebm2d_count_scale(count, panels * EBM2D_BINS);
@@ -395,7 +354,7 @@ static plot_series path_series(pool *p, const ebm2d_path *path, plot_series styl
     double *v[6];
     style.n = 0;
     for (int k = 0; k < 6; k++)
-        if (!(v[k] = take_doubles(p, path->n))) return style;
+        if (!(v[k] = pool_doubles(p, path->n))) return style;
     if (path->n <= 0 || path->seeds <= 0) return style;
     summarise(path->reward, path->n, path->seeds, v[0], v[1], v[2]);
     summarise(path->kl, path->n, path->seeds, v[3], v[4], v[5]);
@@ -452,8 +411,8 @@ static plot_series level_lines(pool *p, const frame *b, double beta, plot_panel 
     enum { MOST = 24 };
     plot_series s = {.colour = FAINT, .width = 1.1, .label = "equal J = reward - beta KL"};
     double low = b->x0 - beta * b->y1, high = b->x1 - beta * b->y0, step = level_step(low, high);
-    double *x = take_doubles(p, 3 * MOST), *y = take_doubles(p, 3 * MOST);
-    plot_text *text = take(p, MOST, sizeof *text);
+    double *x = pool_doubles(p, 3 * MOST), *y = pool_doubles(p, 3 * MOST);
+    plot_text *text = pool_take(p, MOST, sizeof *text);
     if (!x || !y || !text) return s;
     for (double k = ceil(low / step); k * step < high && s.n < 3 * MOST; k += 1.0) {
         double level = k * step, *u = x + s.n, *v = y + s.n;
@@ -466,7 +425,7 @@ static plot_series level_lines(pool *p, const frame *b, double beta, plot_panel 
         if (y_end < b->y0 + 0.05 * (b->y1 - b->y0) || x_end < b->x0 + 0.05 * (b->x1 - b->x0)) continue;
         text[panel->texts++] = (plot_text){.x = x_end,
                                            .y = y_end,
-                                           .text = words(p, "%.3g", fabs(level) < 1e-9 * step ? 0.0 : level),
+                                           .text = pool_words(p, "%.3g", fabs(level) < 1e-9 * step ? 0.0 : level),
                                            .colour = PLOT_GREY};
     }
     s.x = x;
@@ -480,10 +439,10 @@ static void ring(pool *p, const plot_series *s, const frame *b, double beta, con
                  plot_series *out)
 {
     int best = best_point(s, beta);
-    double *x = take_doubles(p, 2), *y = take_doubles(p, 2);
+    double *x = pool_doubles(p, 2), *y = pool_doubles(p, 2);
     if (best < 0 || !x || !y) return;
     out[panel->n] = (plot_series){.kind = PLOT_RINGS, .colour = RED, .width = 1.5, .n = 1, .x = s->x + best};
-    out[panel->n].label = words(p, "best point of %s", method);
+    out[panel->n].label = pool_words(p, "best point of %s", method);
     out[panel->n++].y = s->y + best;
     if (!level_line(b, beta, s->x[best] - beta * s->y[best], x, y)) return;
     out[panel->n] = (plot_series){.colour = RED, .dash = PLOT_DASHED, .width = 1.5, .n = 2, .x = x, .y = y};
@@ -492,11 +451,11 @@ static void ring(pool *p, const plot_series *s, const frame *b, double beta, con
 
 static void best_title(const ebm2d_trajectories *f, const plot_series *path, double beta, char *title)
 {
-    int used = title ? snprintf(title, WORD, "beta = %.6g; best J:", beta) : WORD;
-    for (int m = 0; m < f->methods && used < WORD; m++) {
+    int used = title ? snprintf(title, POOL_WORDS, "beta = %.6g; best J:", beta) : POOL_WORDS;
+    for (int m = 0; m < f->methods && used < POOL_WORDS; m++) {
         int best = best_point(&path[m], beta);
         if (best < 0) continue;
-        used += snprintf(title + used, (size_t)(WORD - used), "%s %s %.4f", m ? "," : "", f->method[m],
+        used += snprintf(title + used, (size_t)(POOL_WORDS - used), "%s %s %.4f", m ? "," : "", f->method[m],
                          path[m].x[best] - beta * path[m].y[best]);
     }
 }
@@ -505,10 +464,10 @@ static void trajectory_panel(pool *p, const ebm2d_trajectories *f, int i, const 
                              plot_panel *panel)
 {
     const ebm2d_trajectory *t = &f->panel[i];
-    plot_series *s = take(p, f->methods + 4, sizeof *s);
-    char *title = words(p, " ");
+    plot_series *s = pool_take(p, f->methods + 4, sizeof *s);
+    char *title = pool_words(p, " ");
     *panel = (plot_panel){.title = title, .x_min = b->x0, .x_max = b->x1, .y_min = b->y0, .y_max = b->y1, .series = s};
-    panel->x_label = words(p, "reward (%s)", f->reward ? f->reward : "mean");
+    panel->x_label = pool_words(p, "reward (%s)", f->reward ? f->reward : "mean");
     panel->y_label = "KL(pi || pi_0)";
     best_title(f, path, t->beta, title);
     if (!s) return;
@@ -548,8 +507,8 @@ int ebm2d_draw_trajectories(const ebm2d_trajectories *f, const char *dir, const 
 {
     pool p = {0};
     int paths = f->panels * f->methods;
-    plot_panel *panel = take(&p, f->panels, sizeof *panel);
-    plot_series *path = take(&p, paths, sizeof *path);
+    plot_panel *panel = pool_take(&p, f->panels, sizeof *panel);
+    plot_series *path = pool_take(&p, paths, sizeof *path);
     for (int k = 0; k < paths && path; k++) {
         int m = k % f->methods;
         plot_series style = {
@@ -574,7 +533,7 @@ static int smaller_first(const void *a, const void *b) { return -larger_first(a,
 /* The share of visits at or before t, at times that are dense near 0 where the curve is steep. */
 static plot_series stairs(pool *p, const double *first, int chains, double steps, plot_series style)
 {
-    double *sorted = take_doubles(p, chains), *t = take_doubles(p, STAIRS), *share = take_doubles(p, STAIRS);
+    double *sorted = pool_doubles(p, chains), *t = pool_doubles(p, STAIRS), *share = pool_doubles(p, STAIRS);
     int known = 0, before = 0;
     style.n = 0;
     if (!sorted || !t || !share || chains <= 0) return style;
@@ -596,7 +555,7 @@ static plot_series stairs(pool *p, const double *first, int chains, double steps
 int ebm2d_draw_hitting(const ebm2d_hitting *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
     pool p = {0};
-    plot_series *s = take(&p, f->methods, sizeof *s);
+    plot_series *s = pool_take(&p, f->methods, sizeof *s);
     for (int m = 0; m < f->methods && s; m++)
         s[m] = stairs(&p, f->first[m], f->chains, f->steps,
                       (plot_series){.label = f->method[m], .colour = colour_of(f->method[m], m)});
@@ -619,7 +578,7 @@ static plot_series stretch(pool *p, const ebm2d_chains *f, int m, const plot_sca
 {
     int stride = f->n > PATH ? (f->n + PATH - 1) / PATH : 1, points = (f->n + stride - 1) / stride;
     plot_series s = {.colour = plot_shade(scale, colour), .width = 0.7};
-    double *x = take_doubles(p, f->chains * (points + 2)), *y = take_doubles(p, f->chains * (points + 2));
+    double *x = pool_doubles(p, f->chains * (points + 2)), *y = pool_doubles(p, f->chains * (points + 2));
     if (!x || !y) return s;
     for (int c = 0; c < f->chains; c++) {
         size_t base = (size_t)c * (size_t)f->n;
@@ -643,7 +602,7 @@ static plot_series stretch(pool *p, const ebm2d_chains *f, int m, const plot_sca
 static plot_series ends(pool *p, const ebm2d_chains *f, int m, int last)
 {
     plot_series s = {.kind = last ? PLOT_CROSSES : PLOT_DOTS, .label = last ? "end" : "start", .colour = PLOT_BLACK};
-    double *x = take_doubles(p, f->chains), *y = take_doubles(p, f->chains);
+    double *x = pool_doubles(p, f->chains), *y = pool_doubles(p, f->chains);
     if (!x || !y || f->n < 1) return s;
     for (int c = 0; c < f->chains; c++) {
         size_t at = (size_t)c * (size_t)f->n + (last ? (size_t)f->n - 1 : 0);
@@ -662,9 +621,9 @@ int ebm2d_draw_chains(const ebm2d_chains *f, const char *dir, const char *name, 
     double half = f->half_side > 0.0 ? f->half_side : 6.0;
     plot_scale scale = {.max = f->n > 1 ? f->step[f->n - 1] : 1.0, .shades = PLOT_PLASMA, .label = "step"};
     if (f->n > 1) scale.min = f->step[0];
-    plot_panel *panel = take(&p, f->methods, sizeof *panel);
+    plot_panel *panel = pool_take(&p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = take(&p, PLOT_STEPS + 3, sizeof *s);
+        plot_series *s = pool_take(&p, PLOT_STEPS + 3, sizeof *s);
         panel[m] = (plot_panel){.title = f->method[m], .equal = 1, .series = s, .x_min = -half, .x_max = half};
         panel[m].y_min = -half;
         panel[m].y_max = half;
@@ -717,9 +676,9 @@ int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name
 {
     enum { KINDS = 5 };
     pool p = {0};
-    plot_panel *panel = take(&p, f->methods, sizeof *panel);
+    plot_panel *panel = pool_take(&p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = take(&p, KINDS, sizeof *s);
+        plot_series *s = pool_take(&p, KINDS, sizeof *s);
         panel[m] = (plot_panel){.title = f->method[m], .x_label = "iteration", .y_label = "reward", .series = s};
         if (!s) break;
         add_curve(&p, &panel[m], s, curve_at(f->particle, m), (plot_series){.label = "particles", .colour = PLOT_BLUE});
@@ -777,8 +736,8 @@ static int sorted_stretch(const ebm2d_curve *c, int first, int last, double *out
 /* A long rough curve: median of each hundredth, in a band from the 10th to the 90th percentile. */
 static plot_series rough_series(pool *p, const ebm2d_curve *c, plot_series style)
 {
-    double *x = take_doubles(p, BLOCKS), *y = take_doubles(p, BLOCKS), *low = take_doubles(p, BLOCKS),
-           *high = take_doubles(p, BLOCKS), *sorted = take_doubles(p, (c->n / BLOCKS + 1) * c->seeds);
+    double *x = pool_doubles(p, BLOCKS), *y = pool_doubles(p, BLOCKS), *low = pool_doubles(p, BLOCKS),
+           *high = pool_doubles(p, BLOCKS), *sorted = pool_doubles(p, (c->n / BLOCKS + 1) * c->seeds);
     style.n = 0;
     if (!x || !y || !low || !high || !sorted) return style;
     for (int b = 0; b < BLOCKS; b++) {
@@ -800,11 +759,11 @@ static plot_series rough_series(pool *p, const ebm2d_curve *c, plot_series style
 int ebm2d_draw_curves(const ebm2d_curves *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
     pool p = {0};
-    plot_panel *panel = take(&p, f->panels, sizeof *panel);
+    plot_panel *panel = pool_take(&p, f->panels, sizeof *panel);
     for (int i = 0; i < f->panels && panel; i++) {
-        plot_series *s = take(&p, f->methods, sizeof *s);
+        plot_series *s = pool_take(&p, f->methods, sizeof *s);
         panel[i] = (plot_panel){.x_label = "iteration", .y_label = f->quantity, .log_y = !f->linear, .series = s};
-        if (f->beta) panel[i].title = words(&p, "beta = %.6g", f->beta[i]);
+        if (f->beta) panel[i].title = pool_words(&p, "beta = %.6g", f->beta[i]);
         for (int m = 0; m < f->methods && s; m++) {
             const ebm2d_curve *c = &f->curve[(size_t)i * (size_t)f->methods + (size_t)m];
             plot_series style = {.label = f->method[m], .colour = colour_of(f->method[m], m), .width = 1.6};
@@ -824,14 +783,14 @@ int ebm2d_draw_curves(const ebm2d_curves *f, const char *dir, const char *name, 
 int ebm2d_draw_rings(const ebm2d_rings *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
     pool p = {0};
-    plot_series *s = take(&p, 2 * f->groups, sizeof *s);
+    plot_series *s = pool_take(&p, 2 * f->groups, sizeof *s);
     plot_panel panel = {.x_label = "step", .y_label = "share on the inner ring", .log_x = f->log_steps, .series = s};
     for (int i = 0; i < f->groups && s; i++) {
         add_curve(&p, &panel, s, &f->share[i],
                   (plot_series){.label = f->group[i], .colour = colour_of(f->group[i], i)});
         if (!isfinite(f->exact[i])) continue;
         s[panel.n++] = (plot_series){.kind = PLOT_LEVEL,
-                                     .label = words(&p, "%s, exact", f->group[i]),
+                                     .label = pool_words(&p, "%s, exact", f->group[i]),
                                      .colour = colour_of(f->group[i], i),
                                      .dash = PLOT_DASHED,
                                      .n = 1,

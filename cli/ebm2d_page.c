@@ -61,24 +61,14 @@ typedef struct {
     size_t room;
 } context;
 
-static ebm2d_mean over_seeds(const context *x, const ebm2d_cell *c, ebm2d_value value)
+static experiment_mean over_seeds(const context *x, const ebm2d_cell *c, ebm2d_value value)
 {
     return ebm2d_over_seeds(x->plan, c->group, c->data, c->half, c->beta, c->method, value);
 }
 
-static const char *with_error(double mean, double error, char out[64])
-{
-    if (isnan(mean)) return "";
-    if (isnan(error))
-        (void)snprintf(out, 64, "%.4f", mean);
-    else
-        (void)snprintf(out, 64, "%.4f ± %.4f", mean, error);
-    return out;
-}
+static const char *plain(double value, char out[64]) { return experiment_with_error(value, NAN, out); }
 
-static const char *plain(double value, char out[64]) { return with_error(value, NAN, out); }
-
-static const char *of_mean(ebm2d_mean m, char out[64]) { return with_error(m.mean, m.error, out); }
+static const char *of_mean(experiment_mean m, char out[64]) { return experiment_with_error(m.mean, m.error, out); }
 
 static void table_row(const context *x, const ebm2d_cell *c)
 {
@@ -96,7 +86,7 @@ static void table_row(const context *x, const ebm2d_cell *c)
                          plain(r.excess, t[5]),
                          of_mean(over_seeds(x, c, EBM2D_PARTICLE), t[6]),
                          c->method == EBM2D_IMPDIFF ? "" : of_mean(over_seeds(x, c, EBM2D_WEIGHTED), t[7]),
-                         with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[8]),
+                         experiment_with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[8]),
                          plain(r.fresh, t[9])};
     page_mark mark[12] = {[3] = PAGE_DIM, [5] = PAGE_DIM, [7] = PAGE_DIM, [11] = PAGE_DIM};
     page_row(x->page, row, mark);
@@ -129,8 +119,8 @@ static void reduced_table(const context *x)
         const char *row[] = {t[0],
                              ebm2d_method_names[c->method],
                              plain(ebm2d_last(c, EBM2D_REWARD), t[1]),
-                             with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[2]),
-                             with_error(ebm2d_last(c, EBM2D_SHORT), ebm2d_last(c, EBM2D_SHORT_ERROR), t[3]),
+                             experiment_with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[2]),
+                             experiment_with_error(ebm2d_last(c, EBM2D_SHORT), ebm2d_last(c, EBM2D_SHORT_ERROR), t[3]),
                              plain(ebm2d_reference_of(c).reduced, t[4])};
         page_mark mark[6] = {[5] = PAGE_DIM};
         page_row(x->page, row, mark);
@@ -159,7 +149,7 @@ static void agreement(const context *x)
             const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
                                              (ebm2d_method)m, 0);
             ebm2d_reference r = ebm2d_reference_of(c);
-            ebm2d_mean ours = over_seeds(x, c, values[v]);
+            experiment_mean ours = over_seeds(x, c, values[v]);
             double known = v == 0 ? r.reward : v == 1 ? r.kl : r.excess, apart = fabs(ours.mean - known) / ours.sd;
             char t[4][64];
             (void)snprintf(t[3], sizeof t[3], "%.1f", apart);
@@ -171,28 +161,12 @@ static void agreement(const context *x)
     page_table_end(x->page);
 }
 
-static void verdicts(const context *x)
-{
-    const char *head[] = {"claim", "verdict", "because", NULL};
-    page_heading(x->page, "Claims");
-    page_table(x->page, NULL, "lll", head);
-    for (int i = 0; i < EBM2D_CLAIMS; i++) {
-        const ebm2d_claim *c = &x->f->claim[i];
-        const char *row[] = {c->claim, ebm2d_verdict_names[c->verdict], c->because};
-        page_mark mark[3] = {PAGE_PLAIN, c->verdict == EBM2D_CONFIRMED   ? PAGE_STRONG
-                                         : c->verdict == EBM2D_CORRECTED ? PAGE_WARN
-                                                                         : PAGE_DIM};
-        page_row(x->page, row, mark);
-    }
-    page_table_end(x->page);
-}
-
 static void facts(const context *x)
 {
     char t[4][64];
     const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, EBM2D_SOSMC,
                                      0);
-    ebm2d_mean m[EBM2D_METHODS];
+    experiment_mean m[EBM2D_METHODS];
     for (int i = 0; i < EBM2D_METHODS; i++)
         m[i] = ebm2d_over_seeds(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, (ebm2d_method)i,
                                 EBM2D_EXCESS);
@@ -695,7 +669,7 @@ static int fill(const context *x)
 {
     introduce(x);
     facts(x);
-    verdicts(x);
+    claims_page(x->page, x->f->claim, EBM2D_CLAIMS);
     page_heading(x->page, "Tables");
     table(x, EBM2D_TRIAL, "Illustrative trial");
     agreement(x);

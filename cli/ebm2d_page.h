@@ -29,7 +29,7 @@ typedef struct {
     double start_inner[2], start_reward[2];                  /* of the start particles: by chains, by tempering */
     ebm2d_training training[EBM2D_DATASETS];
     ebm2d_evidence evidence;
-    ebm2d_claim claim[EBM2D_CLAIMS];
+    claim claim[EBM2D_CLAIMS];
 } ebm2d_findings;
 
 /* The steps at which the figure of sampler efficiency shows the chains; `steps` is the last one there is. */

@@ -1,4 +1,4 @@
-/* evaluate.c: exact expectations under the current theta, a row every so many iterations.
+/* evaluate.c: expectations under the current theta, exact or by fresh chains, a row every so many iterations.
  *
  * Everything in a row is a function of the run file and the engine's state: chains are named by seed and iteration,
  * sums have one order. Invariant: `iteration` is that of the last row of the file, kept or written, and `row` holds its
@@ -46,10 +46,11 @@ struct evaluation {
     trace *rows;
     int64_t every, iteration; /* iteration -1: no row yet */
     double row[COLUMNS];
-    sosmc_lattice lattice;
+    sosmc_lattice lattice; /* nodes 0: not a model of the plane */
     double *U, *U_ref, *R; /* at the nodes; U_ref and R may be NULL */
     sosmc_fresh fresh;     /* chains 0: none; its seed is the run's */
-    const double *points;  /* data; NULL: none */
+    sosmc_kernel sampler;
+    const double *points; /* data; NULL: none */
     int64_t count;
     double *U_points;
 };
@@ -61,11 +62,11 @@ int evaluation_check(const config *c, const job *j, char *error, size_t room)
     char where[512];
     double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
     if (config_integer(c, "evaluate.every") < 1) return 0;
-    if (j->problem.model.dim_x != 2)
+    if (j->problem.model.dim_x != 2 && (config_integer(c, "evaluate.chains") < 1 || !j->problem.objective.score.eval))
         return files_fail(error, room,
                           "%s: evaluate.every is %" PRId64
-                          ", but the lattice is for models of two coordinates and model "
-                          "%s has %d; expected 0",
+                          ", but the lattice is for models of two coordinates and model %s has %d; expected 0, or "
+                          "evaluate.chains and a reward",
                           config_where(c, "evaluate.every", where, sizeof where), config_integer(c, "evaluate.every"),
                           config_text(c, "model.type"), j->problem.model.dim_x);
     if (!(low < high))
@@ -78,23 +79,33 @@ static void read_settings(evaluation *e, const config *c)
 {
     double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
     e->every = config_integer(c, "evaluate.every");
-    e->lattice = (sosmc_lattice){
-        .nodes = (int)config_integer(c, "evaluate.nodes"), .low = {low, low}, .high = {high, high}};
+    if (e->job->problem.model.dim_x == 2)
+        e->lattice = (sosmc_lattice){
+            .nodes = (int)config_integer(c, "evaluate.nodes"), .low = {low, low}, .high = {high, high}};
     e->fresh = (sosmc_fresh){.chains = (int)config_integer(c, "evaluate.chains"),
-                             .burn_in = config_integer(c, "evaluate.burn_in"),
-                             .averaged = config_integer(c, "evaluate.averaged"),
                              .step = config_number(c, "evaluate.step"),
                              .low = low,
                              .high = high,
                              .seed = e->job->settings.seed,
                              .threads = e->job->settings.threads};
-    e->points = job_points(e->job, &e->count);
+    if (strcmp(config_text(c, "evaluate.sampler"), "jitter") == 0) {
+        e->sampler = sosmc_jitter(e->fresh.step, config_number(c, "evaluate.noise"), config_number(c, "evaluate.clamp"),
+                                  config_number(c, "evaluate.gradient_clip"));
+        e->fresh.kernel = &e->sampler;
+        e->fresh.burn_in = config_integer(c, "evaluate.steps") - 1; /* only where chains end counts */
+        e->fresh.averaged = 1;
+    } else {
+        e->fresh.burn_in = config_integer(c, "evaluate.burn_in");
+        e->fresh.averaged = config_integer(c, "evaluate.averaged");
+    }
+    if (e->lattice.nodes) e->points = job_points(e->job, &e->count);
 }
 
 static int allocate(evaluation *e, char *error, size_t room)
 {
     const sosmc_objective *o = &e->job->problem.objective;
     size_t nodes = (size_t)e->lattice.nodes, bytes = nodes * nodes * sizeof(double);
+    if (!nodes) return 0;
     e->U = malloc(bytes);
     if (o->theta_ref) e->U_ref = malloc(bytes);
     if (o->score.eval) e->R = malloc(bytes);
@@ -107,6 +118,7 @@ static int fix_reference(evaluation *e, const config *c, char *error, size_t roo
 {
     const sosmc_objective *o = &e->job->problem.objective;
     char where[512];
+    if (!e->lattice.nodes) return 0;
     if (o->theta_ref && sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
                                              e->job->settings.threads, e->U_ref) != SOSMC_OK)
         return files_fail(error, room,
@@ -183,6 +195,8 @@ static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info
     const sosmc_objective *o = &e->job->problem.objective;
     int forward = o->loss == SOSMC_LOSS_FORWARD_KL;
     sosmc_exact x;
+    for (int i = LOGZ; i <= EDGE; i++) e->row[i] = NAN;
+    if (!e->lattice.nodes) return 0;
     sosmc_status status = sosmc_lattice_energy(&e->job->problem.model, theta, &e->lattice, e->job->settings.threads,
                                                e->U);
     if (status != SOSMC_OK) return cannot(info, "on the lattice", status, error, room);
@@ -209,20 +223,19 @@ static int on_data(evaluation *e, const double *theta, const sosmc_info *info, c
     return 0;
 }
 
-enum { DIM = 2, TILE = 64 };
+enum { TILE = 64 };
 
-/* Adds the rewards of n particles, rows of x, plain and weighted. Dropped particles have no weight, and may have no
- * reward either. */
-static int add_rewards(const sosmc_score *score, int64_t first, int n, const double *x, const double *logw,
+/* Adds the rewards of n particles, rows of x, plain and weighted; `tile` holds TILE columns of dim. Dropped particles have
+ * no weight, and may have no reward either. */
+static int add_rewards(const sosmc_score *score, sosmc_batch *b, double *tile, const double *x, const double *logw,
                        double sum[2])
 {
-    _Alignas(64) double tile[DIM * TILE] = {0}, value[TILE], w[TILE];
-    sosmc_batch b = {.x = tile, .simd = sosmc_simd_best(), .dim = DIM, .n = n, .ld = TILE, .first = first};
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < DIM; j++) tile[j * TILE + i] = x[DIM * i + j];
-    if (score->eval(score->self, &b, value)) return -1;
-    sosmc_exp(NULL, n, logw, w);
-    for (int i = 0; i < n; i++) {
+    _Alignas(64) double value[TILE], w[TILE];
+    for (int i = 0; i < b->n; i++)
+        for (int j = 0; j < b->dim; j++) tile[(size_t)j * TILE + (size_t)i] = x[(size_t)i * (size_t)b->dim + (size_t)j];
+    if (score->eval(score->self, b, value)) return -1;
+    sosmc_exp(NULL, b->n, logw, w);
+    for (int i = 0; i < b->n; i++) {
         sum[0] += value[i];
         if (w[i] > 0) sum[1] += w[i] * value[i];
     }
@@ -233,18 +246,27 @@ static int on_cloud(evaluation *e, const sosmc *s, const sosmc_info *info, char 
 {
     const sosmc_score *score = &e->job->problem.objective.score;
     int64_t particles = sosmc_particles(s);
+    size_t dim = (size_t)e->job->problem.model.dim_x, bytes = dim * TILE * sizeof(double);
     double sum[2] = {0, 0};
     e->row[PARTICLE_REWARD] = e->row[WEIGHTED_REWARD] = NAN;
     e->row[PARTICLE_KL] = info->kl;
     e->row[PARTICLE_LOSS] = info->loss;
     if (!score->eval) return 0;
-    double *x = malloc((size_t)particles * (DIM + 1) * sizeof *x), *logw = x ? x + particles * DIM : NULL;
-    sosmc_status status = x ? sosmc_cloud(s, x, logw) : SOSMC_ENOMEM;
+    double *x = malloc((size_t)particles * (dim + 1) * sizeof *x), *logw = x ? x + (size_t)particles * dim : NULL;
+    double *tile = aligned_alloc(64, bytes);
+    sosmc_status status = x && tile ? sosmc_cloud(s, x, logw) : SOSMC_ENOMEM;
+    if (tile) memset(tile, 0, bytes);
     for (int64_t i = 0; status == SOSMC_OK && i < particles; i += TILE) {
-        int n = particles - i < TILE ? (int)(particles - i) : TILE;
-        if (add_rewards(score, i, n, x + i * DIM, logw + i, sum)) status = SOSMC_EMODEL;
+        sosmc_batch b = {.x = tile,
+                         .simd = sosmc_simd_best(),
+                         .dim = (int)dim,
+                         .n = particles - i < TILE ? (int)(particles - i) : TILE,
+                         .ld = TILE,
+                         .first = i};
+        if (add_rewards(score, &b, tile, x + (size_t)i * dim, logw + i, sum)) status = SOSMC_EMODEL;
     }
     free(x);
+    free(tile);
     if (status != SOSMC_OK) return cannot(info, "over the particles", status, error, room);
     e->row[PARTICLE_REWARD] = sum[0] / (double)particles;
     e->row[WEIGHTED_REWARD] = sum[1];
@@ -326,7 +348,7 @@ int evaluation_close(evaluation *e, char *error, size_t room)
 int evaluation_summary(const evaluation *e, json_writer *w)
 {
     if (!e || e->iteration < 0) return 0;
-    json_open_object(w, "exact");
+    json_open_object(w, e->lattice.nodes ? "exact" : "evaluated");
     json_put_whole(w, "iteration", e->iteration);
     json_put_whole(w, names[UPDATES], (int64_t)e->row[UPDATES]);
     for (int i = UPDATES + 1; i < COLUMNS; i++) json_put_number(w, names[i], e->row[i]);
@@ -403,9 +425,11 @@ static void add_fresh(evaluation_gallery *g, evaluation_figure *f)
 static void draw_reward(evaluation_gallery *g)
 {
     const double *y = values(g, REWARD), *plain = values(g, PARTICLE_REWARD), *weighted = values(g, WEIGHTED_REWARD);
-    int n = (int)g->table.rows, same = 1;
+    int n = (int)g->table.rows, same = 1, exact = y != NULL;
+    if (!exact) y = values(g, FRESH);
     if (!y) return;
-    evaluation_figure *f = add_figure(g, "exact-reward", "Exact reward", "mean reward");
+    evaluation_figure *f = exact ? add_figure(g, "exact-reward", "Exact reward", "mean reward")
+                                 : add_figure(g, "fresh-reward", "Fresh reward", "mean reward");
     (void)add_values(g, f, REWARD, (plot_series){.kind = PLOT_MARKS, .label = "exact", .colour = PLOT_BLUE});
     (void)add_values(g, f, PARTICLE_REWARD, (plot_series){.label = "particles", .colour = PLOT_ORANGE});
     for (int i = 0; plain && weighted && i < n; i++) same &= fabs(plain[i] - weighted[i]) <= 1e-12 * fabs(plain[i]);
@@ -417,12 +441,15 @@ static void draw_reward(evaluation_gallery *g)
                      (plot_series){.kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_BLACK, .dash = PLOT_DASHED});
     (void)add_values(g, f, REF_REWARD,
                      (plot_series){.kind = PLOT_LEVEL, .label = "reference", .colour = PLOT_GREY, .dash = PLOT_DOTTED});
-    (void)snprintf(f->caption, sizeof f->caption,
-                   "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start, %.5g "
-                   "at the end. Particles and fresh chains only estimate it.",
-                   y[0], last_value(y, n));
-    (void)snprintf(f->alt, sizeof f->alt, "Exact mean reward against iteration; from %.4g to %.4g.", y[0],
-                   last_value(y, n));
+    (void)snprintf(
+        f->caption, sizeof f->caption,
+        exact ? "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start, "
+                "%.5g at the end. Particles and fresh chains only estimate it."
+              : "Mean reward of fresh chains of the model after each evaluated iteration: %.5g at the start, "
+                "%.5g at the end. The particles' own mean stands beside it.",
+        y[0], last_value(y, n));
+    (void)snprintf(f->alt, sizeof f->alt, "%s mean reward against iteration; from %.4g to %.4g.",
+                   exact ? "Exact" : "Fresh", y[0], last_value(y, n));
 }
 
 /* A single line, logarithmic when it spans more than a factor of 20. */

@@ -10,11 +10,13 @@
  *     particle_reward, weighted_reward                      means of the reward over the cloud the engine now holds
  *     particle_kl, particle_loss                            from the running log Z, of the theta at which this
  *                                                           iteration's gradient was taken: an update earlier
- *     fresh, fresh_error                                    mean reward of fresh chains and its standard error
+ *     fresh, fresh_error                                    mean reward of fresh chains and its standard error; of
+ *                                                           the sampler `jitter`, over their last states
  *     loglik                                                mean log density of all data points, exact
  *
  * Under a reverse divergence, kl is KL(pi || ref) and loss = -reward + beta kl. Under a forward one, kl is KL(ref ||
- * pi), and the optimum is not known: best_* and excess are empty. Under ebm_likelihood, loss = -loglik. */
+ * pi), and the optimum is not known: best_* and excess are empty. Under ebm_likelihood, loss = -loglik. Models that are not
+ * of the plane have no exact values: all but the particles' and the fresh chains' are empty. */
 #ifndef CLI_EVALUATE_H
 #define CLI_EVALUATE_H
 

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "commands_ebm.h"
 #include "config.h"
+#include "fetch.h"
 #include "files.h"
 #include "interrupt.h"
 #include "list.h"
@@ -21,13 +22,15 @@ static const char usage_text[] =
     "sosmc optimises theta when the gradient is an expectation under a distribution that moves with theta.\n"
     "\n"
     "  sosmc run FILE.yaml        run what the file describes; results and report.html go to a run directory\n"
-    "  sosmc train DATA           train an energy-based model on points: circles, two_moons, blobs or a file\n"
+    "  sosmc train DATA           train an energy-based model on points (circles, two_moons, blobs, a file) or pictures\n"
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
     "  sosmc reproduce ebm2d      the second: energy networks of the plane, scored exactly (--quick: under a minute)\n"
+    "  sosmc reproduce mnist      the third: a convolutional energy of digits (--quick: about a minute)\n"
+    "  sosmc fetch mnist          the pictures of MNIST, checked, for training and for judging digits\n"
     "  sosmc list                 models, rewards, kernels, resampling schemes, optimisers, schemes, experiments\n"
     "  sosmc help [COMMAND]       more about a command\n"
     "\n"
@@ -64,8 +67,10 @@ static const char report_text[] =
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
+    "sosmc reproduce mnist [--quick | --full] [--checkpoint FILE] [--data DIR] [--seed S] [--threads T] [--out DIR] "
+    "[--quiet]\n"
     "\n"
-    "  --quick               a small version in seconds (ebm2d: under a minute): fewer particles, iterations and seeds\n"
+    "  --quick               a small version in seconds (others than langevin: a minute): fewer particles and iterations\n"
     "  --seeds N             runs per cell (default: langevin 10, ebm2d 2, with --full 5)\n"
     "  --out DIR             where tables, figures and the page go (default: the experiment's name)\n"
     "\n"
@@ -75,7 +80,13 @@ static const char reproduce_text[] =
     "ebm2d, which continues where it was left when the command is given again:\n"
     "  --full                also the sweep over beta and the other pairs of data set and half-plane: about two hours\n"
     "  --models DIR          the folder of circles.safetensors, two_moons.safetensors, blobs.safetensors (or .npz)\n"
-    "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n";
+    "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n"
+    "\n"
+    "mnist, which continues likewise:\n"
+    "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
+    "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
+    "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
+    "  --seed S              of all runs (default 42)\n";
 
 static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
 
@@ -83,7 +94,7 @@ static const struct {
     const char *name, *text;
 } helps[] = {{"run", run_text},     {"train", train_text},   {"tune", tune_text},           {"sample", sample_text},
              {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text}, {"list", list_text},
-             {"help", usage_text}};
+             {"fetch", fetch_text}, {"help", usage_text}};
 
 static const char *help_of(const char *command)
 {
@@ -95,7 +106,7 @@ static const char *help_of(const char *command)
 /* ---------------------------------------------------------------------------- flags */
 
 typedef struct {
-    const char *file, *out, *models;
+    const char *file, *out, *models, *checkpoint, *data;
     const char *set[SETS];
     int sets;
     int help;
@@ -104,7 +115,17 @@ typedef struct {
     char seed_set[64], threads_set[64];
 } flags;
 
-enum { FLAG_SET = 256, FLAG_OUT, FLAG_SEED, FLAG_THREADS, FLAG_BUDGET, FLAG_SEEDS, FLAG_MODELS };
+enum {
+    FLAG_SET = 256,
+    FLAG_OUT,
+    FLAG_SEED,
+    FLAG_THREADS,
+    FLAG_BUDGET,
+    FLAG_SEEDS,
+    FLAG_MODELS,
+    FLAG_CHECKPOINT,
+    FLAG_DATA
+};
 
 static int number_of(const char *flag, const char *text, double low, double *out)
 {
@@ -128,6 +149,8 @@ static int take_flag(flags *f, int option, const char *value)
     case FLAG_SET: return add_set(f, value);
     case FLAG_OUT: f->out = value; return 0;
     case FLAG_MODELS: f->models = value; return 0;
+    case FLAG_CHECKPOINT: f->checkpoint = value; return 0;
+    case FLAG_DATA: f->data = value; return 0;
     case FLAG_SEED: (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value); return add_set(f, f->seed_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
@@ -249,15 +272,38 @@ static int command_report(int argc, char **argv)
     return SOSMC_EXIT_OK;
 }
 
+/* The seed of --seed, which parse_flags keeps as an assignment; 42 without it, as in the published runs. */
+static int seed_of(const flags *f, uint64_t *seed)
+{
+    char *end = NULL;
+    const char *text = *f->seed_set ? f->seed_set + strlen("seed=") : "42";
+    errno = 0;
+    *seed = strtoull(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && !*end && !errno) return 0;
+    return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
+}
+
+enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4 };
+
 static int command_reproduce(int argc, char **argv)
 {
+    static const struct {
+        const char *name;
+        int bit;
+        int (*run)(const reproduce_options *);
+    } experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
+                       {"ebm2d", EBM2D, reproduce_ebm2d},
+                       {"mnist", MNIST, reproduce_mnist}};
     flags f;
-    int quick = 0, quiet = 0, full = 0, pretrain = 0;
+    int quick = 0, quiet = 0, full = 0, pretrain = 0, at = 0;
     const struct option known[] = {{"quick", 0, &quick, 1},
                                    {"quiet", 0, &quiet, 1},
                                    {"full", 0, &full, 1},
                                    {"pretrain", 0, &pretrain, 1},
                                    {"models", 1, NULL, FLAG_MODELS},
+                                   {"checkpoint", 1, NULL, FLAG_CHECKPOINT},
+                                   {"data", 1, NULL, FLAG_DATA},
+                                   {"seed", 1, NULL, FLAG_SEED},
                                    {"budget-seconds", 1, NULL, FLAG_BUDGET},
                                    {"seeds", 1, NULL, FLAG_SEEDS},
                                    {"threads", 1, NULL, FLAG_THREADS},
@@ -267,25 +313,39 @@ static int command_reproduce(int argc, char **argv)
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(reproduce_text, stdout) < 0;
     const char *experiment = argc - optind == 1 ? argv[optind] : "";
-    int langevin = strcmp(experiment, "langevin") == 0;
-    if (!langevin && strcmp(experiment, "ebm2d") != 0)
+    const int count = sizeof experiments / sizeof *experiments;
+    while (at < count && strcmp(experiments[at].name, experiment) != 0) at++;
+    if (at == count)
         return complain(SOSMC_EXIT_USAGE,
-                        "reproduce takes an experiment: langevin or ebm2d; see 'sosmc help reproduce'");
-    if (langevin && (full || pretrain || f.models))
-        return complain(SOSMC_EXIT_USAGE, "--%s belongs to ebm2d; see 'sosmc help reproduce'",
-                        full       ? "full"
-                        : pretrain ? "pretrain"
-                                   : "models");
+                        "reproduce takes an experiment: langevin, ebm2d or mnist; see 'sosmc help reproduce'");
+    const struct {
+        const char *flag;
+        int given, owners;
+    } particular[] = {{"full", full, EBM2D | MNIST},
+                      {"pretrain", pretrain, EBM2D},
+                      {"models", f.models != NULL, EBM2D},
+                      {"checkpoint", f.checkpoint != NULL, MNIST},
+                      {"data", f.data != NULL, MNIST},
+                      {"seed", *f.seed_set != 0, MNIST},
+                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D},
+                      {"budget-seconds", f.budget_seconds > 0, LANGEVIN}};
+    for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
+        if (particular[i].given && !(particular[i].owners & experiments[at].bit))
+            return complain(SOSMC_EXIT_USAGE, "--%s does not belong to reproduce %s; see 'sosmc help reproduce'",
+                            particular[i].flag, experiment);
     reproduce_options options = {.out = f.out ? f.out : experiment,
                                  .quick = quick,
                                  .quiet = quiet,
                                  .full = full,
                                  .pretrain = pretrain,
                                  .models = f.models,
+                                 .checkpoint = f.checkpoint,
+                                 .data = f.data,
                                  .budget_seconds = f.budget_seconds,
                                  .seeds = (int)f.seeds,
                                  .threads = (int)f.threads};
-    return langevin ? reproduce_langevin(&options) : reproduce_ebm2d(&options);
+    if (seed_of(&f, &options.seed)) return SOSMC_EXIT_USAGE;
+    return experiments[at].run(&options);
 }
 
 static int command_list(int argc, char **argv)
@@ -317,6 +377,7 @@ int main(int argc, char **argv)
                     {"check", command_check},
                     {"report", command_report},
                     {"reproduce", command_reproduce},
+                    {"fetch", command_fetch},
                     {"list", command_list},
                     {"help", command_help}};
     interrupt_catch();

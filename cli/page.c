@@ -218,11 +218,11 @@ void page_table_end(page *p) { raw(p, "</tbody>\n</table>\n"); }
 
 /* ---------------------------------------------------------------------------- figures */
 
-static void base64(FILE *s, const char *text)
+static void base64(FILE *s, const void *bytes, size_t left)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *b = (const unsigned char *)text;
-    for (size_t left = strlen(text); left > 0; b += 3, left -= left < 3 ? left : 3) {
+    const unsigned char *b = bytes;
+    for (; left > 0; b += 3, left -= left < 3 ? left : 3) {
         uint32_t v = (uint32_t)b[0] << 16 | (left > 1 ? (uint32_t)b[1] << 8 : 0) | (left > 2 ? b[2] : 0U);
         (void)putc(letters[v >> 18], s);
         (void)putc(letters[v >> 12 & 63], s);
@@ -243,7 +243,7 @@ void page_figure(page *p, const char *svg, const char *alt, const char *caption,
 {
     if (!p || !svg) return;
     element(p, "<figure>\n<img alt=\"", alt, "\" src=\"data:image/svg+xml;base64,");
-    base64(p->stream, svg);
+    base64(p->stream, svg, strlen(svg));
     element(p, "\">\n<figcaption>", caption, "");
     if (stem) {
         raw(p, " <span class=\"files\">");
@@ -253,6 +253,22 @@ void page_figure(page *p, const char *svg, const char *alt, const char *caption,
         raw(p, "</span>");
     }
     raw(p, "</figcaption>\n</figure>\n");
+}
+
+enum { PICTURE_BYTES = 1 << 25 };
+
+void page_picture(page *p, const char *dir, const char *name, const char *alt, const char *caption)
+{
+    char path[FILES_PATH], ignored[64], *bytes = NULL;
+    size_t size = 0;
+    if (!p || files_join(path, dir, name, ignored, sizeof ignored)) return;
+    if (files_read(path, PICTURE_BYTES, &bytes, &size, ignored, sizeof ignored)) return;
+    element(p, "<figure>\n<img alt=\"", alt, "\" src=\"data:image/png;base64,");
+    base64(p->stream, bytes, size);
+    element(p, "\">\n<figcaption>", caption, " <span class=\"files\">");
+    link_to(p, name, "", "PNG");
+    raw(p, "</span></figcaption>\n</figure>\n");
+    free(bytes);
 }
 
 /* ---------------------------------------------------------------------------- the end */

@@ -36,6 +36,9 @@ void page_table_end(page *p);
  * it. */
 void page_figure(page *p, const char *svg, const char *alt, const char *caption, const char *stem);
 
+/* Likewise DIR/NAME, a PNG file of less than 32 MB; one that cannot be read leaves no figure. The page is to be in DIR. */
+void page_picture(page *p, const char *dir, const char *name, const char *alt, const char *caption);
+
 void page_code(page *p, const char *text);
 
 /* Writes the page, atomically; the page stays. */

@@ -1,4 +1,5 @@
-/* picture.c: evaluates the model and the reward on a lattice over the box that holds the particles, for the report.
+/* picture.c: evaluates the model and the reward on a lattice over the box that holds the particles, for the report; and
+ * shows particles that are pictures.
  *
  * Everything comes from the run directory (run.yaml, theta.npy or model.safetensors, particles.npz), so that `sosmc report` shows the same page
  * as the run itself. A directory without particles, or a model of more than two coordinates, gets a report without the map. */
@@ -10,6 +11,7 @@
 
 #include "evaluate.h"
 #include "files.h"
+#include "images.h"
 #include "model_file.h"
 #include "problem.h"
 #include "report.h"
@@ -51,7 +53,40 @@ static int open_inputs(picture *p, const config *c, const char *dir, char *error
     if (open_theta(p, dir, error, room)) return -1;
     if (files_join(path, dir, "particles.npz", error, room) || npz_read(path, "x", &p->x, error, room)) return -1;
     int dim = p->job.problem.model.dim_x;
-    return p->x.type == NPY_F64 && p->x.dims == 2 && p->x.shape[1] == dim && dim <= 2 ? 0 : -1;
+    return p->x.type == NPY_F64 && p->x.dims == 2 && p->x.shape[1] == dim ? 0 : -1;
+}
+
+/* Particles that are pictures are shown as such: evenly spaced ones, since neighbours may be copies of one ancestor. */
+static int draw_pictures(picture *p, const char *dir, report_extra *extra)
+{
+    enum {
+        ACROSS = 8,
+        SHOWN = ACROSS * ACROSS,
+        WIDE = 72,
+        MOST_PIXELS = 4000000
+    }; /* about so many pixels of the file for each */
+    char path[FILES_PATH], folder[FILES_PATH], ignored[256];
+    picture_shape shape;
+    if (!job_picture(&p->job, &shape)) return 0;
+    int64_t all = p->x.shape[0], dim = p->x.shape[1], room = MOST_PIXELS / dim < 1 ? 1 : MOST_PIXELS / dim;
+    int64_t n = all < SHOWN ? all : SHOWN;
+    if (n > room) n = room;
+    double *chosen = malloc((size_t)(n * dim) * sizeof *chosen + 1);
+    for (int64_t i = 0; chosen && i < n; i++)
+        memcpy(chosen + i * dim, (const double *)p->x.data + i * all / n * dim, (size_t)dim * sizeof *chosen);
+    image_grid grid = {.columns = ACROSS,
+                       .magnify = shape.rows < WIDE ? WIDE / shape.rows : 1,
+                       .line = 2,
+                       .shade = 128,
+                       .low = shape.black,
+                       .high = shape.white};
+    if (chosen && !files_join(folder, dir, "figures", ignored, sizeof ignored) &&
+        !files_join(path, folder, "particles.png", ignored, sizeof ignored) &&
+        !files_directory(folder, ignored, sizeof ignored) &&
+        !image_grid_write(path, chosen, n, shape.channels, shape.rows, shape.columns, &grid, ignored, sizeof ignored))
+        extra->picture = "figures/particles.png";
+    free(chosen);
+    return 1;
 }
 
 /* The box of the particles and of the modes they came from, with a margin. */
@@ -161,7 +196,8 @@ int picture_report(const char *dir, char *error, size_t room)
     if (rc == 0) {
         char ignored[512];
         draw_levels(&p, c, &extra);
-        if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && draw_maps(&p, &extra))
+        if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && !draw_pictures(&p, dir, &extra) &&
+            (p.job.problem.model.dim_x > 2 || draw_maps(&p, &extra)))
             extra.density = extra.reward = NULL;
         rc = draw_exact(&p, dir, &extra, error, room);
         if (rc == 0) rc = report_write(dir, &extra, error, room);

@@ -4,56 +4,17 @@
 
 #include <stdarg.h>
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <sosmc/models.h>
-
 #include "files.h"
-#include "formula.h"
-#include "model_file.h"
 #include "points.h"
+#include "problem_inside.h"
+#include "schema.h"
 
-struct parts {
-    sosmc_mixture mixture;
-    sosmc_mixture_law init_mixture, reference_mixture;
-    sosmc_hierarchical hierarchical;
-    sosmc_hierarchical_law init_hierarchical;
-    sosmc_logistic logistic;
-    sosmc_gaussian gaussian;
-    sosmc_gate gate;
-    sosmc_peaks peaks;
-    sosmc_half_plane half_plane;
-    sosmc_rows rows, start;
-    sosmc_mlp mlp;
-    sosmc_box box;
-    sosmc_tempering tempering;
-    model_file network; /* of a stored model, and of any network its weights at the start */
-    double *low, *high, *started;
-    formula *formula;
-    double *features, *labels, *mean, *factor, *points;
-    const double *theta, *theta_ref;
-};
-
-/* What the functions below share. */
-typedef struct {
-    job *job;
-    const config *c;
-    struct parts *p;
-    int *io;
-    char *error;
-    size_t room;
-} builder;
-
-static int is(const builder *b, const char *path, const char *word)
-{
-    const char *text = config_text(b->c, path);
-    return text && strcmp(text, word) == 0;
-}
-
-static int wrong(const builder *b, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static int wrong(const builder *b, const char *path, const char *format, ...)
+int job_wrong(const builder *b, const char *path, const char *format, ...)
 {
     char where[512], what[512];
     va_list args;
@@ -64,7 +25,7 @@ static int wrong(const builder *b, const char *path, const char *format, ...)
     return -1;
 }
 
-static int out_of_memory(const builder *b)
+int job_no_memory(const builder *b)
 {
     (void)files_fail(b->error, b->room, "out of memory");
     return -1;
@@ -76,7 +37,7 @@ static const double *vector_of(const builder *b, const char *path, int n)
     int length = 0;
     const double *v = config_vector(b->c, path, &length);
     if (v && length == n) return v;
-    (void)wrong(b, path, "has %d numbers; expected %d", length, n);
+    (void)job_wrong(b, path, "has %d numbers; expected %d", length, n);
     return NULL;
 }
 
@@ -100,12 +61,12 @@ static int column_of(builder *b, const csv_table *t, const char *path)
     int number = config_column(b->c, path);
     if (number > 0) {
         if (number <= t->columns) return number - 1;
-        (void)wrong(b, path, "is %d; %s has %d columns", number, t->path, t->columns);
+        (void)job_wrong(b, path, "is %d; %s has %d columns", number, t->path, t->columns);
         return -1;
     }
     const csv_column *found = csv_find(t, config_text(b->c, path));
     if (found) return (int)(found - t->column);
-    (void)wrong(b, path, "is '%s'; %s has no such column", config_text(b->c, path), t->path);
+    (void)job_wrong(b, path, "is '%s'; %s has no such column", config_text(b->c, path), t->path);
     return -1;
 }
 
@@ -122,7 +83,7 @@ static int hierarchical_data(builder *b, const csv_table *t)
     int column = column_of(b, t, "model.column");
     if (column < 0 || csv_numbers(t, column, &y, b->error, b->room)) return -1;
     b->p->labels = malloc((size_t)t->rows * sizeof(double) + 1);
-    if (!b->p->labels) return out_of_memory(b);
+    if (!b->p->labels) return job_no_memory(b);
     memcpy(b->p->labels, y, (size_t)t->rows * sizeof(double));
     b->p->hierarchical = (sosmc_hierarchical){.dim = (int)t->rows, .y = b->p->labels};
     return 0;
@@ -136,7 +97,8 @@ static int hierarchical_model(builder *b)
         b->p->hierarchical = (sosmc_hierarchical){.dim = n, .y = y};
     } else {
         csv_table t = {0};
-        if (!config_has(b->c, "model.data")) return wrong(b, "model", "has neither y nor data; expected one of them");
+        if (!config_has(b->c, "model.data"))
+            return job_wrong(b, "model", "has neither y nor data; expected one of them");
         if (read_table(b, "model.data", &t)) return -1;
         int rc = hierarchical_data(b, &t);
         csv_free(&t);
@@ -158,7 +120,7 @@ static int choose_features(builder *b, const csv_table *t, int label, int split,
     }
     for (int i = 0; named == 0 && i < t->columns; i++)
         if (i != label && i != split) column[count++] = i;
-    return count > 0 ? count : wrong(b, "model.features", "leaves no column of %s; expected at least one", t->path);
+    return count > 0 ? count : job_wrong(b, "model.features", "leaves no column of %s; expected at least one", t->path);
 }
 
 /* Features are standardised over all rows, with the population's standard deviation, before rows are split off. */
@@ -197,16 +159,16 @@ static int logistic_data(builder *b, const csv_table *t)
     if (label < 0 || csv_numbers(t, label, &y, b->error, b->room)) return -1;
     if (config_has(b->c, "model.train.column") && (split = column_of(b, t, "model.train.column")) < 0) return -1;
     int *column = calloc((size_t)t->columns + (size_t)config_count(b->c, "model.features") + 1, sizeof *column);
-    if (!column) return out_of_memory(b);
+    if (!column) return job_no_memory(b);
     int dim = choose_features(b, t, label, split, column), rows = 0;
     size_t cells = (size_t)t->rows * (size_t)(dim > 0 ? dim : 1);
     b->p->features = malloc(cells * sizeof(double) + 1);
     b->p->labels = malloc((size_t)t->rows * sizeof(double) + 1);
-    int rc = dim < 0 ? -1 : !b->p->features || !b->p->labels ? out_of_memory(b) : 0;
+    int rc = dim < 0 ? -1 : !b->p->features || !b->p->labels ? job_no_memory(b) : 0;
     for (int64_t r = 0; rc == 0 && r < t->rows; r++) {
         if (y[r] != 0 && y[r] != 1)
-            rc = wrong(b, "model.label", "names a column with %g in data row %lld of %s; expected 0 or 1", y[r],
-                       (long long)r + 1, t->path);
+            rc = job_wrong(b, "model.label", "names a column with %g in data row %lld of %s; expected 0 or 1", y[r],
+                           (long long)r + 1, t->path);
         if (in_training(b, t, split, r)) b->p->labels[rows++] = y[r];
     }
     for (int j = 0; rc == 0 && j < dim; j++) {
@@ -217,8 +179,8 @@ static int logistic_data(builder *b, const csv_table *t)
                 b->p->features[kept++ * dim + j] = (t->column[column[j]].number[r] - mean) / scale;
     }
     if (rc == 0 && rows == 0)
-        rc = wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"),
-                   t->path);
+        rc = job_wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"),
+                       t->path);
     b->p->logistic = (sosmc_logistic){.rows = rows,
                                       .dim = dim,
                                       .features = b->p->features,
@@ -238,20 +200,24 @@ static int logistic_model(builder *b)
     return rc;
 }
 
-static int is_network(const builder *b) { return is(b, "model.type", "mlp") || is(b, "model.type", "stored"); }
+static int is_network(const builder *b)
+{
+    return schema_has_word("mlp|network|stored", config_text(b->c, "model.type"));
+}
 
 /* The network as the run file describes it, with weights drawn at random. */
 static int new_network(builder *b)
 {
     model_file *f = &b->p->network;
     const double *wide = config_vector(b->c, "model.hidden", &f->hidden_layers);
-    if (f->hidden_layers > 32) return wrong(b, "model.hidden", "has %d layers; expected at most 32", f->hidden_layers);
+    if (f->hidden_layers > 32)
+        return job_wrong(b, "model.hidden", "has %d layers; expected at most 32", f->hidden_layers);
     f->inputs = (int)config_integer(b->c, "model.inputs");
     f->width = calloc((size_t)f->hidden_layers, sizeof *f->width);
-    if (!f->width) return out_of_memory(b);
+    if (!f->width) return job_no_memory(b);
     for (int l = 0; l < f->hidden_layers; l++) {
         f->width[l] = (int)wide[l];
-        if (wide[l] != f->width[l]) return wrong(b, "model.hidden", "holds %g; expected whole numbers", wide[l]);
+        if (wide[l] != f->width[l]) return job_wrong(b, "model.hidden", "holds %g; expected whole numbers", wide[l]);
     }
     (void)snprintf(f->activation, sizeof f->activation, "%s", config_text(b->c, "model.activation"));
     f->base_sd = is(b, "model.base", "gaussian") && config_has(b->c, "model.base_sd")
@@ -259,34 +225,49 @@ static int new_network(builder *b)
                      : 0;
     int64_t parameters = model_parameters(f->inputs, f->width, f->hidden_layers);
     if (parameters < 1 || parameters > INT32_MAX)
-        return wrong(b, "model.hidden", "makes a network of too many parameters; expected fewer than 2^31");
+        return job_wrong(b, "model.hidden", "makes a network of too many parameters; expected fewer than 2^31");
     f->parameters = (int)parameters;
     f->theta = calloc((size_t)parameters, sizeof *f->theta);
-    return f->theta ? 0 : out_of_memory(b);
+    return f->theta ? 0 : job_no_memory(b);
+}
+
+/* Where theta starts: the weights of a file, or new ones, drawn when the model is known. */
+static int network_weights_of(builder *b)
+{
+    model_file *f = &b->p->network;
+    if (is(b, "model.type", "mlp")) return new_network(b);
+    if (is(b, "model.type", "network")) return job_new_pictures(b);
+    *b->io = 1;
+    if (model_read_as(config_text(b->c, "model.file"), config_text(b->c, "model.network"), f, b->error, b->room))
+        return -1;
+    *b->io = 0;
+    return 0;
 }
 
 static int network_model(builder *b)
 {
     model_file *f = &b->p->network;
-    int fresh = is(b, "model.type", "mlp");
-    if (!fresh) {
-        *b->io = 1;
-        if (model_read(config_text(b->c, "model.file"), f, b->error, b->room)) return -1;
-        *b->io = 0;
-    } else if (new_network(b)) {
-        return -1;
-    }
-    b->p->mlp = model_network(f);
-    if (is(b, "objective.type", "ebm_likelihood"))
+    uint64_t seed = config_unsigned(b->c, "seed");
+    if (network_weights_of(b)) return -1;
+    b->job->problem.model = model_energy(f, &b->p->mlp);
+    if (is(b, "objective.type", "ebm_likelihood") && !model_is_network(f)) {
         b->p->mlp.penalty = config_number(b->c, "objective.gradient_penalty");
-    b->job->problem.model = sosmc_mlp_model(&b->p->mlp);
+        b->job->problem.model = sosmc_mlp_model(&b->p->mlp);
+    }
     if (b->job->problem.model.dim_x == 0)
-        return wrong(b, "model",
-                     "is a network the library does not take: expected 1 to 32 hidden layers of at most 16,384 units");
-    if (fresh)
-        sosmc_mlp_init(&b->p->mlp, config_number(b->c, "model.init_sd"), config_unsigned(b->c, "seed"), f->theta);
+        return job_wrong(
+            b, "model",
+            "is a network the library does not take: expected 1 to 32 hidden layers of at most 16,384 units");
+    if (is(b, "model.type", "mlp")) sosmc_mlp_init(&b->p->mlp, config_number(b->c, "model.init_sd"), seed, f->theta);
+    if (is(b, "model.type", "network")) sosmc_network_init(&f->network, seed, f->theta);
     b->p->theta = b->job->problem.theta0 = f->theta;
     return 0;
+}
+
+/* Of the network's Gaussian base; 0: it has none. */
+static double base_of(const builder *b)
+{
+    return model_is_network(&b->p->network) ? b->p->network.network.base_sd : b->p->mlp.base_sd;
 }
 
 static int build_model(builder *b)
@@ -294,6 +275,7 @@ static int build_model(builder *b)
     if (is_network(b)) return network_model(b);
     int rc = is(b, "model.type", "gaussian_mixture")        ? mixture_model(b)
              : is(b, "model.type", "hierarchical_gaussian") ? hierarchical_model(b)
+             : is(b, "model.type", "deblur")                ? job_deblur_model(b)
                                                             : logistic_model(b);
     if (rc) return -1;
     b->p->theta = vector_of(b, "model.theta", b->job->problem.model.dim_theta);
@@ -309,9 +291,22 @@ static int build_reward(builder *b, sosmc_score *out)
     double tau = config_number(b->c, "objective.reward.tau"), alpha = config_number(b->c, "objective.reward.alpha");
     if (is(b, "objective.reward.type", "formula")) {
         char words[256];
-        b->p->formula = formula_compile(config_text(b->c, "objective.reward.formula"), dim, words, sizeof words);
-        if (!b->p->formula) return wrong(b, "objective.reward.formula", "is not a formula: %s", words);
+        picture_shape shape;
+        int pictures = job_picture(b->job, &shape);
+        pixels_shape picture = {.clamp = config_number(b->c, "objective.reward.clamp")};
+        if (config_has(b->c, "objective.reward.mask") && job_mask(b, &b->p->mask)) return -1;
+        if (pictures) {
+            picture.channels = shape.channels;
+            picture.rows = shape.rows;
+            picture.columns = shape.columns;
+            picture.mask = b->p->mask;
+        }
+        b->p->formula = formula_compile_picture(config_text(b->c, "objective.reward.formula"), dim,
+                                                pictures ? &picture : NULL, words, sizeof words);
+        if (!b->p->formula) return job_wrong(b, "objective.reward.formula", "is not a formula: %s", words);
         *out = formula_score(b->p->formula);
+    } else if (schema_has_word("bright|dark|half|mask|network", config_text(b->c, "objective.reward.type"))) {
+        return job_picture_reward(b, out);
     } else if (is(b, "objective.reward.type", "half_plane")) {
         b->p->half_plane = (sosmc_half_plane){.dim = dim,
                                               .normal = vector_of(b, "objective.reward.normal", dim),
@@ -320,7 +315,8 @@ static int build_reward(builder *b, sosmc_score *out)
         *out = sosmc_half_plane_reward(&b->p->half_plane);
     } else if (is(b, "objective.reward.type", "multi_modal")) {
         const double *centers = config_matrix(b->c, "objective.reward.centers", &rows, &cols);
-        if (cols != dim) return wrong(b, "objective.reward.centers", "have %d numbers each; expected %d", cols, dim);
+        if (cols != dim)
+            return job_wrong(b, "objective.reward.centers", "have %d numbers each; expected %d", cols, dim);
         b->p->peaks = (sosmc_peaks){.dim = dim, .count = rows, .centers = centers, .tau = tau, .alpha = alpha};
         *out = sosmc_peaks_reward(&b->p->peaks);
     } else {
@@ -356,7 +352,7 @@ static int forward_objective(builder *b, sosmc_score reward)
 {
     if (config_has(b->c, "objective.reference.file")) return stored_reference(b, reward);
     if (!is(b, "model.type", "gaussian_mixture"))
-        return wrong(
+        return job_wrong(
             b, "objective.type",
             "is reward_forward, which needs draws of the reference, and model %s has none of its own; expected "
             "objective.reference.file",
@@ -382,10 +378,11 @@ static int generated_points(builder *b, points_kind kind, int64_t *rows)
         .seed = config_unsigned(b->c, "objective.data.seed")};
     recipe.centres = config_matrix(b->c, "objective.data.centres", &recipe.clusters, &recipe.dim);
     if (kind == POINTS_BLOBS && recipe.dim != dim)
-        return wrong(b, "objective.data.centres", "have %d numbers each; expected %d", recipe.dim, dim);
+        return job_wrong(b, "objective.data.centres", "have %d numbers each; expected %d", recipe.dim, dim);
     if (kind != POINTS_BLOBS && dim != 2)
-        return wrong(b, "objective.data.type", "is %s, which gives points of dimension 2; the model has dimension %d",
-                     config_text(b->c, "objective.data.type"), dim);
+        return job_wrong(b, "objective.data.type",
+                         "is %s, which gives points of dimension 2; the model has dimension %d",
+                         config_text(b->c, "objective.data.type"), dim);
     return points_generate(&recipe, &b->p->points, rows, b->error, b->room);
 }
 
@@ -394,13 +391,14 @@ static int build_points(builder *b, int64_t *rows)
     if (is(b, "objective.data.type", "two_moons")) return generated_points(b, POINTS_TWO_MOONS, rows);
     if (is(b, "objective.data.type", "circles")) return generated_points(b, POINTS_CIRCLES, rows);
     if (is(b, "objective.data.type", "blobs")) return generated_points(b, POINTS_BLOBS, rows);
+    if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows);
     int dim = b->job->problem.model.dim_x, centred = config_flag(b->c, "objective.data.standardise");
     const char *path = config_text(b->c, "objective.data.file");
     *b->io = 1;
     if (points_load(path, dim, &b->p->points, rows, b->error, b->room)) return -1;
     *b->io = 0;
     if (points_rescale(b->p->points, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
-    return wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
+    return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }
 
 /* The gradient penalty, and the width of a base that is to come from the data. */
@@ -408,17 +406,17 @@ static int network_training(builder *b)
 {
     double penalty = config_number(b->c, "objective.gradient_penalty"), squares = 0;
     size_t numbers = (size_t)b->p->rows.rows * (size_t)b->job->problem.model.dim_x;
-    if (penalty > 0 && !is_network(b))
-        return wrong(b, "objective.gradient_penalty", "is %g; only networks (model.type: mlp or stored) have one",
-                     penalty);
-    if (!is_network(b)) return 0;
+    if (penalty > 0 && (!is_network(b) || model_is_network(&b->p->network)))
+        return job_wrong(b, "objective.gradient_penalty",
+                         "is %g; only multi-layer perceptrons (model.type: mlp or stored) have one", penalty);
+    if (!is_network(b) || model_is_network(&b->p->network)) return 0;
     if (penalty > 0) b->job->problem.objective.penalty = sosmc_mlp_penalty;
     if (!is(b, "model.base", "gaussian") || b->p->mlp.base_sd > 0) return 0;
     for (size_t i = 0; i < numbers; i++) squares += b->p->points[i] * b->p->points[i];
     b->p->mlp.base_sd = b->p->network.base_sd = sqrt(squares / (double)numbers);
     if (b->p->mlp.base_sd > 0 && isfinite(b->p->mlp.base_sd)) return 0;
-    return wrong(b, "objective.data",
-                 "has points all at the origin (or too large), so model.base_sd cannot come from them");
+    return job_wrong(b, "objective.data",
+                     "has points all at the origin (or too large), so model.base_sd cannot come from them");
 }
 
 static int likelihood_objective(builder *b)
@@ -427,17 +425,15 @@ static int likelihood_objective(builder *b)
     int epochs = is(b, "objective.batches", "epochs");
     if (build_points(b, &rows)) return -1;
     if (rows < 1 || rows > INT32_MAX)
-        return wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);
+        return job_wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);
     if (epochs && batch > rows)
-        return wrong(b, "objective.batch",
-                     "is %lld; expected at most the %lld points, because objective.batches is epochs", (long long)batch,
-                     (long long)rows);
-    b->p->rows = (sosmc_rows){.data = b->p->points,
-                              .rows = rows,
-                              .mode = !batch   ? SOSMC_ROWS_IN_ORDER
-                                      : epochs ? SOSMC_ROWS_EPOCHS
-                                               : SOSMC_ROWS_RANDOM,
-                              .batch = (int)batch};
+        return job_wrong(b, "objective.batch",
+                         "is %lld; expected at most the %lld points, because objective.batches is epochs",
+                         (long long)batch, (long long)rows);
+    if (b->p->points) b->p->rows.data = b->p->points;
+    b->p->rows.rows = rows;
+    b->p->rows.mode = !batch ? SOSMC_ROWS_IN_ORDER : epochs ? SOSMC_ROWS_EPOCHS : SOSMC_ROWS_RANDOM;
+    b->p->rows.batch = (int)batch;
     b->job->problem.objective = sosmc_likelihood(sosmc_rows_source(&b->p->rows), (int)(batch ? batch : rows));
     b->job->problem.objective.energy2 = config_number(b->c, "objective.energy2");
     return network_training(b);
@@ -465,6 +461,8 @@ static int build_objective(builder *b)
     sosmc_score reward = {0};
     if (is(b, "objective.type", "mmle")) {
         b->job->problem.objective = sosmc_mmle();
+        if (is(b, "model.type", "deblur")) /* per pixel, so that one learning rate serves all sizes */
+            b->job->problem.objective.scale /= b->job->problem.model.dim_x;
         return 0;
     }
     if (is(b, "objective.type", "ebm_likelihood")) return likelihood_objective(b);
@@ -486,11 +484,11 @@ static int normal_init(builder *b)
 {
     int dim = b->job->problem.model.dim_x, means = 0, sds = 0;
     const double *mean = config_vector(b->c, "init.mean", &means), *sd = config_vector(b->c, "init.sd", &sds);
-    if (means != 1 && means != dim) return wrong(b, "init.mean", "has %d numbers; expected 1 or %d", means, dim);
-    if (sds != 1 && sds != dim) return wrong(b, "init.sd", "has %d numbers; expected 1 or %d", sds, dim);
+    if (means != 1 && means != dim) return job_wrong(b, "init.mean", "has %d numbers; expected 1 or %d", means, dim);
+    if (sds != 1 && sds != dim) return job_wrong(b, "init.sd", "has %d numbers; expected 1 or %d", sds, dim);
     b->p->mean = malloc((size_t)dim * sizeof(double));
     b->p->factor = calloc((size_t)dim * (size_t)dim, sizeof(double));
-    if (!b->p->mean || !b->p->factor) return out_of_memory(b);
+    if (!b->p->mean || !b->p->factor) return job_no_memory(b);
     for (int j = 0; j < dim; j++) {
         b->p->mean[j] = mean[means == 1 ? 0 : j];
         b->p->factor[(size_t)j * (size_t)dim + (size_t)j] = 1 / sd[sds == 1 ? 0 : j];
@@ -507,9 +505,9 @@ static int laplace_init(builder *b)
     b->p->mean = malloc((size_t)dim * sizeof(double));
     b->p->factor = calloc((size_t)dim * (size_t)dim, sizeof(double));
     if (!theta) return -1;
-    if (!b->p->mean || !b->p->factor) return out_of_memory(b);
+    if (!b->p->mean || !b->p->factor) return job_no_memory(b);
     if (sosmc_logistic_laplace(&b->p->logistic, *theta, b->p->mean, b->p->factor) != SOSMC_OK)
-        return wrong(b, "model.data", "has no posterior mode that could be found; are the features finite?");
+        return job_wrong(b, "model.data", "has no posterior mode that could be found; are the features finite?");
     b->p->gaussian = (sosmc_gaussian){.dim = dim,
                                       .mean = b->p->mean,
                                       .factor = b->p->factor,
@@ -528,11 +526,11 @@ static double *spread(builder *b, const char *path)
     const double *v = config_vector(b->c, path, &n);
     double *out = malloc((size_t)dim * sizeof *out);
     if (n != 1 && n != dim) {
-        (void)wrong(b, path, "has %d numbers; expected 1 or %d", n, dim);
+        (void)job_wrong(b, path, "has %d numbers; expected 1 or %d", n, dim);
         free(out);
         return NULL;
     }
-    if (!out) (void)out_of_memory(b);
+    if (!out) (void)job_no_memory(b);
     for (int j = 0; out && j < dim; j++) out[j] = v[n == 1 ? 0 : j];
     return out;
 }
@@ -545,7 +543,7 @@ static int uniform_init(builder *b)
     if (!b->p->high) return -1;
     for (int j = 0; j < dim; j++)
         if (!(b->p->low[j] < b->p->high[j]))
-            return wrong(b, "init.high", "is %g where init.low is %g; expected more", b->p->high[j], b->p->low[j]);
+            return job_wrong(b, "init.high", "is %g where init.low is %g; expected more", b->p->high[j], b->p->low[j]);
     b->p->box = (sosmc_box){.dim = dim, .low = b->p->low, .high = b->p->high};
     b->job->problem.init = sosmc_box_source(&b->p->box);
     return 0;
@@ -557,7 +555,7 @@ static int centred_init(builder *b, double sd)
     size_t dim = (size_t)b->job->problem.model.dim_x;
     b->p->mean = calloc(dim, sizeof(double));
     b->p->factor = calloc(dim * dim, sizeof(double));
-    if (!b->p->mean || !b->p->factor) return out_of_memory(b);
+    if (!b->p->mean || !b->p->factor) return job_no_memory(b);
     for (size_t j = 0; j < dim; j++) b->p->factor[j * dim + j] = 1 / sd;
     b->p->gaussian = (sosmc_gaussian){.dim = (int)dim, .mean = b->p->mean, .factor = b->p->factor, .variance = 1};
     b->job->problem.init = sosmc_gaussian_source(&b->p->gaussian);
@@ -566,8 +564,8 @@ static int centred_init(builder *b, double sd)
 
 static int base_init(builder *b)
 {
-    if (b->p->mlp.base_sd > 0) return centred_init(b, b->p->mlp.base_sd);
-    return wrong(b, "init.type", "is base, but the network has none; see model.base");
+    if (base_of(b) > 0) return centred_init(b, base_of(b));
+    return job_wrong(b, "init.type", "is base, but the network has none; see model.base");
 }
 
 /* The particles.npz of a weighted run: rows are resampled by their weights, so that what remains is a plain sample. */
@@ -580,9 +578,10 @@ static int resample_rows(builder *b, const char *path, int64_t rows)
     double *w = malloc(n * sizeof *w), *scratch = malloc((2 * n + 1) * sizeof *scratch);
     double *x = malloc(n * dim * sizeof *x), most = -INFINITY, least = INFINITY;
     int *from = malloc(n * sizeof *from), rc = 0;
-    if (!w || !scratch || !x || !from) rc = out_of_memory(b);
+    if (!w || !scratch || !x || !from) rc = job_no_memory(b);
     if (rc == 0 && (npy_count(&logw) != rows || rows > INT32_MAX))
-        rc = wrong(b, "init.file", "has %lld weights for %lld points", (long long)npy_count(&logw), (long long)rows);
+        rc = job_wrong(b, "init.file", "has %lld weights for %lld points", (long long)npy_count(&logw),
+                       (long long)rows);
     if (rc == 0) npy_doubles(&logw, w);
     for (size_t i = 0; rc == 0 && i < n; i++) most = fmax(most, w[i]), least = fmin(least, w[i]);
     if (rc == 0 && most > least) { /* equal weights leave the rows as they are */
@@ -590,7 +589,7 @@ static int resample_rows(builder *b, const char *path, int64_t rows)
         sosmc_exp(NULL, (int)n, w, w);
         sosmc_rng rng = {.seed = config_unsigned(b->c, "seed"), .stream = SOSMC_STREAM_INIT};
         if (sosmc_resample(SOSMC_SYSTEMATIC, rng, (int)n, w, scratch, from) != SOSMC_OK)
-            rc = wrong(b, "init.file", "has weights that are not finite");
+            rc = job_wrong(b, "init.file", "has weights that are not finite");
         for (size_t i = 0; rc == 0 && i < n; i++)
             memcpy(x + i * dim, b->p->started + (size_t)from[i] * dim, dim * sizeof *x);
         if (rc == 0) memcpy(b->p->started, x, n * dim * sizeof *x);
@@ -620,8 +619,8 @@ static int file_init(builder *b)
     *b->io = 0;
     if (resample_rows(b, path, rows)) return -1;
     if (rows < wanted)
-        return wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,
-                     (long long)wanted);
+        return job_wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,
+                         (long long)wanted);
     spread_rows(b, rows, wanted);
     b->p->start = (sosmc_rows){.data = b->p->started, .rows = wanted, .mode = SOSMC_ROWS_IN_ORDER};
     b->job->problem.init = sosmc_rows_source(&b->p->start);
@@ -633,21 +632,28 @@ static int file_init(builder *b)
 static int check_weighted_training(builder *b)
 {
     if (!is_network(b) || !is(b, "objective.type", "ebm_likelihood") || !is(b, "scheme.type", "sosmc")) return 0;
-    if (is(b, "model.type", "mlp") && b->p->mlp.base_sd == 0)
-        return wrong(
+    if (is(b, "model.type", "network") && base_of(b) == 0)
+        return job_wrong(b, "model.layers",
+                         "has no base: the energy of an untrained network is flat, and there is nothing to weigh "
+                         "against; expected a clause such as 'base 0.8', or scheme.type pcd");
+    if (is(b, "model.type", "mlp") && base_of(b) == 0)
+        return job_wrong(
             b, "model.base",
             "is none: the energy of an untrained network is flat, exp(-U) has no finite integral, and there is "
             "nothing to weigh against; expected gaussian, or scheme.type pcd");
     if (b->job->problem.init.logpdf) return 0;
-    return wrong(b, "init.type",
-                 "is %s, a law without a density, so the weights of the start are unknown; expected base or normal, or "
-                 "scheme.type pcd",
-                 config_text(b->c, "init.type"));
+    return job_wrong(
+        b, "init.type",
+        "is %s, a law without a density, so the weights of the start are unknown; expected base or normal, or "
+        "scheme.type pcd",
+        config_text(b->c, "init.type"));
 }
 
 static int build_init(builder *b)
 {
     if (is(b, "objective.type", "anneal")) return centred_init(b, b->p->tempering.base_sd);
+    if (is(b, "init.type", "seen") || (is(b, "model.type", "deblur") && is(b, "init.type", "normal")))
+        return job_deblur_init(b);
     if (is(b, "init.type", "normal")) return normal_init(b);
     if (is(b, "init.type", "uniform")) return uniform_init(b);
     if (is(b, "init.type", "base")) return base_init(b);
@@ -699,6 +705,7 @@ static sosmc_scheme build_scheme(const builder *b)
     if (config_has(b->c, "scheme.sweeps")) s.sweeps = sweeps;
     if (config_has(b->c, "scheme.keep")) s.keep = (int)config_integer(b->c, "scheme.keep");
     if (config_has(b->c, "scheme.pool")) s.pool = (int)config_integer(b->c, "scheme.pool");
+    if (config_has(b->c, "scheme.pool_rule")) s.pool_rule = CHOICE(b, "scheme.pool_rule", "in_place", "newest");
     if (config_has(b->c, "scheme.refresh")) s.refresh = config_number(b->c, "scheme.refresh");
     s.ess_min = config_number(b->c, "resampling.threshold");
     s.resampling = CHOICE(b, "resampling.scheme", "multinomial", "stratified", "systematic", "residual", "ssp");
@@ -710,6 +717,15 @@ static sosmc_kernel build_kernel(const builder *b)
     double h = config_number(b->c, "kernel.step");
     if (is(b, "kernel.type", "hmc"))
         return sosmc_hmc(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "myula")) {
+        sosmc_kernel k = sosmc_myula(h, config_number(b->c, "kernel.lambda"),
+                                     CHOICE(b, "kernel.weight", "invariant", "ratio", "cached"));
+        k.noise = config_number(b->c, "kernel.noise");
+        return k;
+    }
+    if (is(b, "kernel.type", "jitter"))
+        return sosmc_jitter(h, config_number(b->c, "kernel.noise"), config_number(b->c, "kernel.clamp"),
+                            config_number(b->c, "kernel.gradient_clip"));
     sosmc_kernel k = is(b, "kernel.type", "mala")  ? sosmc_mala(h)
                      : is(b, "kernel.type", "rwm") ? sosmc_rwm(h)
                                                    : sosmc_ula(h);
@@ -736,6 +752,10 @@ static sosmc_optimiser build_optimiser(const builder *b)
     if (config_has(b->c, "optimiser.beta2")) o.beta2 = config_number(b->c, "optimiser.beta2");
     if (config_has(b->c, "optimiser.eps")) o.eps = config_number(b->c, "optimiser.eps");
     o.clip = config_number(b->c, "optimiser.clip");
+    if (config_has(b->c, "optimiser.low") || config_has(b->c, "optimiser.high")) {
+        o.low = config_has(b->c, "optimiser.low") ? config_number(b->c, "optimiser.low") : -DBL_MAX;
+        o.high = config_has(b->c, "optimiser.high") ? config_number(b->c, "optimiser.high") : DBL_MAX;
+    }
     return o;
 }
 
@@ -764,7 +784,8 @@ static void build_settings(builder *b)
     s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
                    : is(b, "objective.type", "none") ? sosmc_sgd(0)
                                                      : build_optimiser(b);
-    s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine");
+    s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine",
+                              "steps");
     if (config_has(b->c, "optimiser.schedule.a")) s->schedule.a = config_number(b->c, "optimiser.schedule.a");
     if (config_has(b->c, "optimiser.schedule.b")) s->schedule.b = config_number(b->c, "optimiser.schedule.b");
     s->schedule.warmup = config_integer(b->c, "optimiser.schedule.warmup");
@@ -782,7 +803,7 @@ int job_build(job *out, const config *c, int *io, char *error, size_t room)
     *io = 0;
     *out = (job){.parts = calloc(1, sizeof *out->parts)};
     builder b = {.job = out, .c = c, .p = out->parts, .io = io, .error = error, .room = room};
-    if (!out->parts) return out_of_memory(&b);
+    if (!out->parts) return job_no_memory(&b);
     if (build_model(&b) || build_objective(&b) || build_init(&b) || check_weighted_training(&b)) return -1;
     build_settings(&b);
     return 0;
@@ -793,6 +814,12 @@ void job_free(job *j)
     struct parts *p = j->parts;
     if (!p) return;
     formula_free(p->formula);
+    model_free(&p->judge_file);
+    free(p->judge_prep);
+    images_free(&p->images);
+    image_free(&p->seen);
+    free(p->pixel_weight);
+    free(p->mask);
     free(p->features);
     free(p->labels);
     free(p->mean);

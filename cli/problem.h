@@ -20,6 +20,13 @@ void job_free(job *j);
 /* The data points of the objective, rows of dim_x, and how many; NULL without any. */
 const double *job_points(const job *j, int64_t *rows);
 
+/* Are the particles pictures? Then these are channels, rows and columns, and the values that are black and white. */
+typedef struct {
+    int channels, rows, columns;
+    double black, white;
+} picture_shape;
+int job_picture(const job *j, picture_shape *out);
+
 /* Does theta belong to a network that can be stored? */
 int job_has_network(const job *j);
 /* Stores it with this theta, as .safetensors or .npz. */

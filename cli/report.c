@@ -283,6 +283,11 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     put_facts(p, r);
     put_notes(p, r, extra);
     if (*why) page_note(p, "This report has no figures: %s.", why);
+    if (extra->picture) {
+        page_heading(p, "Pictures");
+        page_picture(p, dir, extra->picture, "A grid of particles of the final cloud, shown as pictures.",
+                     "Particles of the final cloud, evenly spaced.");
+    }
     for (int k = 0; k < SECTIONS; k++) put_section(p, g, svg, (section)k);
     page_heading(p, "Results");
     put_digests(p, r);

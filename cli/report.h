@@ -31,6 +31,7 @@ typedef struct {
     const char *no_loss;         /* sosmc_why_no_loss */
     const plot_lattice *density; /* of the target at the last theta, any scale; ny = 1 when x has one coordinate */
     const plot_lattice *reward;  /* likewise */
+    const char *picture;         /* a PNG file below DIR that shows particles; NULL: none */
     const report_level *level;
     int levels;
     const report_figure *figure; /* shown before the curves of the trace */

@@ -609,7 +609,7 @@ static void add_given(gallery *g, const report_extra *extra)
 void report_gallery(gallery *g, const report_data *r, const report_extra *extra)
 {
     *g = (gallery){0};
-    add_cloud(g, r, extra);
+    if (!extra->picture) add_cloud(g, r, extra); /* of pictures, single coordinates tell nothing */
     add_given(g, extra);
     for (int i = 0; i < report_curve_count; i++) add_curve(g, r, extra, &report_curves[i]);
     add_theta(g, r);

@@ -2,22 +2,30 @@
 #ifndef CLI_REPRODUCE_H
 #define CLI_REPRODUCE_H
 
+#include <stdint.h>
+
 typedef struct {
     const char *out;
     int quick, quiet;
-    double budget_seconds; /* 0: a fixed number of iterations */
-    int seeds, threads;    /* 0: the experiment's own */
-    int full;              /* ebm2d: the beta sweep and the other data sets too */
-    int pretrain;          /* ebm2d: train the models first instead of taking the stored ones */
-    const char *models;    /* ebm2d: the folder of the stored models; NULL: where they were installed */
+    double budget_seconds;  /* 0: a fixed number of iterations */
+    int seeds, threads;     /* 0: the experiment's own */
+    int full;               /* ebm2d: the beta sweep and the other data sets too; mnist: all published sizes */
+    int pretrain;           /* ebm2d: train the models first instead of taking the stored ones */
+    const char *models;     /* ebm2d: the folder of the stored models; NULL: where they were installed */
+    const char *checkpoint; /* mnist: a stored network of digits; NULL: the one that was installed */
+    const char *data;       /* mnist: the folder of the IDX files; NULL: data/mnist, if it is there */
+    uint64_t seed;          /* mnist: of all runs */
 } reproduce_options;
 
 /* They return the exit code. */
 int reproduce_langevin(const reproduce_options *options);
 int reproduce_ebm2d(const reproduce_options *options);
+int reproduce_mnist(const reproduce_options *options);
 
 /* The same at a size of one's own. */
 struct ebm2d_scale;
 int reproduce_ebm2d_scaled(const reproduce_options *options, const struct ebm2d_scale *scale);
+struct mnist_scale;
+int reproduce_mnist_scaled(const reproduce_options *options, const struct mnist_scale *scale);
 
 #endif

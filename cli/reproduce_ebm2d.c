@@ -15,12 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config.h"
 #include "ebm2d_page.h"
 #include "files.h"
-#include "interrupt.h"
 #include "parallel_runs.h"
 #include "run.h"
 
@@ -35,12 +33,6 @@ typedef struct {
     atomic_int code; /* of the first run that failed */
 } study;
 
-static int failed(int code, const char *sentence)
-{
-    return interrupt_requested() ? complain(SOSMC_EXIT_INTERRUPTED, "interrupted; the same command continues")
-                                 : complain(code, "%s", sentence);
-}
-
 static void announce(const study *s, const char *what)
 {
     if (!s->o->quiet) fprintf(stderr, "%s\n", what);
@@ -48,47 +40,26 @@ static void announce(const study *s, const char *what)
 
 /* ---------------------------------------------------------------------------- where the models are */
 
-/* DIR/NAME.ENDING when it can be read. */
-static int look_for(const char *dir, const char *name, const char *ending, char out[FILES_PATH])
-{
-    char file[64];
-    (void)snprintf(file, sizeof file, "%s.%s", name, ending);
-    if (files_join(out, dir, file, NULL, 0) == 0 && access(out, R_OK) == 0) return 1;
-    out[0] = 0;
-    return 0;
-}
-
 static int find_model(const char *dir, int d, char out[FILES_PATH])
 {
-    return look_for(dir, ebm2d_dataset_names[d], "safetensors", out) ||
-           look_for(dir, ebm2d_dataset_names[d], "npz", out);
+    return experiment_look(dir, ebm2d_dataset_names[d], "safetensors", out) ||
+           experiment_look(dir, ebm2d_dataset_names[d], "npz", out);
 }
 
 /* What a folder must hold to be the one. */
-static int has_models(const study *s, const char *dir)
+static int has_models(const void *context, const char *dir)
 {
+    const study *s = context;
     char path[FILES_PATH];
-    return s->o->pretrain ? look_for(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
+    return s->o->pretrain ? experiment_look(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
                           : find_model(dir, EBM2D_CIRCLES, path);
 }
 
 static int find_models(study *s)
 {
-    char place[3][FILES_PATH] = {"", "", ""};
-    const char *share = getenv("SOSMC_SHARE"), *wanted = s->o->pretrain ? "circles.yaml" : "circles.safetensors";
-    if (s->o->models) {
-        (void)snprintf(place[0], FILES_PATH, "%s", s->o->models);
-    } else {
-        if (share && *share) (void)snprintf(place[0], FILES_PATH, "%s/ebm2d", share);
-#ifdef SOSMC_SHARE_DIR
-        (void)snprintf(place[1], FILES_PATH, "%s/ebm2d", SOSMC_SHARE_DIR);
-#endif
-#ifdef SOSMC_SOURCE_DIR
-        (void)snprintf(place[2], FILES_PATH, "%s/experiments/ebm2d", SOSMC_SOURCE_DIR);
-#endif
-    }
-    for (int i = 0; i < 3; i++)
-        if (place[i][0] && has_models(s, place[i]) && realpath(place[i], s->models)) return SOSMC_EXIT_OK;
+    const char *wanted = s->o->pretrain ? "circles.yaml" : "circles.safetensors";
+    if (!s->o->models && experiment_place("ebm2d", has_models, s, s->models) == 0) return SOSMC_EXIT_OK;
+    if (s->o->models && has_models(s, s->o->models) && realpath(s->o->models, s->models)) return SOSMC_EXIT_OK;
     if (s->o->models)
         return complain(SOSMC_EXIT_IO, "--models is %s, which holds no %s%s", s->o->models, wanted,
                         s->o->pretrain ? "" : " (or circles.npz)");
@@ -106,7 +77,7 @@ static int pretrain_one(study *s, int d)
 {
     char file[FILES_PATH], dir[FILES_PATH], relative[64], set[64], error[SENTENCE];
     int code;
-    if (!look_for(s->models, ebm2d_dataset_names[d], "yaml", file))
+    if (!experiment_look(s->models, ebm2d_dataset_names[d], "yaml", file))
         return complain(SOSMC_EXIT_IO, "%s holds no %s.yaml; --pretrain needs it", s->models, ebm2d_dataset_names[d]);
     (void)snprintf(relative, sizeof relative, "pretrain/%s", ebm2d_dataset_names[d]);
     (void)snprintf(set, sizeof set, "threads=%d", s->threads);
@@ -190,7 +161,7 @@ static int run_cells(study *s)
     char error[SENTENCE];
     announce(s, "tuning");
     if (parallel_runs(one_cell, s, s->plan.cells, s->threads, s->o->quiet, error, sizeof error))
-        return failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
+        return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
     for (int i = 0; i < s->plan.cells; i++)
         if (ebm2d_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
             return complain(SOSMC_EXIT_IO, "%s", error);
@@ -270,7 +241,7 @@ static int run_studies(study *s)
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     if (parallel_runs(one_study, s, jobs, s->threads, s->o->quiet, error, sizeof error))
-        return failed(SOSMC_EXIT_NUMERIC, error);
+        return experiment_failed(SOSMC_EXIT_NUMERIC, error);
     s->found.published = ebm2d_is_published(&s->found.masses[EBM2D_PRETRAINED]);
     for (int smc = 0; smc < 2; smc++) {
         char file[FILES_PATH];
@@ -284,7 +255,7 @@ static int run_studies(study *s)
 
 /* ---------------------------------------------------------------------------- evidence */
 
-static ebm2d_mean norm_spread(const study *s, ebm2d_method method)
+static experiment_mean norm_spread(const study *s, ebm2d_method method)
 {
     double spread[MOST_SEEDS];
     int n = 0;
@@ -293,7 +264,7 @@ static ebm2d_mean norm_spread(const study *s, ebm2d_method method)
                                          seed);
         if (c) spread[n++] = ebm2d_spread(c->series[EBM2D_NORM], c->steps);
     }
-    return ebm2d_mean_of(spread, n);
+    return experiment_mean_of(spread, n);
 }
 
 /* Mean distance of the particles' reward from the exact one. The first evaluation is left out: it tells of the start. */
@@ -310,7 +281,7 @@ static double tracking_gap(const study *s, ebm2d_method method)
     return n > 0 ? sum / n : NAN;
 }
 
-static ebm2d_mean trial(const study *s, int method, ebm2d_value value)
+static experiment_mean trial(const study *s, int method, ebm2d_value value)
 {
     return ebm2d_over_seeds(&s->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, (ebm2d_method)method,
                             value);
@@ -376,16 +347,9 @@ static void collect_evidence(study *s)
 
 /* ---------------------------------------------------------------------------- tables */
 
-static ebm2d_mean over_seeds(const study *s, const ebm2d_cell *c, int value)
+static experiment_mean over_seeds(const study *s, const ebm2d_cell *c, int value)
 {
     return ebm2d_over_seeds(&s->plan, c->group, c->data, c->half, c->beta, c->method, (ebm2d_value)value);
-}
-
-static const char *decimals(double value, int digits, char out[32])
-{
-    if (isnan(value)) return "-";
-    (void)snprintf(out, 32, "%.*f", digits, value);
-    return out;
 }
 
 static void print_row(const study *s, const ebm2d_cell *c, FILE *out)
@@ -397,13 +361,14 @@ static void print_row(const study *s, const ebm2d_cell *c, FILE *out)
     fprintf(out, "%-6s %-9s %-6s %5g  %-20s", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
             ebm2d_half_names[c->half], c->beta, ebm2d_method_names[c->method]);
     for (int i = 0; i < 3; i++) {
-        ebm2d_mean m = over_seeds(s, c, shown[i]);
-        fprintf(out, " %7s +- %-6s [%6s]", decimals(m.mean, 4, t[0]), decimals(m.error, 4, t[1]),
-                decimals(known[i], 4, t[2]));
+        experiment_mean m = over_seeds(s, c, shown[i]);
+        fprintf(out, " %7s +- %-6s [%6s]", experiment_decimals(m.mean, 4, t[0]), experiment_decimals(m.error, 4, t[1]),
+                experiment_decimals(known[i], 4, t[2]));
     }
-    fprintf(out, " %7s %7s %7s +- %s\n", decimals(over_seeds(s, c, EBM2D_PARTICLE).mean, 4, t[0]),
-            decimals(c->method == EBM2D_IMPDIFF ? NAN : over_seeds(s, c, EBM2D_WEIGHTED).mean, 4, t[1]),
-            decimals(ebm2d_last(c, EBM2D_FRESH), 4, t[2]), decimals(ebm2d_last(c, EBM2D_FRESH_ERROR), 4, t[3]));
+    fprintf(out, " %7s %7s %7s +- %s\n", experiment_decimals(over_seeds(s, c, EBM2D_PARTICLE).mean, 4, t[0]),
+            experiment_decimals(c->method == EBM2D_IMPDIFF ? NAN : over_seeds(s, c, EBM2D_WEIGHTED).mean, 4, t[1]),
+            experiment_decimals(ebm2d_last(c, EBM2D_FRESH), 4, t[2]),
+            experiment_decimals(ebm2d_last(c, EBM2D_FRESH_ERROR), 4, t[3]));
 }
 
 static void print_training(const study *s, FILE *out)
@@ -416,9 +381,10 @@ static void print_training(const study *s, FILE *out)
             const ebm2d_training *v = &s->found.training[d];
             int weights = m == EBM2D_WEIGHTS;
             fprintf(out, "%-9s  %-22s %9s %9s %12s %9s %11s\n", ebm2d_dataset_names[d], ebm2d_training_names[m],
-                    decimals(v->of[m].loglik, 4, t[0]), decimals(v->bound, 4, t[1]),
-                    decimals(v->of[m].evaluations, 0, t[2]), decimals(weights ? v->running : NAN, 4, t[3]),
-                    decimals(weights ? v->logz_error : NAN, 4, t[4]));
+                    experiment_decimals(v->of[m].loglik, 4, t[0]), experiment_decimals(v->bound, 4, t[1]),
+                    experiment_decimals(v->of[m].evaluations, 0, t[2]),
+                    experiment_decimals(weights ? v->running : NAN, 4, t[3]),
+                    experiment_decimals(weights ? v->logz_error : NAN, 4, t[4]));
         }
     for (int d = 0; d < EBM2D_DATASETS; d++)
         if (s->found.training[d].made)
@@ -436,21 +402,13 @@ static void print_findings(const study *s, FILE *out)
     for (int i = 0; i < s->plan.cells; i++)
         if (s->plan.cell[i].seed == 0) print_row(s, &s->plan.cell[i], out);
     fputc('\n', out);
-    for (int i = 0; i < EBM2D_CLAIMS; i++)
-        fprintf(out, "%d. %s: %s\n   %s\n", i + 1, s->found.claim[i].claim,
-                ebm2d_verdict_names[s->found.claim[i].verdict], s->found.claim[i].because);
+    claims_print(s->found.claim, EBM2D_CLAIMS, out);
     print_training(s, out);
 }
 
 static const char *const value_names[EBM2D_VALUES] = {"iteration",       "reward",          "kl",    "excess",
                                                       "particle_reward", "weighted_reward", "fresh", "fresh_error",
                                                       "short",           "short_error"};
-
-static void csv_number(atomic_file *f, double value)
-{
-    char t[32];
-    atomic_print(f, ",%s", isnan(value) ? "" : files_number(value, t));
-}
 
 static int write_csv(const study *s, char *error, size_t room)
 {
@@ -484,11 +442,11 @@ static int write_csv(const study *s, char *error, size_t room)
                      ebm2d_half_names[c->half], c->beta, ebm2d_method_names[c->method],
                      over_seeds(s, c, EBM2D_REWARD).n);
         for (int v = EBM2D_REWARD; v <= EBM2D_WEIGHTED; v++) {
-            ebm2d_mean m = over_seeds(s, c, v);
-            csv_number(&f, m.mean);
-            csv_number(&f, m.error);
+            experiment_mean m = over_seeds(s, c, v);
+            experiment_field(&f, m.mean);
+            experiment_field(&f, m.error);
         }
-        for (size_t k = 0; k < sizeof rest / sizeof *rest; k++) csv_number(&f, rest[k]);
+        for (size_t k = 0; k < sizeof rest / sizeof *rest; k++) experiment_field(&f, rest[k]);
         atomic_print(&f, "\n");
     }
     return atomic_close(&f, error, room);
@@ -590,15 +548,7 @@ static int write_summary(const study *s, char *error, size_t room)
     json_put_whole(&w, "particles", scale->particles);
     json_put_whole(&w, "seeds", scale->seeds);
     json_put_whole(&w, "iterations", scale->trial_iterations);
-    json_open_list(&w, "claims");
-    for (int i = 0; i < EBM2D_CLAIMS; i++) {
-        json_open_object(&w, NULL);
-        json_put_text(&w, "claim", s->found.claim[i].claim);
-        json_put_text(&w, "verdict", ebm2d_verdict_names[s->found.claim[i].verdict]);
-        json_put_text(&w, "because", s->found.claim[i].because);
-        json_close(&w);
-    }
-    json_close(&w);
+    claims_json(&w, s->found.claim, EBM2D_CLAIMS);
     put_chains(&w, s);
     json_open_list(&w, "training");
     for (int d = 0; d < EBM2D_DATASETS; d++)
@@ -617,16 +567,14 @@ static int set_up(study *s, const ebm2d_scale *scale)
 {
     const reproduce_options *o = s->o;
     char error[SENTENCE];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    s->threads = o->threads > 0 ? o->threads : cores > 0 ? (int)cores : 1;
+    s->threads = experiment_threads(o->threads);
     s->plan.scale = *scale;
     if (o->seeds > 0) s->plan.scale.seeds = o->seeds;
     if (s->plan.scale.seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->plan.scale.seeds, MOST_SEEDS);
     int code = find_models(s);
+    if (code == SOSMC_EXIT_OK) code = experiment_folder(o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
-    if (files_directory(o->out, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    if (!realpath(o->out, s->out)) return complain(SOSMC_EXIT_IO, "cannot find %s: %s", o->out, strerror(errno));
     s->plan.out = s->out;
     s->found.plan = &s->plan;
     s->found.threads = s->threads;
@@ -641,7 +589,7 @@ static int tell(study *s)
     if (!s->o->quiet) print_findings(s, stdout);
     if (write_csv(s, error, sizeof error) || write_summary(s, error, sizeof error) ||
         ebm2d_write_page(&s->found, error, sizeof error))
-        return failed(SOSMC_EXIT_IO, error);
+        return experiment_failed(SOSMC_EXIT_IO, error);
     if (!s->o->quiet) printf("\ntable.csv, summary.json, figures and report.html are in %s\n", s->out);
     return SOSMC_EXIT_OK;
 }

@@ -13,10 +13,15 @@
 #define MIXTURE "model.type=gaussian_mixture"
 #define HIERARCHICAL "model.type=hierarchical_gaussian"
 #define LOGISTIC "model.type=logistic_regression"
+#define DEBLUR "model.type=deblur"
 #define REWARDED "objective.type=reward_forward|reward_reverse"
-#define NETWORK "model.type=mlp"
+#define PERCEPTRON "model.type=mlp"
+#define LAYERS "model.type=network"
 #define STORED "model.type=stored"
-#define ANY_NETWORK "model.type=mlp|stored"
+#define ANY_NETWORK "model.type=mlp|network|stored"
+#define GENERATED "objective.data.type=two_moons|circles|blobs"
+#define IMAGES "objective.data.type=images"
+#define PICTURE_REWARD "objective.reward.type=bright|dark|half|mask"
 #define MAYBE_REWARDED "objective.type=none|anneal"
 #define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
 #define FITTED "objective.type=ebm_likelihood"
@@ -24,8 +29,8 @@
 const schema_key schema_keys[] = {
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
      "The target: pi_theta proportional to exp(-U_theta), and where theta starts."},
-    {"model.type", TYPE_CHOICE, "gaussian_mixture|hierarchical_gaussian|logistic_regression|mlp|stored", REQUIRED, NULL,
-     "Which model."},
+    {"model.type", TYPE_CHOICE, "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored",
+     REQUIRED, NULL, "Which model."},
     {"model.means", TYPE_MATRIX, NULL, REQUIRED, MIXTURE, "The means of the components, one list each."},
     {"model.variance", TYPE_NUMBER, "(0, inf)", "1", MIXTURE, "The variance of every component in every direction."},
     {"model.eps", TYPE_NUMBER, "[0, inf)", "0", MIXTURE,
@@ -49,18 +54,45 @@ const schema_key schema_keys[] = {
      "Where theta starts: one number per component; the weights are their softmax."},
     {"model.theta", TYPE_VECTOR, NULL, "0", "model.type=hierarchical_gaussian|logistic_regression",
      "Where theta, the mean of the prior, starts."},
+    {"model.theta", TYPE_VECTOR, NULL, "-3", DEBLUR, "Where theta, the logarithm of the prior's strength, starts."},
 
-    {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", NETWORK, "The dimension of a point."},
-    {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", NETWORK,
+    {"model.picture", TYPE_PATH, NULL, REQUIRED, DEBLUR,
+     "What was seen: PNG, JPEG, PGM or PPM with values from 0 to 255, or an NPY array (rows, columns, or channels, rows, "
+     "columns) with any values. Channels share theta."},
+    {"model.noise", TYPE_NUMBER, "(0, inf)", REQUIRED, DEBLUR, "The standard deviation of its noise."},
+    {"model.blur", TYPE_CHOICE, "none|box|gaussian|motion", "none", DEBLUR, "How it was blurred."},
+    {"model.patch", TYPE_INTEGER, "[1, 2000000]", "5", "model.blur=box",
+     "The side of the window, in pixels; an even one counts as the next odd one."},
+    {"model.blur_sd", TYPE_NUMBER, "[0, 100]", "1.5", "model.blur=gaussian", "The standard deviation, in pixels."},
+    {"model.length", TYPE_NUMBER, "[0, 200]", "9", "model.blur=motion", "How far it moved, in pixels."},
+    {"model.angle", TYPE_NUMBER, NULL, "0", "model.blur=motion",
+     "Which way, in degrees, anticlockwise from the right."},
+    {"model.mask", TYPE_PATH, NULL, ABSENT, DEBLUR,
+     "A picture of the same size that is black where pixels are missing: they are painted in."},
+    {"model.tv", TYPE_CHOICE, "isotropic|anisotropic", "isotropic", DEBLUR, "The total variation of the prior."},
+    {"model.prox_tv", TYPE_CHOICE, "isotropic|anisotropic", "anisotropic", DEBLUR,
+     "The total variation of the proximal map that moves the particles; the published experiment mixes the two."},
+    {"model.tolerance", TYPE_NUMBER, "[1.0e-9, 1]", "1.0e-6", DEBLUR,
+     "The relative error of the proximal map, proved by its duality gap."},
+    {"model.passes", TYPE_INTEGER, "[0, 10000]", "0", DEBLUR,
+     "Above 0: so many Douglas-Rachford passes without a stopping rule instead; the published experiment has 35."},
+    {"model.freedom", TYPE_CHOICE, "pixels|exact", "pixels", DEBLUR, "The power of e^theta in the prior's constant."},
+    {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", PERCEPTRON, "The dimension of a point."},
+    {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
      "The width of every hidden layer, 1 to 32 of them."},
-    {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", "silu", NETWORK, "What follows every hidden layer."},
-    {"model.init_sd", TYPE_NUMBER, "[0, inf)", "0.02", NETWORK,
+    {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", "silu", PERCEPTRON, "What follows every hidden layer."},
+    {"model.init_sd", TYPE_NUMBER, "[0, inf)", "0.02", PERCEPTRON,
      "Weights start as normal draws with this standard deviation (named by `seed`), biases at 0."},
-    {"model.base", TYPE_CHOICE, "none|gaussian", "none", NETWORK, "What is added to the network's energy."},
+    {"model.base", TYPE_CHOICE, "none|gaussian", "none", PERCEPTRON, "What is added to the network's energy."},
     {"model.base_sd", TYPE_NUMBER, "(0, inf)", ABSENT, "model.base=gaussian",
      "The standard deviation of the base; without it, the root mean square coordinate of the data."},
+    {"model.layers", TYPE_TEXT, NULL, REQUIRED, LAYERS,
+     "A network of pictures: its size and its layers, such as `\"1x28x28; conv 16 5 stride 2 pad 4 swish; dense 1; energy "
+     "-1\"`, or the name of one, `mnist`. Weights and biases start uniform on +-1/sqrt(fan-in), named by `seed`."},
     {"model.file", TYPE_PATH, NULL, REQUIRED, STORED,
      "A stored network, safetensors or NPZ in PyTorch's layout; a run leaves its own as model.safetensors and model.npz."},
+    {"model.network", TYPE_TEXT, NULL, ABSENT, STORED,
+     "The description of its layers (see `model.layers`), for files that do not carry one."},
 
     {"objective", TYPE_MAP, "type", REQUIRED, NULL, "What is minimised over theta."},
     {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal", REQUIRED, NULL,
@@ -69,8 +101,9 @@ const schema_key schema_keys[] = {
      "The reward R(x): a mapping, or just a formula such as `\"(x1 >= 0) * exp(-x2^2)\"`."},
     {"objective.reward", TYPE_MAP, "formula", ABSENT, MAYBE_REWARDED,
      "A score whose mean is logged; nothing is optimised."},
-    {"objective.reward.type", TYPE_CHOICE, "hard_gate|smooth_gate|multi_modal|half_plane|formula", "formula", SCORED,
-     "Which reward."},
+    {"objective.reward.type", TYPE_CHOICE,
+     "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network",
+     "?objective.reward.network network|formula", SCORED, "Which reward."},
     {"objective.reward.center", TYPE_VECTOR, NULL, REQUIRED, "objective.reward.type=hard_gate|smooth_gate",
      "The centre c of the peak."},
     {"objective.reward.centers", TYPE_MATRIX, NULL, REQUIRED, "objective.reward.type=multi_modal",
@@ -88,6 +121,24 @@ const schema_key schema_keys[] = {
      "Where the half-plane begins along its normal."},
     {"objective.reward.formula", TYPE_TEXT, NULL, REQUIRED, "objective.reward.type=formula",
      "A formula in the coordinates x1, x2, ..."},
+    {"objective.reward.network", TYPE_PATH, NULL, REQUIRED, "objective.reward.type=network",
+     "A stored network that judges pictures."},
+    {"objective.reward.description", TYPE_TEXT, NULL, ABSENT, "objective.reward.type=network",
+     "Its layers (see `model.layers`), for a file that does not carry them."},
+    {"objective.reward.output", TYPE_INTEGER, "[0, inf)", "0", "objective.reward.type=network",
+     "Which of its outputs is the reward, counted from 0."},
+    {"objective.reward.log_probability", TYPE_FLAG, NULL, "false", "objective.reward.type=network",
+     "Take the logarithm of the softmax of the outputs: the log-probability of a class."},
+    {"objective.reward.mask", TYPE_PATH, NULL, REQUIRED, "objective.reward.type=mask",
+     "A picture of the model's size: black pixels count -1, white ones 1, grey ones in between."},
+    {"objective.reward.mask", TYPE_PATH, NULL, ABSENT, "objective.reward.type=formula",
+     "A picture that `mask` in the formula weighs the pixels with."},
+    {"objective.reward.scale", TYPE_NUMBER, NULL, "1", "objective.reward.type=bright|dark|half|mask|network",
+     "The reward is multiplied by it."},
+    {"objective.reward.clamp", TYPE_NUMBER, "[0, inf)", "1",
+     "objective.reward.type=bright|dark|half|mask|network|formula",
+     "Pixels are held to this distance from 0 before they count (of a formula, in its statistics of pictures); 0 takes "
+     "them as they are."},
     {"objective.beta", TYPE_NUMBER, "[0, inf)", "0", REWARDED, "The weight of the Kullback-Leibler divergence."},
     {"objective.reference", TYPE_MAP, NULL, "{}", REWARDED, "The law pi_ref that the divergence is taken to."},
     {"objective.reference.theta", TYPE_VECTOR, NULL, "=model.theta", REWARDED, "Its parameter."},
@@ -98,10 +149,18 @@ const schema_key schema_keys[] = {
      "Reference samples drawn in every iteration; none are drawn when `objective.beta` is 0."},
     {"objective.data", TYPE_MAP, "file", REQUIRED, FITTED,
      "The points to fit: a mapping, or just the name of a file such as `points.csv`."},
-    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs", "file", FITTED, "Where the points come from."},
+    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs|images", "file", FITTED,
+     "Where the points come from."},
     {"objective.data.file", TYPE_PATH, NULL, REQUIRED, "objective.data.type=file",
      "A CSV table with a header, or an NPY array, one point per row."},
-    {"objective.data.points", TYPE_INTEGER, "[1, inf)", "20000", "objective.data.type=two_moons|circles|blobs",
+    {"objective.data.file", TYPE_PATH, NULL, REQUIRED, IMAGES,
+     "An IDX file, an NPY array (count, rows, columns, or count, channels, rows, columns) or a folder of PNG files. Bytes 0 "
+     "to 255 stand for -1 to 1."},
+    {"objective.data.jitter", TYPE_NUMBER, "[0, inf)", "0", IMAGES,
+     "The standard deviation of noise that is added to every pixel, anew each time a picture is drawn."},
+    {"objective.data.clamp", TYPE_NUMBER, "[0, inf)", "1", IMAGES,
+     "Pixels are then held to this distance from 0; 0 leaves them."},
+    {"objective.data.points", TYPE_INTEGER, "[1, inf)", "20000", GENERATED,
      "The number of points, shared equally between the curves or clusters."},
     {"objective.data.noise", TYPE_NUMBER, "[0, inf)", "0.08", "objective.data.type=two_moons",
      "The standard deviation of the noise on every coordinate, before scaling."},
@@ -115,7 +174,7 @@ const schema_key schema_keys[] = {
      "objective.data.type=blobs", "The centres of the clusters before scaling, one list each."},
     {"objective.data.standardise", TYPE_FLAG, NULL, "false", "objective.data.type=file",
      "Bring every coordinate to mean 0 and standard deviation 1 first."},
-    {"objective.data.standardise", TYPE_FLAG, NULL, "true", "objective.data.type=two_moons|circles|blobs",
+    {"objective.data.standardise", TYPE_FLAG, NULL, "true", GENERATED,
      "Bring every coordinate to mean 0 and standard deviation 1 first."},
     {"objective.data.scale", TYPE_NUMBER, "(0, inf)", "1", "objective.data.type=file",
      "Then multiply all coordinates by this."},
@@ -125,7 +184,7 @@ const schema_key schema_keys[] = {
      "Then multiply all coordinates by this."},
     {"objective.data.scale", TYPE_NUMBER, "(0, inf)", "2", "objective.data.type=blobs",
      "Then multiply all coordinates by this."},
-    {"objective.data.seed", TYPE_SEED, NULL, "0", "objective.data.type=two_moons|circles|blobs",
+    {"objective.data.seed", TYPE_SEED, NULL, "0", GENERATED,
      "Names the noise of the points; apart from the run's `seed`, so that many runs may share their data."},
     {"objective.batch", TYPE_INTEGER, "[0, inf)", "0", FITTED,
      "Points drawn in every iteration; 0 takes all of them, in order."},
@@ -147,6 +206,7 @@ const schema_key schema_keys[] = {
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
     {"init.type", TYPE_CHOICE, "uniform|normal|base|file", "uniform", ANY_NETWORK, "Which law."},
+    {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
     {"init.high", TYPE_VECTOR, NULL, "6", "init.type=uniform", "Likewise."},
@@ -162,6 +222,7 @@ const schema_key schema_keys[] = {
     {"init.mean", TYPE_VECTOR, NULL, "0", "init.type=normal",
      "The mean: one number for all coordinates, or one per coordinate."},
     {"init.sd", TYPE_VECTOR, "(0, inf)", "1", "init.type=normal", "The standard deviation, likewise."},
+    {"init.sd", TYPE_VECTOR, "(0, inf)", "1", "init.type=seen", "The standard deviation of noise on what was seen."},
 
     {"scheme", TYPE_MAP, "type", "{}", NULL, "The method: how the particles follow theta."},
     {"scheme.type", TYPE_CHOICE, "sosmc|impdiff|impdiff_printed|unweighted|soul|pcd", "sosmc", NULL, "Which method."},
@@ -177,6 +238,8 @@ const schema_key schema_keys[] = {
      "The states after this many of the last moves form the sample that the gradient sees."},
     {"scheme.pool", TYPE_INTEGER, "[1, inf)", "=particles", "scheme.type=unweighted|pcd",
      "Particles remembered; `particles` of them are drawn and moved in an iteration."},
+    {"scheme.pool_rule", TYPE_CHOICE, "in_place|newest", "in_place", "scheme.type=unweighted|pcd",
+     "What becomes of moved particles when `scheme.pool` is larger than `particles`."},
     {"scheme.refresh", TYPE_NUMBER, "[0, 1]", "0", "scheme.type=unweighted",
      "The fraction of the drawn particles that restarts from `init`."},
     {"scheme.refresh", TYPE_NUMBER, "[0, 1]", "0.05", "scheme.type=pcd",
@@ -185,14 +248,25 @@ const schema_key schema_keys[] = {
      "The theta whose gradient moves the particles."},
 
     {"kernel", TYPE_MAP, "type", "{}", NULL, "The Markov kernel that moves the particles."},
-    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc", "ula", NULL, "Which kernel."},
-    {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", NULL,
+    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|jitter|myula", "ula", NULL, "Which kernel."},
+    {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=ula|mala|rwm|hmc|myula",
      "The step size h at the start: noise of variance 2h for `ula`, `mala` and `rwm`, the leapfrog step for `hmc`."},
-    {"kernel.noise", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=ula|mala|rwm",
+    {"kernel.step", TYPE_NUMBER, "(0, inf)", "10", "kernel.type=jitter", "How far a gradient of 1 moves a coordinate."},
+    {"kernel.noise", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=ula|mala|rwm|myula",
      "Scales the noise; 1 is Langevin, and weighted methods need it above 0."},
+    {"kernel.noise", TYPE_NUMBER, "[0, inf)", "0.005", "kernel.type=jitter",
+     "The standard deviation of the noise that comes before the gradient."},
+    {"kernel.gradient_clip", TYPE_NUMBER, "[0, inf)", "0.03", "kernel.type=jitter",
+     "Every coordinate of the gradient is held to this distance from 0; 0 leaves it."},
+    {"kernel.clamp", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=jitter",
+     "Coordinates are held to this distance from 0 after the noise and after the step; 0 leaves them."},
     {"kernel.clamp", TYPE_NUMBER, "[0, inf)", "0", "kernel.type=ula",
      "Above 0, coordinates are held to this distance from 0 after every move. Such a kernel has no density: unweighted "
      "methods only."},
+    {"kernel.lambda", TYPE_NUMBER, "(0, inf)", "0.4", "kernel.type=myula",
+     "The width of the Moreau-Yosida envelope of the non-smooth part."},
+    {"kernel.weight", TYPE_CHOICE, "invariant|ratio|cached", "invariant", "kernel.type=myula",
+     "How its moves are weighed."},
     {"kernel.leapfrog", TYPE_INTEGER, "[1, inf)", "1", "kernel.type=hmc", "Leapfrog steps per move."},
     {"kernel.mass", TYPE_NUMBER, "(0, inf)", "1", "kernel.type=hmc", "The mass of every coordinate."},
 
@@ -232,15 +306,19 @@ const schema_key schema_keys[] = {
     {"optimiser.weight_decay", TYPE_NUMBER, "[0, inf)", "0.01", "optimiser.type=adamw",
      "Theta shrinks by rate times this in every update."},
     {"optimiser.clip", TYPE_NUMBER, "[0, inf)", "0", NULL, "The largest norm of a gradient; 0 leaves it as it is."},
+    {"optimiser.low", TYPE_NUMBER, NULL, ABSENT, NULL, "Theta is held above this after every update."},
+    {"optimiser.high", TYPE_NUMBER, NULL, ABSENT, NULL, "And below this."},
     {"optimiser.schedule", TYPE_MAP, "type", "{}", NULL, "How the rate changes with the number of updates k."},
-    {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine", "constant", NULL,
+    {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine|steps", "constant", NULL,
      "Which schedule."},
     {"optimiser.schedule.a", TYPE_NUMBER, "(0, inf)", REQUIRED,
-     "optimiser.schedule.type=robbins_monro|exponential|cosine", "Its time scale, in updates."},
+     "optimiser.schedule.type=robbins_monro|exponential|cosine|steps", "Its time scale, in updates."},
     {"optimiser.schedule.b", TYPE_NUMBER, "[0, inf)", "0.6", "optimiser.schedule.type=robbins_monro",
      "The power with which the rate falls."},
     {"optimiser.schedule.b", TYPE_NUMBER, "[0, inf)", "0", "optimiser.schedule.type=cosine",
      "The fraction of the rate that is left at the end."},
+    {"optimiser.schedule.b", TYPE_NUMBER, "(0, 1]", REQUIRED, "optimiser.schedule.type=steps",
+     "The rate is multiplied by it after every `a` updates."},
     {"optimiser.schedule.warmup", TYPE_LONG, "[0, inf)", "0", NULL,
      "The first so many updates rise linearly to the rate: a cloud that is carried gently keeps its weights."},
     {"optimiser.average", TYPE_NUMBER, "[0, 1]", "0", NULL,
@@ -255,17 +333,30 @@ const schema_key schema_keys[] = {
      "What happens when a move gives values that are not finite."},
 
     {"evaluate", TYPE_MAP, "every", "{}", NULL,
-     "Exact values on a lattice while the run goes on, for models of points in the plane; they go to evaluation.csv."},
+     "What the model is worth while the run goes on: exact values on a lattice for models of points in the plane, and the "
+     "mean reward of fresh chains for any. It goes to evaluation.csv."},
     {"evaluate.every", TYPE_LONG, "[0, inf)", "0", NULL, "After every so many iterations; 0 is never."},
+    {"evaluate.sampler", TYPE_CHOICE, "ula|jitter", "ula", NULL, "How fresh chains move."},
     {"evaluate.nodes", TYPE_INTEGER, "[2, 4000]", "400", NULL,
      "Nodes of the lattice along each axis; an even number keeps them off the axes."},
-    {"evaluate.low", TYPE_NUMBER, NULL, "-6", NULL, "Where the lattice begins, along each axis."},
-    {"evaluate.high", TYPE_NUMBER, NULL, "6", NULL, "Where it ends."},
+    {"evaluate.low", TYPE_NUMBER, NULL, "-6", "evaluate.sampler=ula", "Where the lattice begins, along each axis."},
+    {"evaluate.low", TYPE_NUMBER, NULL, "-1", "evaluate.sampler=jitter",
+     "Chains start uniform between this and `evaluate.high` in every coordinate."},
+    {"evaluate.high", TYPE_NUMBER, NULL, "6", "evaluate.sampler=ula", "Where it ends."},
+    {"evaluate.high", TYPE_NUMBER, NULL, "1", "evaluate.sampler=jitter", "Likewise."},
     {"evaluate.chains", TYPE_INTEGER, "[0, inf)", "0", NULL,
      "Fresh chains from uniform points of the box, whose mean reward is told beside the exact one; 0 is none."},
-    {"evaluate.burn_in", TYPE_LONG, "[0, inf)", "15000", NULL, "Their first steps, which do not count."},
-    {"evaluate.averaged", TYPE_LONG, "[1, inf)", "5000", NULL, "Their steps that count."},
-    {"evaluate.step", TYPE_NUMBER, "(0, inf)", "0.005", NULL, "Their step size."},
+    {"evaluate.burn_in", TYPE_LONG, "[0, inf)", "15000", "evaluate.sampler=ula",
+     "Their first steps, which do not count."},
+    {"evaluate.averaged", TYPE_LONG, "[1, inf)", "5000", "evaluate.sampler=ula", "Their steps that count."},
+    {"evaluate.steps", TYPE_LONG, "[1, inf)", "512", "evaluate.sampler=jitter",
+     "Their steps; only the states after the last one count."},
+    {"evaluate.step", TYPE_NUMBER, "(0, inf)", "0.005", "evaluate.sampler=ula", "Their step size."},
+    {"evaluate.step", TYPE_NUMBER, "(0, inf)", "10", "evaluate.sampler=jitter", "As `kernel.step` of `jitter`."},
+    {"evaluate.noise", TYPE_NUMBER, "[0, inf)", "0.005", "evaluate.sampler=jitter", "As `kernel.noise` of `jitter`."},
+    {"evaluate.gradient_clip", TYPE_NUMBER, "[0, inf)", "0.03", "evaluate.sampler=jitter",
+     "As `kernel.gradient_clip`."},
+    {"evaluate.clamp", TYPE_NUMBER, "[0, inf)", "1", "evaluate.sampler=jitter", "As `kernel.clamp` of `jitter`."},
 
     {"output", TYPE_MAP, NULL, "{}", NULL, "What a run leaves in its folder."},
     {"output.thin", TYPE_LONG, "[1, inf)", "1", NULL, "The trace has one row for every so many iterations."},
@@ -282,8 +373,20 @@ const schema_choice schema_choices[] = {
     {"model.type", "gaussian_mixture", "a mixture of Gaussians whose weights are the softmax of theta"},
     {"model.type", "hierarchical_gaussian", "x_d ~ N(theta, 1), y_d ~ N(x_d, 1): every answer is known in closed form"},
     {"model.type", "logistic_regression", "Bayesian logistic regression that learns the mean theta of its prior"},
+    {"model.type", "deblur", "a blurred, noisy picture whose total-variation prior learns its strength e^theta"},
     {"model.type", "mlp", "an energy that is a multi-layer perceptron, to be trained"},
+    {"model.type", "network", "an energy of pictures: convolutions and dense layers, to be trained"},
     {"model.type", "stored", "a network from a file of weights"},
+    {"model.blur", "none", "not at all: denoising, or painting in"},
+    {"model.blur", "box", "the mean over a square window, of what is inside the picture"},
+    {"model.blur", "gaussian", "weights that fall as a normal density"},
+    {"model.blur", "motion", "along a straight line"},
+    {"model.tv", "isotropic", "the sum of the lengths of the differences to the neighbours below and to the right"},
+    {"model.tv", "anisotropic", "the sum of their absolute values"},
+    {"model.prox_tv", "isotropic", "as in `model.tv`"},
+    {"model.prox_tv", "anisotropic", "as in `model.tv`; faster"},
+    {"model.freedom", "pixels", "the number of pixels, as in the paper"},
+    {"model.freedom", "exact", "one less for every channel, because total variation does not see constants"},
     {"model.activation", "silu", "z / (1 + exp(-z))"},
     {"model.activation", "softplus", "log(1 + exp(z))"},
     {"model.activation", "tanh", "the hyperbolic tangent"},
@@ -304,10 +407,16 @@ const schema_choice schema_choices[] = {
     {"objective.reward.type", "multi_modal", "the largest of exp(-|x - center|^2 / tau) / alpha over several centres"},
     {"objective.reward.type", "half_plane", "1{normal . x > offset}"},
     {"objective.reward.type", "formula", "whatever you type"},
+    {"objective.reward.type", "bright", "the mean of all pixels"},
+    {"objective.reward.type", "dark", "minus the mean of all pixels"},
+    {"objective.reward.type", "half", "half of the mean of the lower half of the rows less that of the upper half"},
+    {"objective.reward.type", "mask", "the mean of the pixels, weighted by a picture"},
+    {"objective.reward.type", "network", "an output of a stored network"},
     {"objective.data.type", "file", "from a file"},
     {"objective.data.type", "two_moons", "two interleaved half circles of radius 1"},
     {"objective.data.type", "circles", "two circles around the same centre"},
     {"objective.data.type", "blobs", "round Gaussian clusters"},
+    {"objective.data.type", "images", "pictures, for networks of pictures"},
     {"objective.batches", "random", "independently, so that a point may come twice"},
     {"objective.batches", "epochs",
      "every point once per epoch, in an order shuffled anew; points that fill no whole batch wait for the next epoch"},
@@ -316,6 +425,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "normal", "independent normal coordinates"},
     {"init.type", "uniform",
      "uniform on a box; without a density as far as weights are concerned, since it does not cover the plane"},
+    {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
@@ -328,12 +438,23 @@ const schema_choice schema_choices[] = {
     {"scheme.type", "pcd", "persistent contrastive divergence: a pool of particles with restarts"},
     {"scheme.order", "paper", "move and weigh, estimate, optimise, adapt, resample"},
     {"scheme.order", "authors", "estimate, optimise, weigh, adapt, resample, move (`ula` moves before it weighs)"},
+    {"scheme.pool_rule", "in_place", "each returns to where it was drawn from; the pool starts full"},
+    {"scheme.pool_rule", "newest",
+     "they are put in front and the oldest fall out; the pool starts with `particles` and grows"},
     {"scheme.drift_at", "previous", "the theta before the last update"},
     {"scheme.drift_at", "current", "the theta after it"},
     {"kernel.type", "ula", "unadjusted Langevin"},
     {"kernel.type", "mala", "Langevin with a Metropolis test"},
     {"kernel.type", "rwm", "random-walk Metropolis, which needs no gradient"},
     {"kernel.type", "hmc", "Hamiltonian Monte Carlo"},
+    {"kernel.type", "jitter",
+     "noise, then a step along the clipped gradient, within bounds: for training on pictures. It has no density: unweighted "
+     "methods only"},
+    {"kernel.type", "myula",
+     "unadjusted Langevin for a potential with a non-smooth part: along its Moreau-Yosida envelope"},
+    {"kernel.weight", "invariant", "as if the move left pi_theta invariant: U at the old theta less U at the new one"},
+    {"kernel.weight", "ratio", "exactly, with both kernels at the new theta; a second proximal map"},
+    {"kernel.weight", "cached", "exactly, with the forward kernel at the previous theta"},
     {"resampling.scheme", "multinomial", "independent draws"},
     {"resampling.scheme", "stratified", "one draw in each of N equal strata"},
     {"resampling.scheme", "systematic", "one draw, shifted into every stratum"},
@@ -356,6 +477,9 @@ const schema_choice schema_choices[] = {
     {"optimiser.schedule.type", "robbins_monro", "rate (1 + k/a)^-b"},
     {"optimiser.schedule.type", "exponential", "rate exp(-k/a)"},
     {"optimiser.schedule.type", "cosine", "from rate to b rate over a updates, then b rate"},
+    {"optimiser.schedule.type", "steps", "rate b^floor(k/a)"},
+    {"evaluate.sampler", "ula", "unadjusted Langevin; the mean is taken over time"},
+    {"evaluate.sampler", "jitter", "as the kernel `jitter`; the mean is taken over the last states"},
     {"on_nonfinite", "default", "`drop` for weighted methods, `fail` for others"},
     {"on_nonfinite", "fail", "the run stops"},
     {"on_nonfinite", "drop", "weighted methods: the particle has no weight until resampling replaces it"},
@@ -633,6 +757,14 @@ static void describe_when(const char *when, char *out, size_t room)
     schema_join(when + length + 1, " or ", out + used, room - (size_t)used);
 }
 
+/* "?PATH a|b". */
+static void describe_either(const char *rule, char *out, size_t room)
+{
+    const char *words = strchr(rule, ' ') + 1, *other = strchr(words, '|') + 1;
+    snprintf(out, room, "`%s`, or `%.*s` when `%.*s` is given", other, (int)(other - words - 1), words,
+             (int)(words - rule - 2), rule + 1);
+}
+
 static void describe_default(const schema_key *row, char *out, size_t room)
 {
     const char *f = row->fallback;
@@ -646,6 +778,8 @@ static void describe_default(const schema_key *row, char *out, size_t room)
         snprintf(out, room, "half of `%s`, at least 1", f + 6);
     else if (*f == '=')
         snprintf(out, room, "the value of `%s`", f + 1);
+    else if (*f == '?')
+        describe_either(f, out, room);
     else if (row->type == TYPE_MAP)
         snprintf(out, room, "its keys' defaults");
     else

@@ -39,7 +39,7 @@ typedef struct {
     schema_type type;
     const char *allowed; /* words "a|b", an interval "(0, inf)", or both, interval first; NULL: anything of the type */
     /* The default as YAML; REQUIRED; ABSENT; or derived: "=PATH" (its value), "=zeros PATH" (one per row),
-     * "=half PATH" (at least 1). */
+     * "=half PATH" (at least 1); or "?PATH a|b": a when PATH is written, else b. */
     const char *fallback;
     const char *when; /* "PATH=a|b": the key applies when PATH has one of these values; NULL: always */
     const char *meaning;

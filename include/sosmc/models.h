@@ -49,6 +49,15 @@ typedef struct {
 } sosmc_peaks;
 SOSMC_API sosmc_score sosmc_peaks_reward(const sosmc_peaks *peaks);
 
+/* R(x) = sum_j weight_j clip(x_j), with coordinates held to [-clamp, clamp] (0: as they are): brightness, a half of the
+ * picture against the other, a user's mask. */
+typedef struct {
+    int dim;
+    const double *weight; /* dim numbers */
+    double clamp;
+} sosmc_linear;
+SOSMC_API sosmc_score sosmc_linear_reward(const sosmc_linear *linear);
+
 /* R(x) = 1{normal . x > offset}. */
 typedef struct {
     int dim;
@@ -106,7 +115,14 @@ SOSMC_API sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double
 
 /* ------------------------------------------------------------------------------------------------ networks */
 
-typedef enum { SOSMC_SILU = 0, SOSMC_SOFTPLUS, SOSMC_TANH } sosmc_activation;
+typedef enum {
+    SOSMC_SILU = 0, /* z / (1 + exp(-z)), also called swish */
+    SOSMC_SOFTPLUS,
+    SOSMC_TANH,
+    SOSMC_GELU,       /* z Phi(z), with the exact normal distribution function */
+    SOSMC_LEAKY_RELU, /* z for z > 0, z/100 otherwise */
+    SOSMC_IDENTITY
+} sosmc_activation;
 
 /* A multi-layer perceptron as an energy (maths.md MLP): U_theta(x) = E_theta(x) + |x|^2 / (2 base_sd^2), the latter only
  * when base_sd > 0. `hidden` layers with the activation, then a linear output. theta holds, layer after layer, the weights
@@ -115,7 +131,7 @@ typedef enum { SOSMC_SILU = 0, SOSMC_SOFTPLUS, SOSMC_TANH } sosmc_activation;
 typedef struct {
     int inputs, hidden; /* hidden: 1 to 32 layers */
     const int *width;   /* of each hidden layer, 1 to 16,384 */
-    int activation;     /* sosmc_activation */
+    int activation;     /* SOSMC_SILU, SOSMC_SOFTPLUS or SOSMC_TANH */
     double base_sd;     /* 0: no base */
     double penalty;     /* factor of the gradient penalty, mean over the data of (|dU/dx| - 1)^2; 0: none */
 } sosmc_mlp;
@@ -125,6 +141,46 @@ SOSMC_API void sosmc_mlp_init(const sosmc_mlp *mlp, double sd, uint64_t seed, do
 /* For objective.penalty, with the model's self. */
 SOSMC_API int sosmc_mlp_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
                                 double *value);
+
+/* A list of convolutions and dense layers as an energy of images (maths.md NETWORK):
+ *     U_theta(x) = sign * f_output(x) + |x|^2 / (2 base_sd^2),   f the last layer's outputs.
+ * x holds channel after channel, row after row. theta holds, layer after layer, the weights and the biases in PyTorch's
+ * layout: outputs, inputs, kernel row, kernel column of a convolution (a cross-correlation with zeros around the map);
+ * outputs, inputs of a dense layer, whose inputs are in the order of x. Arithmetic on particles is in float, the last layer
+ * is summed in double; theta, U and gradients are double. */
+typedef enum { SOSMC_CONVOLUTION = 0, SOSMC_DENSE } sosmc_layer_kind;
+typedef struct {
+    int kind;                    /* sosmc_layer_kind; no convolution after a dense layer */
+    int outputs;                 /* channels or units */
+    int kernel, stride, padding; /* of a convolution; the window is square */
+    int activation;              /* sosmc_activation */
+    /* Residual: the input of the layer skip - 1 before this one (1: this layer's own input) is added before the activation,
+     * and must have the shape of this layer's output; 0: nothing is added. */
+    int skip;
+} sosmc_layer;
+typedef struct {
+    int channels, rows, columns; /* of an image */
+    int count;                   /* 1 to 64 layers */
+    const sosmc_layer *layer;
+    int output;     /* which number of the last layer, from 0 (channel, row, column when that is a convolution) */
+    double sign;    /* 1, or -1 for a network that gives minus the energy */
+    double base_sd; /* 0: no base */
+} sosmc_network;
+SOSMC_API sosmc_model sosmc_network_model(const sosmc_network *network); /* dim_theta: the number of parameters */
+/* PyTorch's usual start: weights and biases uniform on +-1/sqrt(fan-in). theta has dim_theta numbers. */
+SOSMC_API void sosmc_network_init(const sosmc_network *network, uint64_t seed, double *theta);
+/* What is wrong with a description, as a sentence ("layer 3 ..."); NULL when nothing is. */
+SOSMC_API const char *sosmc_network_problem(const sosmc_network *network, char *text, size_t room);
+/* A network as a reward, R(x) = sign * f_output(x), of x held to [-clamp, clamp] (0: as it is). With `softmax` it is
+ * sign * log softmax(f)_output, the log-probability of a classifier. `prep` is what the model's prepare made
+ * of theta (model.prep bytes, 64-byte aligned). The evaluation takes scratch from malloc. */
+typedef struct {
+    const sosmc_network *network;
+    const void *prep;
+    double clamp;
+    int softmax;
+} sosmc_network_judge;
+SOSMC_API sosmc_score sosmc_network_reward(const sosmc_network_judge *judge);
 
 /* ------------------------------------------------------------------------------------------------ sampling */
 

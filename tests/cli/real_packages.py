@@ -1,7 +1,9 @@
-"""real_packages.py write|check FOLDER: the other side of test_tensors.c, with the real NumPy and safetensors packages.
+"""real_packages.py VERB FOLDER: the other side of test_tensors.c (write, check) and test_model_file.c (write_network,
+check_network), with the real NumPy and safetensors packages.
 
 write  makes files that the C reader must load; both sides know theta of the model: number i is sin(i) / 3 as float32.
 check  loads what the C writer left in FOLDER; any difference in value, type, shape or metadata ends with an error.
+The verbs with _network do the same with a picture network that has a convolution.
 """
 
 import json
@@ -15,14 +17,17 @@ import safetensors
 from safetensors.numpy import load_file, save_file
 
 WIDTHS = [2, 5, 3, 1]
+PERCEPTRON = [((outputs, inputs), (outputs,)) for inputs, outputs in zip(WIDTHS, WIDTHS[1:])]
+NETWORK = [((3, 2, 3, 3), (3,)), ((2, 18), (2,)), ((1, 2), (1,))]
+DESCRIPTION = "2x5x4; conv 3 3 stride 2 pad 1 silu; dense 2 tanh; dense 1; energy -1; base 1.5"
 
 
-def layers():
-    """Weights and biases of the model 2 -> 5 -> 3 -> 1 in the order of theta."""
+def layers(shapes=PERCEPTRON):
+    """Weights and biases in the order of theta."""
     i = 0
-    for inputs, outputs in zip(WIDTHS, WIDTHS[1:]):
+    for pair in shapes:
         both = []
-        for shape in ((outputs, inputs), (outputs,)):
+        for shape in pair:
             n = math.prod(shape)
             both.append(np.array([math.sin(k) / 3 for k in range(i, i + n)], dtype=np.float32).reshape(shape))
             i += n
@@ -73,10 +78,10 @@ def same(a, b):
     assert a.dtype == b.dtype == np.float32 and a.shape == b.shape and a.tobytes() == b.tobytes(), (a, b)
 
 
-def check_model(found, separator):
-    names = [f"layer{k + 1}{separator}{word}" for k in range(len(WIDTHS) - 1) for word in ("weight", "bias")]
+def check_model(found, separator, shapes=PERCEPTRON):
+    names = [f"layer{k + 1}{separator}{word}" for k in range(len(shapes)) for word in ("weight", "bias")]
     assert sorted(found) == sorted(names), list(found)
-    for name, expected in zip(names, (a for pair in layers() for a in pair)):
+    for name, expected in zip(names, (a for pair in layers(shapes) for a in pair)):
         same(found[name], expected)
 
 
@@ -103,5 +108,30 @@ def check(folder):
     same(odd["empty"], np.zeros((0, 7), np.float32))
 
 
+def named(stems, separator="."):
+    return {s + separator + w: a for s, pair in zip(stems, layers(NETWORK)) for w, a in zip(("weight", "bias"), pair)}
+
+
+def write_network(folder):
+    notes = {"format": "pt", "sosmc.network": DESCRIPTION}
+    save_file(named(["layer1", "layer2", "layer3"]), os.path.join(folder, "described.safetensors"), metadata=notes)
+    tutorial = named(["cnn_layers.0", "cnn_layers.9", "cnn_layers.11"])
+    save_file(tutorial, os.path.join(folder, "tutorial.safetensors"))
+    np.savez(os.path.join(folder, "published.npz"), **named(["conv1", "fc1", "fc2"], "_"))
+
+
+def check_network(folder):
+    notes = {"format": "pt", "sosmc.network": DESCRIPTION}
+    path = os.path.join(folder, "network.safetensors")
+    check_model(load_file(path), ".", NETWORK)
+    with safetensors.safe_open(path, framework="numpy") as file:
+        assert file.metadata() == notes, file.metadata()
+    with np.load(os.path.join(folder, "network.npz")) as archive:
+        found = dict(archive)
+    assert json.loads(bytes(found.pop("__metadata__"))) == notes
+    check_model(found, "_", NETWORK)
+
+
 if __name__ == "__main__":
-    {"write": write, "check": check}[sys.argv[1]](sys.argv[2])
+    verbs = {"write": write, "check": check, "write_network": write_network, "check_network": check_network}
+    verbs[sys.argv[1]](sys.argv[2])

@@ -17,6 +17,7 @@
 #include "config.h"
 #include "files.h"
 #include "model_file.h"
+#include "network_text.h"
 #include "run.h"
 
 enum { TEXT = 1 << 16, WORDS = 64 };
@@ -43,7 +44,7 @@ static void restore(int stream, int kept)
     assert_int_equal(close(kept), 0);
 }
 
-/* Runs "COMMAND WORD ..." (words without spaces in them); returns the exit code, the streams are in `output`. */
+/* Runs "COMMAND WORD ..." (a space inside a word is written ~); returns the exit code, the streams are in `output`. */
 static int says(const char *line)
 {
     static const struct {
@@ -56,8 +57,10 @@ static int says(const char *line)
     assert_true(strlen(line) < sizeof copy);
     (void)snprintf(copy, sizeof copy, "%s", line);
     char *rest = copy;
-    for (char *word = strsep(&rest, " "); word && argc < WORDS - 1; word = strsep(&rest, " "))
+    for (char *word = strsep(&rest, " "); word && argc < WORDS - 1; word = strsep(&rest, " ")) {
+        for (char *space = word; (space = strchr(space, '~')) != NULL;) *space = ' ';
         if (*word) argv[argc++] = word;
+    }
     argv[argc] = NULL;
     (void)fflush(NULL);
     (void)unlink("streams");
@@ -261,6 +264,134 @@ static void sampling_is_printed(void **state)
     config_free(c);
 }
 
+/* The recipe of MNIST, with 40 pictures instead of 60,000. */
+#define LAYERS "1x4x4;conv~2~3~stride~2~pad~1~silu;dense~1;energy~-1;base~1"
+static void training_of_pictures_is_the_tutorials(void **state)
+{
+    config *c = printed("train pixels.npy --network " LAYERS " --batch 8");
+    expect_word(c, "model.type", "network");
+    expect_word(c, "model.layers", "1x4x4;conv 2 3 stride 2 pad 1 silu;dense 1;energy -1;base 1");
+    expect_word(c, "objective.type", "ebm_likelihood");
+    expect_word(c, "objective.data.type", "images");
+    expect_number(c, "objective.data.jitter", 0.005);
+    expect_number(c, "objective.data.clamp", 1);
+    expect_number(c, "objective.batch", 8);
+    expect_word(c, "objective.batches", "epochs");
+    expect_number(c, "objective.energy2", 0.1);
+    expect_word(c, "scheme.type", "pcd");
+    expect_number(c, "scheme.sweeps", 60);
+    expect_number(c, "scheme.pool", 8192);
+    expect_number(c, "scheme.refresh", 0.05);
+    expect_word(c, "scheme.pool_rule", "newest");
+    expect_word(c, "kernel.type", "jitter");
+    expect_number(c, "kernel.step", 10);
+    expect_number(c, "kernel.noise", 0.005);
+    expect_number(c, "kernel.clamp", 1);
+    expect_number(c, "kernel.gradient_clip", 0.03);
+    expect_word(c, "optimiser.type", "adam");
+    expect_number(c, "optimiser.rate", 1e-4);
+    expect_number(c, "optimiser.beta1", 0);
+    expect_number(c, "optimiser.beta2", 0.999);
+    expect_number(c, "optimiser.clip", 0.1);
+    expect_word(c, "optimiser.schedule.type", "steps");
+    expect_number(c, "optimiser.schedule.a", 5);
+    expect_number(c, "optimiser.schedule.b", 0.97);
+    expect_number(c, "particles", 8);
+    expect_number(c, "iterations", 300);
+    int n = 0;
+    assert_true(config_vector(c, "init.low", &n)[0] == -1 && config_vector(c, "init.high", &n)[0] == 1);
+    config_free(c);
+    c = printed("train pixels.npy --network mnist --epochs 3 --sweeps 7 --particles 9000");
+    expect_word(c, "model.layers", "mnist");
+    expect_number(c, "objective.batch", 40); /* all there are */
+    expect_number(c, "scheme.sweeps", 7);
+    expect_number(c, "scheme.pool", 9000);
+    expect_number(c, "iterations", 3);
+    config_free(c);
+}
+
+static void tuning_of_pictures_has_the_papers_constants(void **state)
+{
+    config *c = printed("tune pixels.npz --reward bright --beta 0.5 --out b");
+    assert_non_null(strstr(output, "b/start:\n"));
+    assert_null(strstr(output, "purified"));
+    assert_non_null(strstr(output, "#   type: jitter"));
+    assert_non_null(strstr(output, "# iterations: 1000"));
+    assert_non_null(strstr(output, "# particles: 1000"));
+    expect_word(c, "objective.type", "reward_reverse");
+    expect_word(c, "objective.reward.type", "bright");
+    expect_number(c, "objective.reward.scale", 1);
+    expect_number(c, "objective.reward.clamp", 1);
+    expect_number(c, "objective.beta", 0.5);
+    assert_non_null(strstr(config_text(c, "init.file"), "/b/start/particles.npz"));
+    assert_false(config_flag(c, "init.exact"));
+    expect_word(c, "scheme.type", "sosmc");
+    expect_word(c, "scheme.order", "authors");
+    expect_word(c, "kernel.type", "ula");
+    expect_number(c, "kernel.step", 3e-3);
+    expect_number(c, "kernel.noise", 1);
+    expect_number(c, "kernel.clamp", 0);
+    expect_word(c, "resampling.scheme", "systematic");
+    expect_number(c, "resampling.threshold", 0.9);
+    assert_int_equal(config_count(c, "adapt"), 0);
+    expect_word(c, "optimiser.type", "adam");
+    expect_number(c, "optimiser.rate", 1e-4);
+    expect_number(c, "optimiser.clip", 0);
+    expect_word(c, "optimiser.schedule.type", "constant");
+    expect_number(c, "particles", 1000);
+    expect_number(c, "iterations", 1000);
+    expect_number(c, "evaluate.every", 50);
+    expect_word(c, "evaluate.sampler", "jitter");
+    expect_number(c, "evaluate.chains", 64);
+    expect_number(c, "evaluate.steps", 512);
+    config_free(c);
+}
+
+static void tuning_of_pictures_has_its_choices(void **state)
+{
+    config *c = printed(
+        "tune pixels.npz --reward half --reward-scale 2 --beta 1 --method impdiff --warm 256 --purify 77 "
+        "--step 5e-3 --noise-scale 0.4 --rate 2e-4 --particles 50 --out h");
+    assert_non_null(strstr(output, "# iterations: 256"));
+    assert_non_null(strstr(output, "h/purified:\n"));
+    assert_non_null(strstr(output, "# iterations: 77"));
+    assert_non_null(strstr(output, "#   noise: 0.4")); /* as in the tuning */
+    assert_non_null(strstr(config_text(c, "init.file"), "/h/purified/particles.npz"));
+    expect_word(c, "scheme.type", "unweighted");
+    expect_word(c, "scheme.order", "authors");
+    expect_word(c, "scheme.drift_at", "previous");
+    expect_number(c, "objective.reward.scale", 2);
+    expect_number(c, "kernel.step", 5e-3);
+    expect_number(c, "kernel.noise", 0.4);
+    expect_number(c, "optimiser.rate", 2e-4);
+    config_free(c);
+    c = printed("tune bare.npz --network " LAYERS " --reward mean(1,2,1,4)~-~tv --beta 1");
+    expect_word(c, "objective.reward.type", "formula");
+    expect_word(c, "objective.reward.formula", "mean(1,2,1,4) - tv");
+    assert_non_null(config_text(c, "model.network"));
+    config_free(c);
+    c = printed("tune pixels.npz --mask mask.png --beta 1");
+    expect_word(c, "objective.reward.type", "mask");
+    config_free(c);
+    c = printed("tune pixels.npz --reward-network pixels.npz --output 0 --beta 1");
+    expect_word(c, "objective.reward.type", "network");
+    expect_number(c, "objective.reward.output", 0);
+    config_free(c);
+    c = printed("sample pixels.npz");
+    expect_word(c, "objective.type", "none");
+    expect_word(c, "kernel.type", "jitter");
+    expect_number(c, "kernel.step", 10);
+    expect_number(c, "kernel.noise", 0.005);
+    expect_number(c, "particles", 64);
+    expect_number(c, "iterations", 512);
+    config_free(c);
+    c = printed("sample pixels.npz --kernel ula --step 0.1 --noise-scale 0.5 --reward dark");
+    expect_word(c, "kernel.type", "ula");
+    expect_number(c, "kernel.noise", 0.5);
+    expect_word(c, "objective.reward.type", "dark");
+    config_free(c);
+}
+
 /* ---------------------------------------------------------------------------- what is run */
 
 /* A report and a fine lattice take longer than all else together. */
@@ -358,7 +489,86 @@ static void other_starts_and_methods(void **state)
     assert_int_equal(access("paper/model.safetensors", F_OK), 0);
 }
 
+/* ---------------------------------------------------------------------------- pictures from end to end */
+
+#define PLAIN "--set output.report=false --quiet "
+
+static void trains_and_samples_pictures(void **state)
+{
+    char text[NETWORK_TEXT];
+    npy_array x;
+    model_file f;
+    expect(0, "", "train pixels.npy --network " LAYERS " --batch 8 --epochs 2 --sweeps 3 --out digits " PLAIN);
+    if (model_read("digits/model.safetensors", &f, ERROR)) fail_msg("%s", error);
+    assert_int_equal(network_print(&f.network, text, sizeof text), 0);
+    assert_string_equal(text, "1x4x4; conv 2 3 stride 2 pad 1 silu; dense 1; energy -1; base 1");
+    assert_int_equal(f.parameters, 29);
+    model_free(&f);
+    expect(0, "", "sample digits/model.safetensors --chains 6 --steps 9 --reward half " PLAIN);
+    if (npz_read("samples-digits/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
+    assert_true(x.dims == 2 && x.shape[0] == 6 && x.shape[1] == 16);
+    for (int i = 0; i < 6 * 16; i++) assert_true(fabs(((const double *)x.data)[i]) <= 1);
+    npy_free(&x);
+    expect(2, "the model has 1 x 28 x 28", "train pixels.npy --network mnist --out never " PLAIN);
+}
+
+#define PICTURES                                                                                                          \
+    "tune pixels.npz --reward bright --beta 1 --particles 20 --iterations 6 --warm 5 --purify 4 --set evaluate.chains=3 " \
+    "--set evaluate.steps=4 " PLAIN
+
+static void tunes_pictures(void **state)
+{
+    static const char *const names[] = {"trace.csv", "evaluation.csv", "particles.npz", "model.safetensors"};
+    expect(0, "", PICTURES "--out bright");
+    expect(0, "go on with --resume", PICTURES "--out halves --budget-seconds 1e-6");
+    expect(0, "", PICTURES "--out halves --set iterations=3 --resume");
+    expect(0, "", PICTURES "--out halves --resume");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char a[64], b[64];
+        (void)snprintf(a, sizeof a, "bright/%s", names[i]);
+        (void)snprintf(b, sizeof b, "halves/%s", names[i]);
+        same_file(a, b);
+    }
+    assert_int_equal(access("bright/purified/particles.npz", R_OK), 0);
+    expect(0, "", PICTURES "--method impdiff --noise-scale 0.1");
+    assert_int_equal(access("tuned-pixels-bright-impdiff/model.safetensors", R_OK), 0);
+    expect(0, "",
+           "tune bare.npz --network " LAYERS " --reward mean --beta 1 --particles 20 --iterations 2 --start "
+           "bright/particles.npz --set evaluate.every=0 --out formula " PLAIN);
+    assert_int_not_equal(access("formula/start", F_OK), 0);
+}
+
 /* ---------------------------------------------------------------------------- wrong words */
+
+static void wrong_words_about_pictures_are_named(void **state)
+{
+    expect(2, "--network is '1x4x4; dens 1': clause 2 of the network: 'dens'",
+           "train pixels.npy --network 1x4x4;~dens~1");
+    expect(2, "--hidden stands beside --network", "train pixels.npy --network mnist --hidden 3");
+    expect(2, "--weighted stands beside --network", "train pixels.npy --network mnist --weighted");
+    expect(2, "--batch is 41; pixels.npy has 40 pictures", "train pixels.npy --network mnist --batch 41");
+    expect(2, "--sweeps stands beside --weighted", "train circles --weighted --sweeps 3");
+    expect(2, "pictures need --network", "train train-images-idx3-ubyte");
+    expect(4, "absent", "train absent --network mnist");
+    expect(4, "has convolutions but no description", "sample bare.npz");
+    expect(4, "holds 2 layers, but its description has 6", "sample bare.npz --network mnist");
+    expect(2, "--mask is for pictures; small.npz has points of dimension 2", "tune small.npz --beta 1 --mask m.png");
+    expect(2, "--warm is for pictures", "tune small.npz --reward lower --beta 1 --warm 3");
+    expect(2, "--kernel is 'jitter', which is for pictures", "sample small.npz --kernel jitter");
+    expect(2, "--kernel is 'jitter', which has no density", "tune pixels.npz --reward dark --beta 1 --kernel jitter");
+    expect(2, "--paper is for points", "tune pixels.npz --reward dark --beta 1 --paper");
+    expect(2, "--start is smc, which is for points", "tune pixels.npz --reward dark --beta 1 --start smc");
+    expect(2, "--purify stands beside --start x.npz",
+           "tune pixels.npz --reward dark --beta 1 --start x.npz --purify 3");
+    expect(2, "expected --reward-network FILE", "tune pixels.npz --reward network --beta 1");
+    expect(2, "expected --mask FILE", "tune pixels.npz --reward mask --beta 1");
+    expect(2, "--mask stands beside --reward dark", "tune pixels.npz --reward dark --beta 1 --mask m.png");
+    expect(2, "--output stands beside --reward dark", "tune pixels.npz --reward dark --beta 1 --output 3");
+    expect(2, "--reward-scale stands beside a formula", "tune pixels.npz --reward mean --beta 1 --reward-scale 2");
+    expect(2, "--reward-scale needs a --reward", "sample pixels.npz --reward-scale 2");
+    expect(2, "expected bright, dark, half, mask, network or a formula", "tune pixels.npz --reward lower --beta 1");
+    expect(2, "--output is '-1'", "tune pixels.npz --reward network --beta 1 --output -1");
+}
 
 static void wrong_words_are_named(void **state)
 {
@@ -396,6 +606,25 @@ static void wrong_words_are_named(void **state)
 
 /* ---------------------------------------------------------------------------- a folder with points and a model */
 
+/* 40 pictures of 4 x 4, and a network of them with its description and without. */
+static int make_pictures(void)
+{
+    unsigned char pixel[40 * 16];
+    double theta[29];
+    model_file f = {.inputs = 16, .parameters = 29, .theta = theta};
+    npy_array set = {.type = NPY_U8, .dims = 3, .shape = {40, 4, 4}, .data = pixel};
+    for (int i = 0; i < 40 * 16; i++) pixel[i] = (unsigned char)(i % 16 < 8 ? i % 7 * 20 : 255 - i % 5 * 30);
+    for (int j = 0; j < 29; j++) theta[j] = 0.3 * sin(5.0 * j + 1);
+    if (npy_write("pixels.npy", &set, ERROR)) return -1;
+    if (network_parse("1x4x4; conv 2 3 stride 2 pad 1 silu; dense 1; energy -1; base 1", &f.network, ERROR)) return -1;
+    int rc = model_write("pixels.npz", &f, ERROR);
+    network_free(&f.network);
+    npy_array w1 = {.dims = 4, .shape = {2, 1, 3, 3}, .data = theta}, b1 = npy_vector(theta + 18, 2),
+              w2 = npy_matrix(theta + 20, 1, 8), b2 = npy_vector(theta + 28, 1);
+    npz_member bare[] = {{"conv1_weight", w1}, {"conv1_bias", b1}, {"fc1_weight", w2}, {"fc1_bias", b2}};
+    return rc ? rc : npz_write("bare.npz", bare, 4, 0, ERROR);
+}
+
 static int make_folder(void **state)
 {
     double theta[33];
@@ -404,7 +633,7 @@ static int make_folder(void **state)
     (void)snprintf(f.activation, sizeof f.activation, "silu");
     for (int j = 0; j < 33; j++) theta[j] = 0.3 * sin(3.0 * j + 1);
     (void)snprintf(folder, sizeof folder, "/tmp/sosmc_ebm_XXXXXX");
-    if (!mkdtemp(folder) || chdir(folder) || model_write("small.npz", &f, ERROR)) return -1;
+    if (!mkdtemp(folder) || chdir(folder) || model_write("small.npz", &f, ERROR) || make_pictures()) return -1;
     FILE *csv = fopen("small.csv", "w");
     if (!csv) return -1;
     (void)fprintf(csv, "x,y\n");
@@ -427,12 +656,18 @@ int main(void)
         cmocka_unit_test(tuning_has_the_papers_constants),
         cmocka_unit_test(tuning_has_its_choices),
         cmocka_unit_test(sampling_is_printed),
+        cmocka_unit_test(training_of_pictures_is_the_tutorials),
+        cmocka_unit_test(tuning_of_pictures_has_the_papers_constants),
+        cmocka_unit_test(tuning_of_pictures_has_its_choices),
         cmocka_unit_test(trains_on_a_file),
         cmocka_unit_test(samples),
         cmocka_unit_test(interrupted_tuning_goes_on),
         cmocka_unit_test(finished_start_is_kept),
         cmocka_unit_test(other_starts_and_methods),
+        cmocka_unit_test(trains_and_samples_pictures),
+        cmocka_unit_test(tunes_pictures),
         cmocka_unit_test(wrong_words_are_named),
+        cmocka_unit_test(wrong_words_about_pictures_are_named),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -344,6 +344,19 @@ static void columns(void **state)
 
 /* ---------------------------------------------------------------------------- what is wrong */
 
+/* A default that depends on whether another key is written. */
+static void network_given_is_network_meant(void **state)
+{
+    config *c = resolved("model: {type: stored, file: a.npz}\nobjective:\n  type: reward_reverse\n"
+                         "  reward: {network: judge.npz, output: 3}\n");
+    assert_string_equal(config_text(c, "objective.reward.type"), "network");
+    assert_int_equal(config_integer(c, "objective.reward.output"), 3);
+    config_free(c);
+    c = resolved("model: {type: stored, file: a.npz}\nobjective: {type: reward_reverse, reward: x1}\n");
+    assert_string_equal(config_text(c, "objective.reward.type"), "formula");
+    config_free(c);
+}
+
 static void wrong_files(void **state)
 {
     static const struct {
@@ -362,7 +375,8 @@ static void wrong_files(void **state)
         {SMALL "adapt:\n- {factor: 2}\n- {factr: 2}",
          "run.yaml:5: unknown key 'adapt.factr'; did you mean 'adapt.factor'?"},
         {SMALL "kernel: {zzz: 1}",
-         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, clamp, leapfrog and mass"},
+         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, gradient_clip, "
+         "clamp, lambda, weight, leapfrog and mass"},
         {SMALL "zzz: 1",
          "run.yaml:3: unknown key 'zzz'; a run file has the keys model, objective, init, scheme, kernel, "
          "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, evaluate and output"},
@@ -378,7 +392,7 @@ static void wrong_files(void **state)
         {"model: {type: logistic_regression}\nobjective: mmle",
          "run.yaml:1: model.data is missing; expected the name of a file, because model.type is logistic_regression"},
         {"seed: 1\nmodel: {means: [[1]]}",
-         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian, logistic_regression, mlp or stored"},
+         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian, logistic_regression, deblur, mlp, network or stored"},
         {"model: gaussian_mixture",
          "run.yaml:1: model.means is missing; expected a list of equally long lists of numbers, "
          "because model.type is gaussian_mixture"},
@@ -410,7 +424,7 @@ static void wrong_files(void **state)
          "run.yaml:4: objective.data.seed applies only when objective.data.type is two_moons, circles or blobs; here "
          "it is file"},
         {FIT "{type: moons}",
-         "run.yaml:4: objective.data.type is 'moons'; expected file, two_moons, circles or blobs (did you mean "
+         "run.yaml:4: objective.data.type is 'moons'; expected file, two_moons, circles, blobs or images (did you mean "
          "'two_moons'?)"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle, data: a.csv}",
          "run.yaml:2: objective.data applies only when objective.type is ebm_likelihood; here it is mmle"},
@@ -433,8 +447,8 @@ static void wrong_files(void **state)
         {SMALL "kernel: {step: {a: 1}}", "run.yaml:3: kernel.step is a mapping; expected a positive number"},
         {SMALL "kernel: {noise: -1}", "run.yaml:3: kernel.noise is '-1'; expected a number of at least 0"},
         {SMALL "kernel: {type: mla}",
-         "run.yaml:3: kernel.type is 'mla'; expected ula, mala, rwm or hmc (did you mean 'ula'?)"},
-        {SMALL "kernel: nuts", "run.yaml:3: kernel.type is 'nuts'; expected ula, mala, rwm or hmc"},
+         "run.yaml:3: kernel.type is 'mla'; expected ula, mala, rwm, hmc, jitter or myula (did you mean 'ula'?)"},
+        {SMALL "kernel: nuts", "run.yaml:3: kernel.type is 'nuts'; expected ula, mala, rwm, hmc, jitter or myula"},
         {SMALL "kernel: [ula]", "run.yaml:3: kernel is a list; expected a mapping of keys to values"},
         {SMALL "kernel:\nseed: 1", "run.yaml:3: kernel is empty; expected a mapping of keys to values"},
         {SMALL "optimiser: {momentum: 1, type: momentum}",
@@ -675,7 +689,7 @@ static void wrong_assignments(void **state)
         const char *set, *message;
     } cases[] = {
         {"kernel.type=mla",
-         "--set kernel.type=mla: kernel.type is 'mla'; expected ula, mala, rwm or hmc (did you mean 'ula'?)"},
+         "--set kernel.type=mla: kernel.type is 'mla'; expected ula, mala, rwm, hmc, jitter or myula (did you mean 'ula'?)"},
         {"kernal.step=1", "--set kernal.step=1: unknown key 'kernal'; did you mean 'kernel'?"},
         {"kernel.stp=1", "--set kernel.stp=1: unknown key 'kernel.stp'; did you mean 'kernel.step'?"},
         {"kernel.step=", "--set kernel.step=: there is no value after '='; null stands for the default"},
@@ -1129,6 +1143,7 @@ int main(void)
         cmocka_unit_test(numbers_and_flags),
         cmocka_unit_test(shorthands_and_aliases),
         cmocka_unit_test(columns),
+        cmocka_unit_test(network_given_is_network_meant),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(long_and_strange_values),
         cmocka_unit_test(small_buffers),

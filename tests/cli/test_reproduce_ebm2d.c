@@ -117,11 +117,11 @@ static void run_files(void **state)
 static void means(void **state)
 {
     const double v[] = {1, NAN, 3, 5};
-    ebm2d_mean m = ebm2d_mean_of(v, 4);
+    experiment_mean m = experiment_mean_of(v, 4);
     assert_true(m.n == 3 && m.mean == 3 && m.sd == 2 && fabs(m.error - 2 / sqrt(3)) < 1e-15);
-    m = ebm2d_mean_of(v, 2);
+    m = experiment_mean_of(v, 2);
     assert_true(m.n == 1 && m.mean == 1 && isnan(m.sd) && isnan(m.error));
-    assert_true(isnan(ebm2d_mean_of(v + 1, 1).mean));
+    assert_true(isnan(experiment_mean_of(v + 1, 1).mean));
     double norm[40];
     for (int i = 0; i < 40; i++) norm[i] = i < 20 ? 1000 : 81 + i - 20; /* the last half: 81, ..., 100 */
     assert_true(fabs(ebm2d_spread(norm, 40) - (99.0 - 83.0) / 91.0) < 1e-12);
@@ -138,10 +138,10 @@ static ebm2d_evidence good(void)
     e.betas = 2;
     e.beta[0] = 0.25;
     e.beta[1] = 5;
-    e.excess[I][0] = (ebm2d_mean){.n = 5, .mean = 0.0199, .error = 0.0005};
-    e.excess[S][0] = (ebm2d_mean){.n = 5, .mean = 0.0150, .error = 0.0005};
-    e.excess[I][1] = (ebm2d_mean){.n = 5, .mean = 0.0033, .error = 0.0001};
-    e.excess[S][1] = (ebm2d_mean){.n = 5, .mean = 0.0029, .error = 0.0001};
+    e.excess[I][0] = (experiment_mean){.n = 5, .mean = 0.0199, .error = 0.0005};
+    e.excess[S][0] = (experiment_mean){.n = 5, .mean = 0.0150, .error = 0.0005};
+    e.excess[I][1] = (experiment_mean){.n = 5, .mean = 0.0033, .error = 0.0001};
+    e.excess[S][1] = (experiment_mean){.n = 5, .mean = 0.0029, .error = 0.0001};
     e.estimate[I] = 0.8153;
     e.estimate[S] = 0.9770;
     e.reward[I] = 0.9651;
@@ -154,8 +154,8 @@ static ebm2d_evidence good(void)
     e.median_hit[S] = 200;
     e.gap[I] = 0.25;
     e.gap[S] = 0.006;
-    e.norm_spread[I] = (ebm2d_mean){.n = 2, .mean = 2, .error = 0.1};
-    e.norm_spread[S] = (ebm2d_mean){.n = 2, .mean = 1, .error = 0.1};
+    e.norm_spread[I] = (experiment_mean){.n = 2, .mean = 2, .error = 0.1};
+    e.norm_spread[S] = (experiment_mean){.n = 2, .mean = 1, .error = 0.1};
     e.windows[I] = (ebm2d_windows){0.87, 0.95, 0.08, 0.004};
     e.windows[S] = (ebm2d_windows){0.972, 0.974, 0.002, 0.0001};
     e.ring_chains = 1000;
@@ -166,14 +166,14 @@ static ebm2d_evidence good(void)
     e.fresh = 0.547;
     e.fresh_error = 0.01;
     e.fresh_exact = 0.556;
-    e.ours = (ebm2d_mean){.n = 2, .mean = 0.004, .error = 0.0002};
+    e.ours = (experiment_mean){.n = 2, .mean = 0.004, .error = 0.0002};
     return e;
 }
 
 static void assert_verdicts(const ebm2d_evidence *e, const char *expected, const char *what)
 {
-    static const char letters[EBM2D_VERDICTS] = {'y', 'n', '-'};
-    ebm2d_claim c[EBM2D_CLAIMS];
+    static const char letters[CLAIM_VERDICTS] = {'y', 'n', '-'};
+    claim c[EBM2D_CLAIMS];
     char got[EBM2D_CLAIMS + 1] = "";
     ebm2d_judge(e, c);
     for (int i = 0; i < EBM2D_CLAIMS; i++) {

@@ -1,0 +1,211 @@
+/* mnist_page_tables.c: the tables of the page of the experiment with pictures. Invariant: a table has the columns for which its
+ * group has values, and recorded values are dim. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mnist_page.h"
+#include "mnist_record.h"
+
+typedef char cell_text[64];
+
+/* ---------------------------------------------------------------------------- words and numbers */
+
+static const char *of_mean(experiment_mean m, char out[64]) { return experiment_with_error(m.mean, m.error, out); }
+
+static const char *number(double value, int digits, char out[64])
+{
+    if (isnan(value)) return "";
+    (void)snprintf(out, 64, "%.*f", digits, value);
+    return out;
+}
+
+static const char *percent(double share, char out[64])
+{
+    if (isnan(share)) return "";
+    (void)snprintf(out, 64, "%.1f%%", 100 * share);
+    return out;
+}
+
+/* A mean with the ends of its 95% interval. */
+static const char *interval(experiment_mean m, char out[64])
+{
+    if (isnan(m.mean)) return "";
+    (void)snprintf(out, 64, "%+.3f [%.3f, %.3f]", m.mean, m.mean - 1.96 * m.error, m.mean + 1.96 * m.error);
+    return out;
+}
+
+/* Step and noise are those of the whole group where the settings have no names. */
+const char *mnist_setting_words(const mnist_cell *c, char *out, size_t room)
+{
+    int used = snprintf(out, room, "%s%s%s, beta %g", c->label ? c->label : "", c->label ? ": " : "",
+                        mnist_reward_names[c->reward], c->beta);
+    if ((c->group == MNIST_REDUCED || c->group == MNIST_BETTER) && used > 0 && (size_t)used < room)
+        (void)snprintf(out + used, room - (size_t)used, ", step %g, noise %g", c->set.gamma, c->set.noise);
+    return out;
+}
+
+int mnist_has_group(const mnist_plan *plan, mnist_group group)
+{
+    for (int i = 0; i < plan->cells; i++)
+        if (plan->cell[i].group == group) return 1;
+    return 0;
+}
+
+/* Reward, noise, beta, method. */
+static int in_order(const void *a, const void *b)
+{
+    const mnist_cell *x = *(const mnist_cell *const *)a, *y = *(const mnist_cell *const *)b;
+    if (x->reward != y->reward) return x->reward < y->reward ? -1 : 1;
+    if (x->set.noise != y->set.noise) return x->set.noise > y->set.noise ? -1 : 1;
+    if (x->beta != y->beta) return x->beta > y->beta ? -1 : 1;
+    return (x->method > y->method) - (x->method < y->method);
+}
+
+int mnist_group_cells(const mnist_plan *plan, mnist_group group, const mnist_cell *out[MNIST_CELLS])
+{
+    int n = 0;
+    out[0] = NULL;
+    for (int i = 0; i < plan->cells; i++)
+        if (plan->cell[i].group == group && plan->cell[i].seed == 0) out[n++] = &plan->cell[i];
+    qsort(out, (size_t)n, sizeof *out, in_order);
+    return n;
+}
+
+/* ---------------------------------------------------------------------------- tables */
+
+void mnist_page_rewards(page *p, const mnist_findings *findings, mnist_group group)
+{
+    const char *head[] = {
+        "setting", "method", "before", "recorded", "after", "recorded", "gain, paired", "over ImpDiff, paired", NULL};
+    const mnist_cell *cell[MNIST_CELLS];
+    int n = mnist_group_cells(findings->plan, group, cell);
+    page_table(p, "Mean reward of fresh chains before and after tuning, and gains with 95% intervals", "llrrrrrr",
+               head);
+    for (int i = 0; i < n; i++) {
+        const mnist_finding *f = mnist_finding_of(findings, cell[i]);
+        mnist_known k = mnist_known_of(cell[i]);
+        int reduced = group == MNIST_REDUCED;
+        char what[128];
+        cell_text t[6];
+        const char *row[] = {
+            mnist_setting_words(cell[i], what, sizeof what),
+            mnist_method_names[cell[i]->method],
+            of_mean(f->before, t[0]),
+            experiment_with_error(reduced ? k.reduced_before : k.baseline, NAN, t[1]),
+            of_mean(f->after, t[2]),
+            experiment_with_error(reduced ? k.reduced : k.final, reduced ? k.reduced_error : NAN, t[3]),
+            interval(f->gain, t[4]),
+            f->over.n ? interval(f->over, t[5]) : ""};
+        page_mark mark[8] = {[3] = PAGE_DIM, [5] = PAGE_DIM};
+        page_row(p, row, mark);
+    }
+    page_table_end(p);
+}
+
+void mnist_page_agreement(page *p, const mnist_findings *findings)
+{
+    const char *head[] = {"setting",        "gain, paired", "seeds",     "mean of seeds",
+                          "re-run, paired", "chains apart", "all apart", NULL};
+    const mnist_cell *cell[MNIST_CELLS];
+    int n = mnist_group_cells(findings->plan, MNIST_SWEEP, cell);
+    page_table(
+        p,
+        "SOSMC-ULA beside the independent re-run: distance in standard errors of the chains, and of the chains and of "
+        "tuning from run to run",
+        "lrrrrrr", head);
+    for (int i = 0; i < n; i++) {
+        mnist_known k = mnist_known_of(cell[i]);
+        mnist_distance apart = mnist_apart(findings, cell[i]);
+        experiment_mean seeds = mnist_gain_over_seeds(findings, cell[i]);
+        char what[128];
+        cell_text t[6];
+        if (isnan(apart.all)) continue;
+        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what),
+                             of_mean(mnist_finding_of(findings, cell[i])->gain, t[0]),
+                             number(seeds.n, 0, t[1]),
+                             of_mean(seeds, t[2]),
+                             experiment_with_error(k.rerun_gain, k.rerun_gain_error, t[3]),
+                             number(apart.chains, 1, t[4]),
+                             number(apart.all, 1, t[5])};
+        page_mark mark[7] = {[4] = PAGE_DIM, [5] = apart.chains > 3 ? PAGE_WARN : PAGE_PLAIN};
+        page_row(p, row, mark);
+    }
+    page_table_end(p);
+}
+
+void mnist_page_samples(page *p, const mnist_findings *findings, mnist_group group)
+{
+    const char *head[] = {"setting", "method", "likeness, median", "above the limit", "likeness, re-run",
+                          "spread",  NULL};
+    const mnist_cell *cell[MNIST_CELLS];
+    int n = mnist_group_cells(findings->plan, group, cell);
+    page_table(p, "Samples of the tuned models: how like digits, how different from each other", "llrrrr", head);
+    for (int i = 0; i < n; i++) {
+        const mnist_finding *f = mnist_finding_of(findings, cell[i]);
+        char what[128];
+        cell_text t[4];
+        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what),
+                             mnist_method_names[cell[i]->method],
+                             number(f->sample.likeness, 2, t[0]),
+                             percent(f->sample.beyond, t[1]),
+                             number(mnist_known_of(cell[i]).rerun_likeness, 2, t[2]),
+                             number(f->sample.spread / f->base->spread, 2, t[3])};
+        page_mark mark[6] = {[2] = f->sample.likeness > findings->limit ? PAGE_WARN : PAGE_PLAIN, [4] = PAGE_DIM};
+        page_row(p, row, mark);
+    }
+    page_table_end(p);
+}
+
+void mnist_page_particles(page *p, const mnist_findings *findings, mnist_group group)
+{
+    const char *head[] = {"setting", "method",   "reward",          "weighted", "least ESS / N", "resamplings", "E",
+                          "E_0",     "pixel sd", "outside [−1, 1]", "KL ≈",     "l ≈",           NULL};
+    const mnist_cell *cell[MNIST_CELLS];
+    int n = mnist_group_cells(findings->plan, group, cell);
+    page_table(p, "What the particles became", "llrrrrrrrrrr", head);
+    for (int i = 0; i < n; i++) {
+        const mnist_cell *c = cell[i];
+        int weights = c->method == MNIST_SOSMC;
+        char what[128];
+        cell_text t[10];
+        const char *row[] = {mnist_setting_words(c, what, sizeof what),
+                             mnist_method_names[c->method],
+                             number(mnist_last_cloud(c, MNIST_PLAIN), 4, t[0]),
+                             number(weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN, 4, t[1]),
+                             number(mnist_smallest_ess(c) / c->set.particles, 4, t[2]),
+                             weights ? number(mnist_resamplings(c), 0, t[3]) : "",
+                             number(mnist_last_cloud(c, MNIST_ENERGY), 3, t[4]),
+                             number(mnist_last_cloud(c, MNIST_ENERGY_REF), 3, t[5]),
+                             number(mnist_last_cloud(c, MNIST_PIXEL_SD), 2, t[6]),
+                             percent(mnist_last_cloud(c, MNIST_OUTSIDE), t[7]),
+                             number(mnist_last(c, MNIST_KL), 3, t[8]),
+                             number(mnist_last(c, MNIST_LOSS), 3, t[9])};
+        page_row(p, row, NULL);
+    }
+    page_table_end(p);
+}
+
+void mnist_page_bases(page *p, const mnist_findings *findings)
+{
+    const char *head[] = {"steps", "bright", "half (paper's scale)", "likeness", "above the limit", "spread", NULL};
+    page_table(p, "Samples of the pre-trained model: chains of these lengths are not stationary, so compare equal ones",
+               "rrrrrr", head);
+    for (int i = 0; i < findings->bases; i++) {
+        const mnist_sample *s = &findings->base[i];
+        double sum[2] = {0, 0};
+        cell_text t[6];
+        for (int c = 0; c < s->chains; c++) {
+            sum[0] += mnist_reward_of(MNIST_BRIGHT, 1, s->x + (size_t)c * MNIST_PIXELS);
+            sum[1] += mnist_reward_of(MNIST_HALF, 1, s->x + (size_t)c * MNIST_PIXELS);
+        }
+        const char *row[] = {number(s->steps, 0, t[0]),
+                             number(sum[0] / s->chains, 4, t[1]),
+                             number(sum[1] / s->chains, 4, t[2]),
+                             number(s->likeness, 2, t[3]),
+                             percent(s->beyond, t[4]),
+                             number(s->spread, 3, t[5])};
+        page_row(p, row, NULL);
+    }
+    page_table_end(p);
+}

@@ -1,0 +1,215 @@
+/* mnist_tables.c: the results of the experiment with pictures as lines, as table.csv and as summary.json. Invariant: a field of
+ * the table is a key of a cell in the summary, with the same value. */
+#include <math.h>
+#include <stdio.h>
+
+#include "mnist_page.h"
+#include "mnist_record.h"
+
+enum { FIELDS = 37 };
+static const char *const field_names[FIELDS] = {"particles",
+                                                "iterations",
+                                                "rate",
+                                                "step",
+                                                "noise",
+                                                "threshold",
+                                                "before",
+                                                "before_se",
+                                                "after",
+                                                "after_se",
+                                                "gain",
+                                                "gain_se",
+                                                "over_impdiff",
+                                                "over_impdiff_se",
+                                                "particle_reward",
+                                                "weighted_reward",
+                                                "least_ess",
+                                                "resamplings",
+                                                "energy",
+                                                "energy_ref",
+                                                "pixel_sd",
+                                                "outside",
+                                                "kl_approximate",
+                                                "loss_approximate",
+                                                "likeness",
+                                                "above_limit",
+                                                "spread",
+                                                "known_before",
+                                                "known_after",
+                                                "rerun_gain",
+                                                "rerun_gain_se",
+                                                "apart_chains",
+                                                "apart_all",
+                                                "seeds",
+                                                "gain_sd_of_seeds",
+                                                "rerun_least_ess",
+                                                "rerun_likeness"};
+
+static void fields_of(const mnist_findings *f, const mnist_cell *c, double out[FIELDS])
+{
+    const mnist_finding *found = mnist_finding_of(f, c);
+    const mnist_setting *s = &c->set;
+    mnist_known k = mnist_known_of(c);
+    mnist_distance apart = mnist_apart(f, c);
+    experiment_mean seeds = mnist_gain_over_seeds(f, c);
+    int reduced = c->group == MNIST_REDUCED, weights = c->method == MNIST_SOSMC;
+    const double value[FIELDS] = {s->particles,
+                                  s->iterations,
+                                  s->rate,
+                                  s->gamma,
+                                  s->noise,
+                                  weights ? s->threshold : NAN,
+                                  found->before.mean,
+                                  found->before.error,
+                                  found->after.mean,
+                                  found->after.error,
+                                  found->gain.mean,
+                                  found->gain.error,
+                                  found->over.n ? found->over.mean : NAN,
+                                  found->over.n ? found->over.error : NAN,
+                                  mnist_last_cloud(c, MNIST_PLAIN),
+                                  weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN,
+                                  mnist_smallest_ess(c),
+                                  weights ? (double)mnist_resamplings(c) : NAN,
+                                  mnist_last_cloud(c, MNIST_ENERGY),
+                                  mnist_last_cloud(c, MNIST_ENERGY_REF),
+                                  mnist_last_cloud(c, MNIST_PIXEL_SD),
+                                  mnist_last_cloud(c, MNIST_OUTSIDE),
+                                  mnist_last(c, MNIST_KL),
+                                  mnist_last(c, MNIST_LOSS),
+                                  found->sample.likeness,
+                                  found->sample.beyond,
+                                  found->sample.spread / found->base->spread,
+                                  reduced ? k.reduced_before : k.baseline,
+                                  reduced ? k.reduced : k.final,
+                                  k.rerun_gain,
+                                  k.rerun_gain_error,
+                                  apart.chains,
+                                  apart.all,
+                                  seeds.n,
+                                  seeds.sd,
+                                  k.rerun_ess,
+                                  k.rerun_likeness};
+    for (int i = 0; i < FIELDS; i++) out[i] = value[i];
+}
+
+static int write_csv(const mnist_results *r, char *error, size_t room)
+{
+    const mnist_plan *plan = r->found->plan;
+    char path[FILES_PATH];
+    double field[FIELDS];
+    atomic_file f;
+    if (files_join(path, plan->out, "table.csv", error, room) || atomic_open(&f, path, error, room)) return -1;
+    atomic_print(&f, "group,label,reward,reward_scale,beta,method,seed");
+    for (int i = 0; i < FIELDS; i++) atomic_print(&f, ",%s", field_names[i]);
+    atomic_print(&f, "\n");
+    for (int i = 0; i < plan->cells; i++) {
+        const mnist_cell *c = &plan->cell[i];
+        fields_of(r->found, c, field);
+        atomic_print(&f, "%s,%s,%s,%g,%g,%s,%d", mnist_group_names[c->group], c->label ? c->label : "",
+                     mnist_reward_names[c->reward], c->scale, c->beta, mnist_method_names[c->method], c->seed);
+        for (int v = 0; v < FIELDS; v++) experiment_field(&f, field[v]);
+        atomic_print(&f, "\n");
+    }
+    return atomic_close(&f, error, room);
+}
+
+static void put_cell(json_writer *w, const mnist_findings *f, const mnist_cell *c)
+{
+    double field[FIELDS];
+    fields_of(f, c, field);
+    json_open_object(w, NULL);
+    json_put_text(w, "group", mnist_group_names[c->group]);
+    json_put_text(w, "label", c->label);
+    json_put_text(w, "reward", mnist_reward_names[c->reward]);
+    json_put_number(w, "reward_scale", c->scale);
+    json_put_number(w, "beta", c->beta);
+    json_put_text(w, "method", mnist_method_names[c->method]);
+    json_put_whole(w, "seed", c->seed);
+    for (int i = 0; i < FIELDS; i++) json_put_number(w, field_names[i], field[i]);
+    json_put_numbers(w, "k", c->value[MNIST_K], c->evaluations);
+    json_put_numbers(w, "fresh", c->value[MNIST_FRESH], c->evaluations);
+    json_put_numbers(w, "fresh_se", c->value[MNIST_FRESH_ERROR], c->evaluations);
+    json_put_numbers(w, "particles_k", c->cloud[MNIST_CLOUD_K], c->clouds);
+    json_put_numbers(w, "pixel_sd_path", c->cloud[MNIST_PIXEL_SD], c->clouds);
+    json_close(w);
+}
+
+static void put_base(json_writer *w, const mnist_sample *s)
+{
+    json_open_object(w, NULL);
+    json_put_whole(w, "steps", s->steps);
+    json_put_whole(w, "chains", s->chains);
+    json_put_number(w, "likeness", s->likeness);
+    json_put_number(w, "above_limit", s->beyond);
+    json_put_number(w, "spread", s->spread);
+    json_close(w);
+}
+
+static int write_summary(const mnist_results *r, char *error, size_t room)
+{
+    const mnist_findings *found = r->found;
+    char path[FILES_PATH];
+    atomic_file f;
+    if (files_join(path, found->plan->out, "summary.json", error, room) || atomic_open(&f, path, error, room))
+        return -1;
+    json_writer w = json_to(&f);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "experiment", "mnist");
+    json_put_text(&w, "model", found->plan->model);
+    json_put_truth(&w, "published_checkpoint", found->published);
+    json_put_text(&w, "data", r->data);
+    json_put_number(&w, "likeness_limit", found->limit);
+    json_put_whole(&w, "seed", (int64_t)found->plan->seed);
+    claims_json(&w, r->claim, MNIST_CLAIMS);
+    json_open_list(&w, "pretrained");
+    for (int i = 0; i < found->bases; i++) put_base(&w, &found->base[i]);
+    json_close(&w);
+    json_open_list(&w, "cells");
+    for (int i = 0; i < found->plan->cells; i++) put_cell(&w, found, &found->plan->cell[i]);
+    json_close(&w);
+    json_close(&w);
+    return atomic_close(&f, error, room);
+}
+
+int mnist_write_tables(const mnist_results *r, char *error, size_t room)
+{
+    return write_csv(r, error, room) || write_summary(r, error, room) ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------------------- lines */
+
+static void print_row(const mnist_results *r, const mnist_cell *c, FILE *out)
+{
+    const mnist_finding *f = mnist_finding_of(r->found, c);
+    mnist_known k = mnist_known_of(c);
+    int reduced = c->group == MNIST_REDUCED;
+    char t[10][32], what[128];
+    (void)fprintf(out, "%-8s %-42s %-9s %8s [%7s] %8s [%7s] %8s +- %s", mnist_group_names[c->group],
+                  mnist_setting_words(c, what, sizeof what), mnist_method_names[c->method],
+                  experiment_decimals(f->before.mean, 4, t[0]),
+                  experiment_decimals(reduced ? k.reduced_before : k.baseline, 4, t[1]),
+                  experiment_decimals(f->after.mean, 4, t[2]),
+                  experiment_decimals(reduced ? k.reduced : k.final, 4, t[3]),
+                  experiment_decimals(f->gain.mean, 4, t[4]), experiment_decimals(f->gain.error, 4, t[5]));
+    (void)fprintf(out, " [%6s] %9s %4d %6s %6s\n", experiment_decimals(k.rerun_gain, 3, t[6]),
+                  experiment_decimals(mnist_smallest_ess(c), 1, t[7]), mnist_resamplings(c),
+                  experiment_decimals(mnist_last_cloud(c, MNIST_PIXEL_SD), 2, t[8]),
+                  experiment_decimals(f->sample.likeness, 2, t[9]));
+}
+
+void mnist_print(const mnist_results *r, FILE *out)
+{
+    const mnist_plan *plan = r->found->plan;
+    (void)fprintf(
+        out,
+        "\nfresh reward before and after tuning, paired gain with its standard error; in brackets recorded values%s\n"
+        "%-61s %18s %18s %27s %9s %4s %6s %6s\n",
+        r->found->published ? "" : " (of another model)", "", "before", "after", "gain", "least ESS", "res.", "pix sd",
+        "likeness");
+    for (int g = 0; g < MNIST_GROUPS; g++)
+        for (int i = 0; i < plan->cells; i++)
+            if ((int)plan->cell[i].group == g && plan->cell[i].seed == 0) print_row(r, &plan->cell[i], out);
+    (void)fputc('\n', out);
+    claims_print(r->claim, MNIST_CLAIMS, out);
+}
