@@ -9,6 +9,7 @@
  *
  * Invariant: every number of the result is a sum of chains of fused multiply-adds over CHAIN inner units (or over the
  * particles) in ascending order; how many rows and panels are worked on together changes nothing but speed. */
+#include "activations.h"
 #include "mlp.h"
 #include "simd/simdf.h"
 
@@ -153,30 +154,6 @@ static void all_products(const sosmc_batch *b, int inner, int outer, const float
 
 /* ------------------------------------------------------------------------------------------------ activations */
 
-VEC vf sigmoid(vf z) { return vf_div(vf_set(1.0f), vf_add(vf_set(1.0f), vf_exp(vf_sub(vf_set(0.0f), z)))); }
-
-VEC void silu(vf z, vf *h, vf *slope)
-{
-    vf s = sigmoid(z);
-    *h = vf_mul(z, s);
-    *slope = vf_fma(*h, vf_sub(vf_set(1.0f), s), s);
-}
-
-VEC void softplus(vf z, vf *h, vf *slope)
-{
-    vf zero = vf_set(0.0f), e = vf_exp(vf_min(z, vf_sub(zero, z)));
-    *h = vf_fma(z, zero, vf_add(vf_max(zero, z), vf_log1p(e))); /* finite z change nothing; NaN and infinities do */
-    *slope = sigmoid(z);
-}
-
-VEC void tanh_of(vf z, vf *h, vf *slope)
-{
-    vf one = vf_set(1.0f), e = vf_exp(vf_add(z, z)), r = vf_div(one, vf_add(e, one));
-    vf t = vf_fnma(vf_set(2.0f), r, one);
-    *h = vf_fma(z, vf_set(0.0f), t);                        /* exp holds a NaN to its range; here it returns */
-    *slope = vf_mul(vf_mul(vf_set(4.0f), r), vf_mul(e, r)); /* 1 - t t would have no digit left where t is near 1 */
-}
-
 /* act'' */
 VEC vf curvature(int activation, vf z)
 {
@@ -188,16 +165,6 @@ VEC vf curvature(int activation, vf z)
     vf s = sigmoid(z), bump = vf_mul(s, vf_sub(one, s));
     if (activation == SOSMC_SOFTPLUS) return bump;
     return vf_mul(bump, vf_fma(z, vf_fnma(vf_set(2.0f), s, one), vf_set(2.0f)));
-}
-
-VEC void activate(int activation, vf z, vf *h, vf *slope)
-{
-    if (activation == SOSMC_SILU)
-        silu(z, h, slope);
-    else if (activation == SOSMC_SOFTPLUS)
-        softplus(z, h, slope);
-    else
-        tanh_of(z, h, slope);
 }
 
 VEC void put_activated(int activation, const finish *f, size_t to, vf z)
