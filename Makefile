@@ -4,7 +4,7 @@
 #   make            build the library, examples, benchmarks and tests      make sanitize   tests under ASan and UBSan
 #   make demo       first example, quick reproduction                      make tsan       parallel tests under TSan
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
-#   make bench      benchmarks of engine and network                      make format     rewrite the sources in our style
+#   make bench      benchmarks of engine, networks and proximal maps       make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
 #   make clean      remove the build folders
 #
@@ -51,9 +51,11 @@ test: deps-test build/venv/ready
 
 bench: deps-build
 	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
-	$(call compile,build) --target bench_engine --target bench_mlp
+	$(call compile,build) --target bench_engine --target bench_mlp --target bench_conv --target bench_tv
 	./build/bench/engine
 	./build/bench/mlp
+	./build/bench/conv
+	./build/bench/tv
 
 # As root, and outside a staging folder, the loader's cache learns about the library too.
 install: build

@@ -34,7 +34,7 @@ typedef struct {
     int clause;     /* its number, from 1; empty ones do not count */
     sosmc_layer layer[NETWORK_LAYERS];
     sosmc_network found;
-    int has_sign, has_output, has_base;
+    int has_sign, has_output, has_base, has_temperature;
     char word[48]; /* the one that was read last; cut to this length, which no word that is known has */
     char *error;
     size_t room;
@@ -146,8 +146,8 @@ static int read_layer(reader *r, int kind)
     if (r->found.count == NETWORK_LAYERS)
         return files_fail(r->error, r->room, "clause %d of the network is one layer too many; expected at most %d",
                           r->clause, NETWORK_LAYERS);
-    if (r->has_sign || r->has_output || r->has_base)
-        return refuse(r, "stands behind the last layer's settings", "energy, output or base");
+    if (r->has_sign || r->has_output || r->has_base || r->has_temperature)
+        return refuse(r, "stands behind the last layer's settings", "energy, output, base or temperature");
     sosmc_layer *l = &r->layer[r->found.count++];
     *l = (sosmc_layer){.kind = kind, .activation = SOSMC_IDENTITY};
     if (kind == SOSMC_DENSE) return read_number(r, "the units", 1, &l->outputs) ? -1 : read_options(r, l);
@@ -165,26 +165,28 @@ static int read_sign(reader *r)
     return 0;
 }
 
-static int read_base(reader *r)
+static int read_positive(reader *r, const char *what, double *out)
 {
     char *end;
     (void)next_word(r);
-    r->found.base_sd = strtod(r->word, &end);
-    if (end != r->word && !*end && isfinite(r->found.base_sd) && r->found.base_sd > 0) return 0;
-    return refuse(r, "is no standard deviation", "a number above 0");
+    *out = strtod(r->word, &end);
+    if (end != r->word && !*end && isfinite(*out) && *out > 0) return 0;
+    return refuse(r, what, "a number above 0");
 }
 
 static int read_setting(reader *r)
 {
-    int *seen = !strcmp(r->word, "energy")   ? &r->has_sign
-                : !strcmp(r->word, "output") ? &r->has_output
-                : !strcmp(r->word, "base")   ? &r->has_base
-                                             : NULL;
-    if (!seen) return refuse(r, "is not known", "conv, dense, energy, output or base");
+    int *seen = !strcmp(r->word, "energy")        ? &r->has_sign
+                : !strcmp(r->word, "output")      ? &r->has_output
+                : !strcmp(r->word, "base")        ? &r->has_base
+                : !strcmp(r->word, "temperature") ? &r->has_temperature
+                                                  : NULL;
+    if (!seen) return refuse(r, "is not known", "conv, dense, energy, output, base or temperature");
     if ((*seen)++) return refuse(r, "stands twice", "it once");
-    int rc = seen == &r->has_sign   ? read_sign(r)
-             : seen == &r->has_base ? read_base(r)
-                                    : read_number(r, "an output of the last layer, from 0", 0, &r->found.output);
+    int rc = seen == &r->has_sign          ? read_sign(r)
+             : seen == &r->has_base        ? read_positive(r, "is no standard deviation", &r->found.base_sd)
+             : seen == &r->has_temperature ? read_positive(r, "is no temperature", &r->found.temperature)
+                                           : read_number(r, "an output of the last layer, from 0", 0, &r->found.output);
     if (rc == 0 && next_word(r)) rc = refuse(r, "is one word too many", "the end of the clause");
     return rc;
 }
@@ -269,6 +271,8 @@ int network_print(const sosmc_network *n, char *out, size_t room)
     if (n->sign < 0) (void)fprintf(f, "; energy -1");
     if (n->output) (void)fprintf(f, "; output %d", n->output);
     if (n->base_sd > 0) (void)fprintf(f, "; base %s", files_number(n->base_sd, number));
+    if (n->temperature > 0 && n->temperature != 1)
+        (void)fprintf(f, "; temperature %s", files_number(n->temperature, number));
     long size = ftell(f);
     int failed = ferror(f) | fflush(f) | (size < 0 || (size_t)size >= room); /* the end needs its NUL */
     (void)fclose(f);

@@ -11,6 +11,7 @@
  *     energy 1 or energy -1     the sign of the output in the energy (1 unless told)
  *     output K                  which output of the last layer, from 0 (0 unless told)
  *     base SD                   the standard deviation of a Gaussian base (none unless told)
+ *     temperature T             by which the network's energy is divided (1 unless told)
  * A single word names a description that is known: `mnist`. */
 #ifndef SOSMC_CLI_NETWORK_TEXT_H
 #define SOSMC_CLI_NETWORK_TEXT_H

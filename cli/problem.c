@@ -249,6 +249,12 @@ static int network_model(builder *b)
     model_file *f = &b->p->network;
     uint64_t seed = config_unsigned(b->c, "seed");
     if (network_weights_of(b)) return -1;
+    if (config_has(b->c, "model.temperature")) {
+        if (!model_is_network(f))
+            return job_wrong(b, "model.temperature", "is %g; only networks of pictures have one",
+                             config_number(b->c, "model.temperature"));
+        f->network.temperature = config_number(b->c, "model.temperature");
+    }
     b->job->problem.model = model_energy(f, &b->p->mlp);
     if (is(b, "objective.type", "ebm_likelihood") && !model_is_network(f)) {
         b->p->mlp.penalty = config_number(b->c, "objective.gradient_penalty");

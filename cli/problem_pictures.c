@@ -138,7 +138,6 @@ static int judge_reward(builder *b, sosmc_score *out)
         return job_wrong(b, "objective.reward.network", "names %s, which is not a network of pictures", path);
     int outputs = last_outputs(&f->network);
     f->network.output = (int)config_integer(b->c, "objective.reward.output");
-    f->network.sign = 1;
     if (outputs && f->network.output >= outputs)
         return job_wrong(b, "objective.reward.output", "is %d; %s has the outputs 0 to %d", f->network.output, path,
                          outputs - 1);
@@ -151,9 +150,9 @@ static int judge_reward(builder *b, sosmc_score *out)
     if (!b->p->judge_prep) return job_no_memory(b);
     if (m.prepare(m.self, f->theta, b->p->judge_prep))
         return job_wrong(b, "objective.reward.network", "names %s, whose weights cannot be used", path);
-    f->network.sign = config_number(b->c, "objective.reward.scale");
     b->p->judge = (sosmc_network_judge){.network = &f->network,
                                         .prep = b->p->judge_prep,
+                                        .scale = config_number(b->c, "objective.reward.scale"),
                                         .clamp = config_number(b->c, "objective.reward.clamp"),
                                         .softmax = config_flag(b->c, "objective.reward.log_probability")};
     *out = sosmc_network_reward(&b->p->judge);

@@ -114,6 +114,8 @@ const char *sosmc_network_problem(const sosmc_network *n, char *text, size_t roo
         "output is %d; the last layer has numbers 0 to %zu", n->output, network_units(&map[n->count]) - 1);
     SAY(n->sign != 1 && n->sign != -1, "sign is %g; it must be 1 or -1", n->sign);
     SAY(!(n->base_sd >= 0 && isfinite(n->base_sd)), "base_sd is %g; it must not be negative", n->base_sd);
+    SAY(!(n->temperature >= 0 && isfinite(n->temperature)), "temperature is %g; it must not be negative",
+        n->temperature);
     network_shape s;
     sosmc_i_network_shape(n, &s);
     SAY(s.parameters > INT_MAX, "the network has %zu parameters; more than %d are not supported", s.parameters,
@@ -333,7 +335,7 @@ static int reward(const void *self, const sosmc_batch *b, double *score)
             log_softmax(b->simd, count, one, f, value);
         else
             memcpy(value, f, GROUP * sizeof *value);
-        for (int k = 0; k < GROUP && i + k < b->n; k++) score[i + k] = j->network->sign * value[k];
+        for (int k = 0; k < GROUP && i + k < b->n; k++) score[i + k] = j->scale * value[k];
     }
     free(memory);
     return 0;

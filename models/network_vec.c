@@ -1,7 +1,7 @@
 /* network_vec.c: passes through a list of convolutions and dense layers, compiled once per vector level (maths.md NETWORK).
  *
- *     z_l = W_l * h_{l-1} + b_l + h_{added},  h_l = act(z_l),  E = sign f_output,  f = h_count      forward
- *     d_count = sign act'(z_count),  d_{l-1} = (W_l^T * d_l + skips) act'(z_{l-1})                  backward
+ *     z_l = W_l * h_{l-1} + b_l + h_{added},  h_l = act(z_l),  E = factor f_output,  f = h_count      forward
+ *     d_count = factor act'(z_count),  d_{l-1} = (W_l^T * d_l + skips) act'(z_{l-1})                  backward
  *     dE/dW_l = d_l * h_{l-1} (a correlation over pixels),  dE/db_l = sum of d_l over pixels
  *
  * Lanes are particles, so the convolutions are direct: a block of output channels by pixels of a row stays in registers
@@ -628,8 +628,9 @@ static void pass(const sosmc_network *n, const network_shape *s, const sosmc_bat
     take_input(&g, b, particle, 0);
     forward(&g, slopes);
     last_output(&g, n->output, f, slope);
-    for (int i = 0; U && i < g.live; i++) U[particle + i] = n->sign * f[i];
-    for (int i = 0; i < g.lanes; i++) delta[i] = (float)n->sign * slope[i];
+    double factor = n->temperature > 0 ? n->sign / n->temperature : n->sign;
+    for (int i = 0; U && i < g.live; i++) U[particle + i] = factor * f[i];
+    for (int i = 0; i < g.lanes; i++) delta[i] = (float)factor * slope[i];
     sink image = {.gx = gx ? gx + particle : NULL,
                   .x = b->x + particle,
                   .precision = n->base_sd > 0 ? 1 / (n->base_sd * n->base_sd) : 0,

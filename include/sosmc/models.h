@@ -143,7 +143,7 @@ SOSMC_API int sosmc_mlp_penalty(const void *self, const double *theta, const sos
                                 double *value);
 
 /* A list of convolutions and dense layers as an energy of images (maths.md NETWORK):
- *     U_theta(x) = sign * f_output(x) + |x|^2 / (2 base_sd^2),   f the last layer's outputs.
+ *     U_theta(x) = sign * f_output(x) / temperature + |x|^2 / (2 base_sd^2),   f the last layer's outputs.
  * x holds channel after channel, row after row. theta holds, layer after layer, the weights and the biases in PyTorch's
  * layout: outputs, inputs, kernel row, kernel column of a convolution (a cross-correlation with zeros around the map);
  * outputs, inputs of a dense layer, whose inputs are in the order of x. Arithmetic on particles is in float, the last layer
@@ -165,18 +165,22 @@ typedef struct {
     int output;     /* which number of the last layer, from 0 (channel, row, column when that is a convolution) */
     double sign;    /* 1, or -1 for a network that gives minus the energy */
     double base_sd; /* 0: no base */
+    /* Networks trained by short chains are sampled much colder than they are written down: 1e-4, say; 0 counts as 1. */
+    double temperature;
 } sosmc_network;
 SOSMC_API sosmc_model sosmc_network_model(const sosmc_network *network); /* dim_theta: the number of parameters */
 /* PyTorch's usual start: weights and biases uniform on +-1/sqrt(fan-in). theta has dim_theta numbers. */
 SOSMC_API void sosmc_network_init(const sosmc_network *network, uint64_t seed, double *theta);
 /* What is wrong with a description, as a sentence ("layer 3 ..."); NULL when nothing is. */
 SOSMC_API const char *sosmc_network_problem(const sosmc_network *network, char *text, size_t room);
-/* A network as a reward, R(x) = sign * f_output(x), of x held to [-clamp, clamp] (0: as it is). With `softmax` it is
- * sign * log softmax(f)_output, the log-probability of a classifier. `prep` is what the model's prepare made
- * of theta (model.prep bytes, 64-byte aligned). The evaluation takes scratch from malloc. */
+/* A network as a reward, R(x) = scale * f_output(x), of x held to [-clamp, clamp] (0: as it is). With `softmax` it is
+ * scale * log softmax(f)_output, the log-probability of a classifier. `prep` is what the model's prepare made of theta
+ * (model.prep bytes, 64-byte aligned). The network's own sign, temperature and base play no part. The evaluation takes scratch from
+ * malloc. */
 typedef struct {
     const sosmc_network *network;
     const void *prep;
+    double scale;
     double clamp;
     int softmax;
 } sosmc_network_judge;

@@ -577,7 +577,8 @@ static void rewards_match_the_plain_network(void **state)
     for (int softmax = 0; softmax < 2; softmax++)
         for (int clamp = 0; clamp < 2; clamp++) FOR_LEVELS(simd)
             {
-                sosmc_network_judge judge = {.network = &l.n, .prep = r.prep, .clamp = clamp, .softmax = softmax};
+                sosmc_network_judge judge = {
+                    .network = &l.n, .prep = r.prep, .scale = -1, .clamp = clamp, .softmax = softmax};
                 sosmc_score score = sosmc_network_reward(&judge);
                 r.b.simd = simd;
                 r.b.prep = r.b.work = NULL; /* they belong to the model of the run, not to the judge */
@@ -608,7 +609,7 @@ static void softmax_does_not_overflow(void **state)
     memcpy(r.theta, theta, sizeof theta);
     r.x[0] = 1;
     assert_int_equal(r.m.prepare(r.m.self, r.theta, r.prep), 0);
-    sosmc_network_judge judge = {.network = &l.n, .prep = r.prep, .softmax = 1};
+    sosmc_network_judge judge = {.network = &l.n, .prep = r.prep, .scale = 1, .softmax = 1};
     sosmc_score score = sosmc_network_reward(&judge);
     assert_int_equal(score.eval(score.self, &r.b, s), 0);
     assert_true(fabs(s[0] + 10 + log1p(exp(-10))) < 1e-10);
@@ -696,7 +697,7 @@ static uint64_t hash_of(const list *l, int threads, const sosmc_simd *level, siz
     sosmc_model m = sosmc_network_model(&l->n);
     double *theta = aligned((size_t)m.dim_theta * sizeof *theta);
     sosmc_network_init(&l->n, 3, theta);
-    sosmc_network_judge judge = {.network = &l->n, .clamp = 1};
+    sosmc_network_judge judge = {.network = &l->n, .scale = 1, .clamp = 1};
     void *prep = aligned(m.prep);
     assert_int_equal(m.prepare(m.self, theta, prep), 0);
     judge.prep = prep;
