@@ -51,11 +51,12 @@ test: deps-test build/venv/ready
 
 bench: deps-build
 	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
-	$(call compile,build) --target bench_engine --target bench_mlp --target bench_conv --target bench_tv
+	$(call compile,build) --target bench_engine --target bench_mlp --target bench_conv --target bench_tv --target bench_deblur
 	./build/bench/engine
 	./build/bench/mlp
 	./build/bench/conv
 	./build/bench/tv
+	./build/bench/deblur
 
 # As root, and outside a staging folder, the loader's cache learns about the library too.
 install: build

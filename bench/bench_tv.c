@@ -2,7 +2,7 @@
  * several repeats.
  *
  * The image is the experiment's (292 x 119) with the noise of a particle, read from $SOSMC_TEST_DATA/deblurring or
- * ../shared/data/deblurring, or else a synthetic one of the same size. The published recipe (35 passes) and the map
+ * data/deblurring, or else a synthetic one of the same size. The published recipe (35 passes) and the map
  * stopped by its certificate run in turns, in the same process; errors are measured against a certified map of
  * tolerance 1e-9 (1e-7 for w of 1 and more). */
 #include <math.h>
@@ -27,7 +27,7 @@ static const char *read_image(void)
 {
     const char *folder = getenv("SOSMC_TEST_DATA");
     char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", folder ? folder : "../shared/data");
+    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", folder ? folder : "data");
     FILE *f = fopen(path, "rb");
     size_t got = f ? fread(truth, sizeof *truth, PIXELS, f) : 0;
     if (f) (void)fclose(f);

@@ -8,6 +8,7 @@
 #include "check.h"
 #include "commands_ebm.h"
 #include "config.h"
+#include "deblur.h"
 #include "fetch.h"
 #include "files.h"
 #include "interrupt.h"
@@ -25,11 +26,13 @@ static const char usage_text[] =
     "  sosmc train DATA           train an energy-based model on points (circles, two_moons, blobs, a file) or pictures\n"
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
+    "  sosmc deblur PHOTO         sharpen a photograph, with error bars; nothing to tune\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
     "  sosmc reproduce ebm2d      the second: energy networks of the plane, scored exactly (--quick: under a minute)\n"
     "  sosmc reproduce mnist      the third: a convolutional energy of digits (--quick: about a minute)\n"
+    "  sosmc reproduce deblurring the fourth: deblurring that learns the strength of its prior (--quick: seconds)\n"
     "  sosmc fetch mnist          the pictures of MNIST, checked, for training and for judging digits\n"
     "  sosmc list                 models, rewards, kernels, resampling schemes, optimisers, schemes, experiments\n"
     "  sosmc help [COMMAND]       more about a command\n"
@@ -69,9 +72,10 @@ static const char reproduce_text[] =
     "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce mnist [--quick | --full] [--checkpoint FILE] [--data DIR] [--seed S] [--threads T] [--out DIR] "
     "[--quiet]\n"
+    "sosmc reproduce deblurring [--quick | --full] [--data DIR] [--seeds N] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
     "\n"
     "  --quick               a small version in seconds (others than langevin: a minute): fewer particles and iterations\n"
-    "  --seeds N             runs per cell (default: langevin 10, ebm2d 2, with --full 5)\n"
+    "  --seeds N             runs per cell (default: langevin 10, ebm2d and deblurring 2, with --full 5)\n"
     "  --out DIR             where tables, figures and the page go (default: the experiment's name)\n"
     "\n"
     "langevin:\n"
@@ -86,15 +90,20 @@ static const char reproduce_text[] =
     "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
     "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
     "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
+    "  --seed S              of all runs (default 42)\n"
+    "\n"
+    "deblurring, which continues likewise:\n"
+    "  --full                setups A, B and C with all weightings and the ablation: about 20 minutes\n"
+    "  --data DIR            the folder of guitar_292x119.f64; without it only pictures that the program draws\n"
     "  --seed S              of all runs (default 42)\n";
 
 static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
 
 static const struct {
     const char *name, *text;
-} helps[] = {{"run", run_text},     {"train", train_text},   {"tune", tune_text},           {"sample", sample_text},
-             {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text}, {"list", list_text},
-             {"fetch", fetch_text}, {"help", usage_text}};
+} helps[] = {{"run", run_text},       {"train", train_text}, {"tune", tune_text},     {"sample", sample_text},
+             {"deblur", deblur_text}, {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
+             {"list", list_text},     {"fetch", fetch_text}, {"help", usage_text}};
 
 static const char *help_of(const char *command)
 {
@@ -283,7 +292,7 @@ static int seed_of(const flags *f, uint64_t *seed)
     return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
 }
 
-enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4 };
+enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8 };
 
 static int command_reproduce(int argc, char **argv)
 {
@@ -293,7 +302,8 @@ static int command_reproduce(int argc, char **argv)
         int (*run)(const reproduce_options *);
     } experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
                        {"ebm2d", EBM2D, reproduce_ebm2d},
-                       {"mnist", MNIST, reproduce_mnist}};
+                       {"mnist", MNIST, reproduce_mnist},
+                       {"deblurring", DEBLURRING, reproduce_deblurring}};
     flags f;
     int quick = 0, quiet = 0, full = 0, pretrain = 0, at = 0;
     const struct option known[] = {{"quick", 0, &quick, 1},
@@ -316,18 +326,19 @@ static int command_reproduce(int argc, char **argv)
     const int count = sizeof experiments / sizeof *experiments;
     while (at < count && strcmp(experiments[at].name, experiment) != 0) at++;
     if (at == count)
-        return complain(SOSMC_EXIT_USAGE,
-                        "reproduce takes an experiment: langevin, ebm2d or mnist; see 'sosmc help reproduce'");
+        return complain(
+            SOSMC_EXIT_USAGE,
+            "reproduce takes an experiment: langevin, ebm2d, mnist or deblurring; see 'sosmc help reproduce'");
     const struct {
         const char *flag;
         int given, owners;
-    } particular[] = {{"full", full, EBM2D | MNIST},
+    } particular[] = {{"full", full, EBM2D | MNIST | DEBLURRING},
                       {"pretrain", pretrain, EBM2D},
                       {"models", f.models != NULL, EBM2D},
                       {"checkpoint", f.checkpoint != NULL, MNIST},
-                      {"data", f.data != NULL, MNIST},
-                      {"seed", *f.seed_set != 0, MNIST},
-                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D},
+                      {"data", f.data != NULL, MNIST | DEBLURRING},
+                      {"seed", *f.seed_set != 0, MNIST | DEBLURRING},
+                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D | DEBLURRING},
                       {"budget-seconds", f.budget_seconds > 0, LANGEVIN}};
     for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
         if (particular[i].given && !(particular[i].owners & experiments[at].bit))
@@ -370,15 +381,11 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int, char **);
-    } commands[] = {{"run", command_run},
-                    {"train", command_train},
-                    {"tune", command_tune},
-                    {"sample", command_sample},
-                    {"check", command_check},
-                    {"report", command_report},
-                    {"reproduce", command_reproduce},
-                    {"fetch", command_fetch},
-                    {"list", command_list},
+    } commands[] = {{"run", command_run},       {"train", command_train},
+                    {"tune", command_tune},     {"sample", command_sample},
+                    {"deblur", command_deblur}, {"check", command_check},
+                    {"report", command_report}, {"reproduce", command_reproduce},
+                    {"fetch", command_fetch},   {"list", command_list},
                     {"help", command_help}};
     interrupt_catch();
     if (argc < 2) {

@@ -21,6 +21,7 @@ typedef struct {
 int reproduce_langevin(const reproduce_options *options);
 int reproduce_ebm2d(const reproduce_options *options);
 int reproduce_mnist(const reproduce_options *options);
+int reproduce_deblurring(const reproduce_options *options);
 
 /* The same at a size of one's own. */
 struct ebm2d_scale;

@@ -7,6 +7,7 @@
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
  *     model.safetensors, model.npz    instead of theta.npy, when theta is a network
  *     samples.npy     the final particles alone, when nothing is optimised
+ *     mean.npy, sd.npy    moments over many iterations, where the run file asks for them; moments.npz goes with checkpoint
  *
  * Rows reach the disk before the checkpoint that follows them, so a run that is killed at any moment and resumed ends with
  * the bytes of one that was not. */
@@ -22,6 +23,7 @@
 #include "evaluate.h"
 #include "files.h"
 #include "interrupt.h"
+#include "moments.h"
 #include "picture.h"
 #include "problem.h"
 #include "progress.h"
@@ -60,6 +62,7 @@ typedef struct {
     sosmc *engine;
     trace *trace, *timing;
     evaluation *evaluation;
+    moments *moments;
     progress progress;
     double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
     double seconds;       /* of all iterations */
@@ -87,9 +90,10 @@ static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, 
 
 static void forget_old_run(run *r)
 {
-    static const char *const names[] = {"checkpoint",     "checkpoint.previous", "summary.json",      "theta.npy",
-                                        "particles.npz",  "report.html",         "model.safetensors", "model.npz",
-                                        "evaluation.csv", "samples.npy"};
+    static const char *const names[] = {
+        "checkpoint",  "checkpoint.previous",  "summary.json", "theta.npy",      "particles.npz",
+        "report.html", "model.safetensors",    "model.npz",    "evaluation.csv", "samples.npy",
+        "moments.npz", "moments.previous.npz", "mean.npy",     "sd.npy"};
     char path[FILES_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (path_in(r, names[i], path) == 0) (void)unlink(path);
@@ -190,6 +194,7 @@ static int open_traces(run *r)
     if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
         return -1;
     (void)trace_kept(r->timing, &r->before);
+    if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->error, sizeof r->error);
 }
 
@@ -229,7 +234,8 @@ static double elapsed(const run *r) { return r->before + monotonic_seconds() - r
 static int save(run *r)
 {
     if (trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
-        evaluation_flush(r->evaluation, r->error, sizeof r->error))
+        evaluation_flush(r->evaluation, r->error, sizeof r->error) ||
+        moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error))
         return say(r, SOSMC_EXIT_IO);
     sosmc_status status = sosmc_save_file(r->engine, r->checkpoint);
     if (status != SOSMC_OK) return complain(exit_code(status), "%s", sosmc_message(r->engine));
@@ -262,7 +268,8 @@ static int iterate(run *r)
             trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
             trace_time(r->timing, info->iteration, elapsed(r));
         }
-        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error)) {
+        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
+            moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
             char ignored[SENTENCE];
             progress_end(&r->progress);
             (void)trace_flush(r->trace, ignored, sizeof ignored);
@@ -302,6 +309,7 @@ static int write_arrays(run *r)
     } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
         return -1;
     }
+    if (moments_write(r->moments, r->engine, r->error, sizeof r->error)) return -1;
     if (!config_flag(r->c, "output.particles")) return 0;
     double *x = malloc((size_t)n * (size_t)dim * sizeof *x), *logw = malloc((size_t)n * sizeof *logw);
     int rc = -1;
@@ -356,6 +364,7 @@ static int write_summary(run *r)
     json_put_whole(&w, "particles", sosmc_particles(r->engine));
     json_put_number(&w, "acceptance", info->accept);
     json_put_number(&w, "step", info->h);
+    if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     json_put_number(&w, "seconds", r->seconds);
     json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
     (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)sosmc_hash(r->engine));
@@ -405,6 +414,7 @@ static void close_run(run *r)
     (void)trace_close(r->trace, ignored, sizeof ignored);
     (void)trace_close(r->timing, ignored, sizeof ignored);
     (void)evaluation_close(r->evaluation, ignored, sizeof ignored);
+    moments_close(r->moments);
     sosmc_free(r->engine);
     job_free(&r->job);
 }

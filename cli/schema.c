@@ -94,6 +94,10 @@ const schema_key schema_keys[] = {
     {"model.network", TYPE_TEXT, NULL, ABSENT, STORED,
      "The description of its layers (see `model.layers`), for files that do not carry one."},
 
+    {"model.temperature", TYPE_NUMBER, "(0, inf)", ABSENT, "model.type=network|stored",
+     "Networks of pictures: the energy is divided by it, in place of what the description says. Trained by short chains, they "
+     "are sampled far colder than 1."},
+
     {"objective", TYPE_MAP, "type", REQUIRED, NULL, "What is minimised over theta."},
     {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal", REQUIRED, NULL,
      "Which objective."},
@@ -366,6 +370,11 @@ const schema_key schema_keys[] = {
      "Write a checkpoint every so many iterations; 0 does not count them."},
     {"output.particles", TYPE_FLAG, NULL, "true", NULL, "Write the final particles and their weights."},
     {"output.report", TYPE_FLAG, NULL, "true", NULL, "Write the report and its figures."},
+    {"output.moments_from", TYPE_LONG, "[0, inf)", ABSENT, NULL,
+     "From this iteration on, average the weighted cloud over time: mean.npy and sd.npy hold the mean and the standard "
+     "deviation of every coordinate."},
+    {"output.moments_every", TYPE_LONG, "[1, inf)", "10", NULL,
+     "So many iterations lie between the clouds that are averaged: neighbours tell nearly the same."},
     {NULL, TYPE_MAP, NULL, NULL, NULL, NULL},
 };
 

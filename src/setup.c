@@ -101,9 +101,9 @@ static sosmc_status check_kernel(const sosmc *s)
     REFUSE(s->cfg.scheme.weighted && k->clamp > 0, "kernel.clamp is %g; a clamped move has no density to weigh with",
            k->clamp);
     REQUIRE(k->gradient_clip >= 0, "kernel.gradient_clip", k->gradient_clip, "it must not be negative");
-    REFUSE(s->p.model.prox == NULL && k->lambda != 0,
-           "kernel %s takes proximal maps, and the model has none (model.prox)", k->name);
-    REQUIRE(k->lambda >= 0 && isfinite(k->lambda), "kernel.lambda", k->lambda, "it must not be negative");
+    REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
+           k->name);
+    REQUIRE(!k->uses_prox || (k->lambda > 0 && isfinite(k->lambda)), "kernel.lambda", k->lambda, "it must be positive");
     REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
     REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,

@@ -254,6 +254,7 @@ struct sosmc_kernel {
     int invariant;     /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
     int no_weight;     /* has no tractable density: weighted schemes refuse it */
     int uses_gradient; /* reads m->gx: the engine keeps it */
+    int uses_prox;     /* calls model.prox: a model without one is refused */
     int metropolis;    /* may keep the old particle: work does not match x_new afterwards */
     int blind;         /* neither reads nor returns U and gx: the engine evaluates where the last sweep ends, once */
     int aux, scratch;  /* vectors kept per particle; vectors in tmp */

@@ -75,6 +75,7 @@ sosmc_kernel sosmc_myula(double h, double lambda, sosmc_myula_weight weight)
                           .leapfrog = 1,
                           .lambda = lambda,
                           .uses_gradient = 1,
+                          .uses_prox = 1,
                           .invariant = weight == SOSMC_MYULA_AS_INVARIANT,
                           .aux = weight == SOSMC_MYULA_CACHED,
                           .scratch = SCRATCH,

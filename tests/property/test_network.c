@@ -235,29 +235,29 @@ enum {
 
 static const list named[] = {
     /* the published shape, smaller */
-    {{1, 12, 12, 4, NULL, 0, -1, 0},
+    {{1, 12, 12, 4, NULL, 0, -1, 0, 0},
      {CONV(8, 5, 2, 4, SI, 0), CONV(16, 3, 2, 1, SI, 0), DENSE(9, SI, 0), DENSE(1, ID, 0)}},
     /* one layer, of either kind, and its numbers in the middle */
-    {{1, 1, 5, 1, NULL, 2, 1, 0.7}, {DENSE(4, ID, 0)}},
-    {{3, 5, 4, 1, NULL, 13, -1, 0}, {CONV(2, 3, 1, 1, TA, 0)}},
+    {{1, 1, 5, 1, NULL, 2, 1, 0.7, 0}, {DENSE(4, ID, 0)}},
+    {{3, 5, 4, 1, NULL, 13, -1, 0, 0}, {CONV(2, 3, 1, 1, TA, 0)}},
     /* the last layer is a convolution with a skip, from the image and from a layer between */
-    {{2, 5, 6, 1, NULL, 37, 1, 0}, {CONV(2, 3, 1, 1, SP, 1)}},
-    {{2, 4, 4, 3, NULL, 21, 1, 2}, {CONV(2, 3, 1, 1, SI, 1), CONV(2, 3, 1, 1, GE, 2), CONV(2, 3, 1, 1, SI, 2)}},
+    {{2, 5, 6, 1, NULL, 37, 1, 0, 0}, {CONV(2, 3, 1, 1, SP, 1)}},
+    {{2, 4, 4, 3, NULL, 21, 1, 2, 0}, {CONV(2, 3, 1, 1, SI, 1), CONV(2, 3, 1, 1, GE, 2), CONV(2, 3, 1, 1, SI, 2)}},
     /* residual blocks of two; a map added by two layers; units added by a dense layer whose input they are not */
-    {{3, 6, 6, 5, NULL, 0, 1, 0},
+    {{3, 6, 6, 5, NULL, 0, 1, 0, 0},
      {CONV(5, 3, 1, 1, SI, 0), CONV(5, 3, 1, 1, SI, 0), CONV(5, 3, 1, 1, SI, 2), CONV(5, 1, 1, 0, LE, 3),
       DENSE(1, ID, 0)}},
-    {{1, 4, 2, 4, NULL, 1, 1, 0},
+    {{1, 4, 2, 4, NULL, 1, 1, 0, 0},
      {CONV(3, 1, 1, 0, TA, 0), CONV(3, 3, 1, 1, SI, 1), DENSE(24, SI, 2), DENSE(24, GE, 3)}},
-    {{1, 3, 4, 3, NULL, 5, -1, 1}, {DENSE(12, SI, 1), DENSE(12, SP, 2), DENSE(12, ID, 1)}},
+    {{1, 3, 4, 3, NULL, 5, -1, 1, 0}, {DENSE(12, SI, 1), DENSE(12, SP, 2), DENSE(12, ID, 1)}},
     /* kernels with more taps than a table, in one row even; strides that leave pixels out; all in the padding */
-    {{1, 4, 40, 2, NULL, 0, 1, 0}, {CONV(2, 36, 2, 33, SI, 0), DENSE(1, ID, 0)}},
-    {{2, 9, 9, 2, NULL, 0, 1, 0}, {CONV(3, 7, 1, 3, GE, 0), DENSE(1, ID, 0)}},
-    {{2, 7, 8, 3, NULL, 0, 1, 0}, {CONV(6, 2, 3, 0, LE, 0), CONV(3, 1, 3, 0, SI, 0), DENSE(1, ID, 0)}},
-    {{1, 2, 2, 2, NULL, 0, 1, 0}, {CONV(7, 4, 1, 3, SI, 0), DENSE(1, TA, 0)}},
+    {{1, 4, 40, 2, NULL, 0, 1, 0, 0}, {CONV(2, 36, 2, 33, SI, 0), DENSE(1, ID, 0)}},
+    {{2, 9, 9, 2, NULL, 0, 1, 0, 0}, {CONV(3, 7, 1, 3, GE, 0), DENSE(1, ID, 0)}},
+    {{2, 7, 8, 3, NULL, 0, 1, 0, 0}, {CONV(6, 2, 3, 0, LE, 0), CONV(3, 1, 3, 0, SI, 0), DENSE(1, ID, 0)}},
+    {{1, 2, 2, 2, NULL, 0, 1, 0, 0}, {CONV(7, 4, 1, 3, SI, 0), DENSE(1, TA, 0)}},
     /* rows longer than a chunk of the contraction; more outputs than lanes, and blocks of five and of three */
-    {{1, 3, 70, 2, NULL, 0, 1, 0}, {CONV(2, 3, 1, 1, SI, 0), DENSE(1, ID, 0)}},
-    {{5, 3, 3, 4, NULL, 0, 1, 0},
+    {{1, 3, 70, 2, NULL, 0, 1, 0, 0}, {CONV(2, 3, 1, 1, SI, 0), DENSE(1, ID, 0)}},
+    {{5, 3, 3, 4, NULL, 0, 1, 0, 0},
      {CONV(21, 3, 1, 1, SI, 0), CONV(19, 3, 2, 1, SI, 0), DENSE(35, SI, 0), DENSE(1, ID, 0)}}};
 enum { NAMED = sizeof named / sizeof named[0] };
 
@@ -459,7 +459,7 @@ static void differences_match_the_plain_network(void **state)
 static void activations_are_exact_to_a_few_ulps(void **state)
 {
     for (int a = 0; a <= SOSMC_IDENTITY; a++) {
-        list l = {{1, 1, 1, 2, NULL, 0, 1, 0}, {DENSE(1, a, 0), DENSE(1, ID, 0)}};
+        list l = {{1, 1, 1, 2, NULL, 0, 1, 0, 0}, {DENSE(1, a, 0), DENSE(1, ID, 0)}};
         rig r;
         point(&l);
         rig_open(&r, &l.n, 96, 96);
@@ -568,7 +568,7 @@ static void nan_stays_in_its_lane(void **state)
 
 static void rewards_match_the_plain_network(void **state)
 {
-    list l = {{1, 6, 6, 3, NULL, 2, -1, 0}, {CONV(4, 3, 2, 1, SI, 0), DENSE(9, TA, 0), DENSE(5, ID, 0)}};
+    list l = {{1, 6, 6, 3, NULL, 2, -1, 0, 0}, {CONV(4, 3, 2, 1, SI, 0), DENSE(9, TA, 0), DENSE(5, ID, 0)}};
     rig r;
     point(&l);
     rig_open(&r, &l.n, 37, 40);
@@ -600,7 +600,7 @@ static void rewards_match_the_plain_network(void **state)
 /* Numbers too large for exp are no obstacle. */
 static void softmax_does_not_overflow(void **state)
 {
-    list l = {{1, 1, 1, 1, NULL, 1, 1, 0}, {DENSE(3, ID, 0)}};
+    list l = {{1, 1, 1, 1, NULL, 1, 1, 0, 0}, {DENSE(3, ID, 0)}};
     rig r;
     double s[8];
     point(&l);

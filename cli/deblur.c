@@ -1,0 +1,685 @@
+/* deblur.c: `sosmc deblur`: from a photograph and a few flags to the text of a run file, and from there to run_job.
+ *
+ * What the user does not say is taken from the picture before the run starts: the noise, the strength theta from which the
+ * prior's starts, and with these the kernel's envelope and step. The particles start at a first reconstruction, which goes to
+ * DIR/start.npy, and a picture that is not what the file holds (missing pixels are filled in, --simulate blurs) to
+ * DIR/seen.npy.
+ *
+ * Invariant: whatever the command does, `sosmc run` does with DIR/run.yaml. */
+#include "deblur.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "deblur_estimate.h"
+#include "deblur_page.h"
+#include "files.h"
+#include "images.h"
+#include "run.h"
+#include "schema.h"
+
+enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
+
+/* ---------------------------------------------------------------------------- the method */
+
+/* Everything that is a choice (docs/imaging.md says why). */
+static const struct {
+    const char *scheme, *order, *weight; /* of the particles, within an iteration, of the kernel's moves */
+    int weighted;                        /* the scheme has weights: it resamples, and the step follows them */
+    int particles;
+    int64_t iterations;
+    double inflation;  /* of the variance by the step, on average; see step_bound */
+    double step;       /* times sigma^2 / |B|^2, at most */
+    double first_step; /* the part of the step to begin with; only weighted schemes change it, by this factor: */
+    double factor;
+    double lambda;    /* of the envelope, times the step */
+    double tolerance; /* of the proximal map, for a noise of 1: its error is about a thousandth of the noise */
+    const char *optimiser;
+    double rate, rate_left; /* of theta, for a gradient per pixel; what is left when the burn-in is over */
+    double clip;      /* the gradient is at least -1 by itself; a strength far too large must not throw theta off */
+    double low, high; /* theta stays within */
+    double burn_in;   /* the part of the iterations whose clouds do not count */
+    int64_t every;    /* of the others, every so many are averaged */
+} method = {.scheme = "unweighted",
+            .order = "authors",
+            .weight = "invariant",
+            .weighted = 0,
+            .particles = 5,
+            .iterations = 600,
+            .inflation = 0.15,
+            .step = 1.78,
+            .first_step = 1,
+            .factor = 1.01,
+            .lambda = 1 / 0.99,
+            .tolerance = 1e-5,
+            .optimiser = "sgd",
+            .rate = 0.2,
+            .rate_left = 0.05,
+            .clip = 1,
+            .low = -12,
+            .high = 6,
+            .burn_in = 0.5,
+            .every = 10};
+
+static const double SIMULATED_NOISE = 1;
+
+/* ---------------------------------------------------------------------------- words */
+
+const char deblur_text[] =
+    "sosmc deblur PHOTO [options]\n"
+    "\n"
+    "Sharpens a photograph (PNG, JPEG, PGM or PPM; grey or colour, 8 or 16 bits), removes its noise or paints in what is\n"
+    "missing, with an error bar for every pixel. The strength of the total-variation prior is learnt, not chosen.\n"
+    "DIR gets restored.png (the posterior mean), sd.png (its standard deviation), before.png, mean.npy, sd.npy, report.html.\n"
+    "\n"
+    "  --blur B              how it was blurred: box:P (a window of P x P pixels), gaussian:S (standard deviation S),\n"
+    "                        motion:L,A (L pixels at A degrees), or none (default)\n"
+    "  --mask M              a picture of the same size, black where pixels are missing\n"
+    "  --noise S             the standard deviation of the noise, pixels going from 0 to 255; auto (default) estimates it\n"
+    "  --particles N         pictures in the cloud (default 5)\n"
+    "  --iterations K        default 600; the clouds of the second half are averaged\n"
+    "  --time-limit T        stop after T seconds with what there is; --resume goes on\n"
+    "  --simulate            PHOTO is clean: blur it, add noise (--noise, default 1), restore it, and say how well\n"
+    "  --out DIR             the run directory (default: deblurred-PHOTO)\n"
+    "  --seed S              the same as --set seed=S\n"
+    "  --threads T           the same as --set threads=T; the results do not depend on it\n"
+    "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=0.05\n"
+    "  --print               write the run file to standard output instead of running it\n"
+    "  --resume, --overwrite, --quiet    as for 'sosmc run'\n"
+    "\n"
+    "Example:\n"
+    "  sosmc deblur photo.jpg --blur gaussian:1.5 --threads 2\n"
+    "  sosmc deblur clean.png --blur box:5 --noise 0.5 --simulate --out trial\n";
+
+/* ---------------------------------------------------------------------------- flags */
+
+typedef enum {
+    BLUR,
+    MASK,
+    NOISE,
+    PARTICLES,
+    ITERATIONS,
+    TIME_LIMIT,
+    OUT,
+    SEED,
+    THREADS,
+    SET,
+    SIMULATE,
+    RESUME,
+    OVERWRITE,
+    PRINT,
+    QUIET,
+    HELP,
+    FLAGS
+} flag;
+
+/* `like`: a key of the run file whose range the value must have. */
+static const struct {
+    const char *name, *like;
+    int takes_value;
+} flag_table[FLAGS] = {
+    [BLUR] = {"blur", NULL, 1},
+    [MASK] = {"mask", NULL, 1},
+    [NOISE] = {"noise", NULL, 1},
+    [PARTICLES] = {"particles", "particles", 1},
+    [ITERATIONS] = {"iterations", "particles", 1},
+    [TIME_LIMIT] = {"time-limit", "output.checkpoint_seconds", 1},
+    [OUT] = {"out", NULL, 1},
+    [SEED] = {"seed", "seed", 1},
+    [THREADS] = {"threads", "threads", 1},
+    [SET] = {"set", NULL, 1},
+    [SIMULATE] = {"simulate", NULL, 0},
+    [RESUME] = {"resume", NULL, 0},
+    [OVERWRITE] = {"overwrite", NULL, 0},
+    [PRINT] = {"print", NULL, 0},
+    [QUIET] = {"quiet", NULL, 0},
+    [HELP] = {"help", NULL, 0},
+};
+
+typedef struct {
+    const char *command, *photo;
+    const char *value[FLAGS]; /* NULL: not given; "" for a flag without a value */
+    const char *set[SETS];
+    int sets;
+} request;
+
+static int given(const request *q, flag f) { return q->value[f] != NULL; }
+static int64_t whole_of(const request *q, flag f, int64_t otherwise)
+{
+    return q->value[f] ? (int64_t)strtod(q->value[f], NULL) : otherwise;
+}
+
+/* A whole text as a finite number. */
+static int number_in(const char *text, double *out)
+{
+    char *end;
+    if (!*text || text[strspn(text, "0123456789.eE+-")]) return -1;
+    *out = strtod(text, &end);
+    return *end || !isfinite(*out) ? -1 : 0;
+}
+
+static int fits(const schema_key *row, const char *text)
+{
+    double x;
+    if (row->type == TYPE_SEED) { /* 64 bits, more than a double holds */
+        errno = 0;
+        (void)strtoull(text, NULL, 10);
+        return *text && !text[strspn(text, "0123456789")] && errno == 0;
+    }
+    if (number_in(text, &x)) return 0;
+    if (row->type == TYPE_INTEGER && (x != floor(x) || x > INT32_MAX)) return 0;
+    return schema_in_range(row->allowed, x);
+}
+
+static int take_flag(request *q, flag f, const char *value)
+{
+    char expected[256];
+    const schema_key *row = flag_table[f].like ? schema_find(flag_table[f].like) : NULL;
+    q->value[f] = value;
+    if (f == SET) {
+        if (q->sets == SETS) return complain(-1, "more than %d --set", SETS);
+        q->set[q->sets++] = value;
+    }
+    if (row && !fits(row, value))
+        schema_expected(row, expected, sizeof expected);
+    else if (flag_table[f].takes_value && !*value)
+        (void)snprintf(expected, sizeof expected, "a value");
+    else
+        return 0;
+    return complain(-1, "--%s is '%s'; expected %s", flag_table[f].name, value, expected);
+}
+
+/* 0: go on; otherwise *code is what the program exits with. */
+static int read_flags(request *q, int argc, char **argv, int *code)
+{
+    struct option known[FLAGS + 1] = {{0}};
+    int option;
+    for (int f = 0; f < FLAGS; f++)
+        known[f] = (struct option){flag_table[f].name, flag_table[f].takes_value, NULL, 256 + f};
+    *q = (request){.command = argv[0]};
+    *code = SOSMC_EXIT_USAGE;
+    optind = 0; /* begin anew, whoever parsed before */
+    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1)
+        if (option == '?' || take_flag(q, option == 'h' ? HELP : (flag)(option - 256), optarg ? optarg : "")) return -1;
+    if (given(q, HELP)) {
+        *code = fputs(deblur_text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
+        return -1;
+    }
+    if (argc - optind != 1)
+        return complain(-1, "expected one PHOTO, found %d; usage: sosmc deblur PHOTO [options]", argc - optind);
+    q->photo = argv[optind];
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- the blur */
+
+static int wrong_blur(const char *text)
+{
+    return complain(-1, "--blur is '%s'; expected none, box:PIXELS, gaussian:PIXELS or motion:PIXELS,DEGREES", text);
+}
+
+/* "box:5" and the like; the words for the report go to `words`. */
+static int read_blur(const char *text, sosmc_blur *blur, char *words, size_t room)
+{
+    char copy[64], *comma;
+    double a = 0, b = 0;
+    const char *colon = strchr(text, ':');
+    (void)snprintf(copy, sizeof copy, "%s", colon ? colon + 1 : "");
+    if ((comma = strchr(copy, ',')) != NULL) *comma++ = 0;
+    size_t name = colon ? (size_t)(colon - text) : strlen(text);
+    if (strcmp(text, "none") == 0) {
+        (void)snprintf(words, room, "none");
+        return 0;
+    }
+    if (strlen(text) >= sizeof copy || number_in(copy, &a) || a <= 0) return wrong_blur(text);
+    if (name == 3 && strncmp(text, "box", 3) == 0 && !comma && a == floor(a) && a <= 2000000) {
+        *blur = (sosmc_blur){.kind = SOSMC_BLUR_BOX, .patch = (int)a};
+        (void)snprintf(words, room, "a box of %d x %d pixels", blur->patch / 2 * 2 + 1, blur->patch / 2 * 2 + 1);
+        return 0;
+    }
+    if (name == 8 && strncmp(text, "gaussian", 8) == 0 && !comma && a <= 100) {
+        *blur = (sosmc_blur){.kind = SOSMC_BLUR_GAUSSIAN, .sigma = a};
+        (void)snprintf(words, room, "a Gaussian of standard deviation %g pixels", a);
+        return 0;
+    }
+    if (name == 6 && strncmp(text, "motion", 6) == 0 && comma && number_in(comma, &b) == 0 && a <= 200) {
+        *blur = (sosmc_blur){.kind = SOSMC_BLUR_MOTION, .length = a, .angle = b};
+        (void)snprintf(words, room, "a motion of %g pixels at %g degrees", a, b);
+        return 0;
+    }
+    return wrong_blur(text);
+}
+
+/* ---------------------------------------------------------------------------- what is to be restored */
+
+typedef struct {
+    const request *q;
+    char out[FILES_PATH], seen_path[FILES_PATH], start_path[FILES_PATH], mask_path[FILES_PATH], blur_words[NAME],
+        error[SENTENCE];
+    image seen, clean; /* clean: --simulate */
+    double *mask;
+    sosmc_blur blur;
+    double sigma, estimated, theta, step;
+    int64_t particles, iterations, moments_from;
+} plan;
+
+static int plan_says(plan *p, int code) { return complain(code, "%s", p->error); }
+
+static void plan_free(plan *p)
+{
+    image_free(&p->seen);
+    image_free(&p->clean);
+    free(p->mask);
+}
+
+/* path/photo.jpg -> deblurred-photo */
+static void default_directory(const char *photo, char out[FILES_PATH])
+{
+    const char *slash = strrchr(photo, '/'), *base = slash ? slash + 1 : photo, *dot = strrchr(base, '.');
+    size_t length = dot && dot > base ? (size_t)(dot - base) : strlen(base);
+    (void)snprintf(out, FILES_PATH, "deblurred-%.*s", (int)(length < NAME ? length : NAME), base);
+}
+
+static int read_mask(plan *p)
+{
+    image mask;
+    const char *path = p->q->value[MASK];
+    if (!path) return SOSMC_EXIT_OK;
+    if (image_read(path, &mask, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
+    size_t pixels = (size_t)p->seen.rows * (size_t)p->seen.columns, there = 0;
+    int rows = mask.rows, columns = mask.columns, fit = rows == p->seen.rows && columns == p->seen.columns;
+    p->mask = fit ? malloc(pixels * sizeof(double)) : NULL;
+    for (size_t j = 0; p->mask && j < pixels; j++) {
+        p->mask[j] = mask.pixel[j] >= 128;
+        there += p->mask[j] > 0;
+    }
+    image_free(&mask);
+    if (!fit)
+        return complain(SOSMC_EXIT_USAGE, "--mask %s has %d x %d pixels; expected %d x %d as in %s", path, columns,
+                        rows, p->seen.columns, p->seen.rows, p->q->photo);
+    if (!p->mask) return complain(SOSMC_EXIT_NUMERIC, "out of memory for the mask");
+    if (there == 0)
+        return complain(SOSMC_EXIT_USAGE, "--mask %s is dark all over; expected white where pixels were seen", path);
+    if (!realpath(path, p->mask_path)) return complain(SOSMC_EXIT_IO, "cannot find %s: %s", path, strerror(errno));
+    p->blur.mask = p->mask;
+    return SOSMC_EXIT_OK;
+}
+
+static int check_picture(const plan *p)
+{
+    int width = 2 * blur_reach(&p->blur) + 1, least = p->seen.rows < p->seen.columns ? p->seen.rows : p->seen.columns;
+    if (p->seen.rows < 2 || p->seen.columns < 2)
+        return complain(SOSMC_EXIT_USAGE, "%s has %d x %d pixels; expected at least 2 x 2", p->q->photo,
+                        p->seen.columns, p->seen.rows);
+    if (width > least)
+        return complain(SOSMC_EXIT_USAGE,
+                        "--blur %s reaches over %d pixels, but %s has %d x %d; expected a blur that fits into it",
+                        p->q->value[BLUR], width, p->q->photo, p->seen.columns, p->seen.rows);
+    const char *fault = sosmc_blur_fault(&p->blur);
+    return fault ? complain(SOSMC_EXIT_USAGE, "--blur %s cannot be used: %s", p->q->value[BLUR], fault) : SOSMC_EXIT_OK;
+}
+
+/* Blurs the clean picture and adds normal noise; values are not clipped or rounded. */
+static int simulate(plan *p)
+{
+    size_t pixels = (size_t)p->seen.rows * (size_t)p->seen.columns, all = pixels * (size_t)p->seen.channels;
+    double *scratch = malloc((sosmc_blur_scratch(&p->blur) + 1) * sizeof *scratch), *z = malloc(pixels * sizeof *z);
+    sosmc_blur whole = p->blur;
+    whole.mask = NULL; /* what is missing is told by the mask, not by zeros */
+    p->clean = p->seen;
+    p->clean.pixel = malloc(all * sizeof(double));
+    int sound = scratch && z && p->clean.pixel;
+    if (sound) memcpy(p->clean.pixel, p->seen.pixel, all * sizeof(double));
+    for (int c = 0; sound && c < p->seen.channels; c++) {
+        double *x = p->seen.pixel + (size_t)c * pixels;
+        sosmc_rng rng = {.seed = given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
+                         .step = (uint64_t)c,
+                         .stream = SOSMC_STREAM_USER};
+        sosmc_batch b = {.x = z, .dim = (int)pixels, .n = 1, .ld = 1, .simd = sosmc_simd_best()};
+        sosmc_blur_apply(&whole, x, x, scratch);
+        sosmc_normals(rng, &b, z);
+        for (size_t j = 0; j < pixels; j++) x[j] += p->sigma * z[j];
+    }
+    free(scratch);
+    free(z);
+    return sound ? SOSMC_EXIT_OK : complain(SOSMC_EXIT_NUMERIC, "out of memory to simulate the blur");
+}
+
+/* --noise before anything is read: a number above 0, or auto. */
+static int read_noise(plan *p)
+{
+    const char *text = p->q->value[NOISE];
+    p->sigma = p->estimated = NAN;
+    if (given(p->q, SIMULATE)) p->sigma = SIMULATED_NOISE;
+    if (!text || (strcmp(text, "auto") == 0 && !given(p->q, SIMULATE))) return 0;
+    if (number_in(text, &p->sigma) == 0 && p->sigma > 0 && p->sigma <= 1e4) return 0;
+    return complain(-1, "--noise is '%s'; expected a number above 0 and up to 10000%s", text,
+                    given(p->q, SIMULATE) ? "" : ", or auto");
+}
+
+static int settle_noise(plan *p)
+{
+    if (isfinite(p->sigma)) return SOSMC_EXIT_OK;
+    if (noise_estimate(&p->seen, &p->blur, &p->estimated, p->error, sizeof p->error))
+        return complain(SOSMC_EXIT_USAGE, "%s: %s", p->q->photo, p->error);
+    p->sigma = fmax(p->estimated, noise_floor(&p->seen));
+    return SOSMC_EXIT_OK;
+}
+
+static int settle_step(plan *p)
+{
+    size_t room = sosmc_blur_scratch(&p->blur) + 2 * (size_t)p->seen.rows * (size_t)p->seen.columns;
+    double *scratch = malloc(room * sizeof *scratch), bound = 0;
+    if (!scratch) return complain(SOSMC_EXIT_NUMERIC, "out of memory for the norm of the blur");
+    double norm2 = fmax(sosmc_blur_norm2(&p->blur, 20, scratch), 1e-3);
+    free(scratch);
+    if (step_bound(&p->blur, method.inflation, method.step, &bound, p->error, sizeof p->error))
+        return plan_says(p, SOSMC_EXIT_NUMERIC);
+    p->step = bound * p->sigma * p->sigma / norm2;
+    return SOSMC_EXIT_OK;
+}
+
+/* ---------------------------------------------------------------------------- memory */
+
+/* Bytes of a run of so many particles of d numbers: the engine keeps two clouds of positions and gradients (src/setup.c),
+ * every thread its scratch, and what the model left is parked up to a limit; start and averaging take copies of the positions.
+ * Seven vectors per particle and the margin are what was measured (docs/imaging.md). */
+static double bytes_for(const plan *p, double particles, double threads)
+{
+    const double parked_most = (double)sosmc_defaults().work_limit, margin = 1.15;
+    double pixels = (double)p->seen.rows * p->seen.columns, d = pixels * p->seen.channels;
+    sosmc_deblur model = {
+        .blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = 1, .tolerance = 1e-6, .freedom = d};
+    double work = (double)sosmc_deblur_model(&model).work, aux = strcmp(method.weight, "cached") == 0;
+    double cloud = 8 * d * (2 * (2 + aux) + 3), thread = 8 * d * (4 + 2 + 2 + aux) + 2 * work;
+    double pictures = 8 * d * (given(p->q, SIMULATE) ? 3 : 2) + 8 * d * 5; /* what was seen, moments, what is written */
+    return margin * (particles * cloud + threads * thread + fmin(particles * work, parked_most) + pictures);
+}
+
+/* What programs can have without others being swapped out: on Linux that is more than what lies idle. */
+static double free_memory(void)
+{
+    double kilobytes = 0;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && kilobytes == 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, "MemAvailable:", 13) == 0) kilobytes = strtod(line + 13, NULL);
+    if (f) (void)fclose(f);
+    return kilobytes > 0 ? 1024 * kilobytes : (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+static int check_memory(const plan *p)
+{
+    double threads = (double)whole_of(p->q, THREADS, 1), needed = bytes_for(p, (double)p->particles, threads);
+    double there = free_memory(), gigabyte = 1e9;
+    if (!(there > 0) || needed <= there) return SOSMC_EXIT_OK;
+    double one = bytes_for(p, 1, threads), each = (bytes_for(p, 1001, threads) - bytes_for(p, 1000, threads));
+    int64_t most = 0;
+    if (one <= there) /* parking may end between the two: count down to what fits */
+        for (most = (int64_t)((there - one) / each) + 1; most > 1 && bytes_for(p, (double)most, threads) > there;)
+            most--;
+    if (most < 1)
+        return complain(
+            SOSMC_EXIT_USAGE,
+            "%s has %d x %d pixels: one particle takes %.2f GB, and %.2f GB are free; expected a smaller picture",
+            p->q->photo, p->seen.columns, p->seen.rows, one / gigabyte, there / gigabyte);
+    return complain(SOSMC_EXIT_USAGE,
+                    "%" PRId64
+                    " particles of %d x %d pixels take %.2f GB, and %.2f GB are free; expected --particles of "
+                    "at most %" PRId64,
+                    p->particles, p->seen.columns, p->seen.rows, needed / gigabyte, there / gigabyte, most);
+}
+
+/* ---------------------------------------------------------------------------- the run file */
+
+/* A text that grows; memory is the only thing that can fail, and fclose tells. */
+typedef struct {
+    FILE *out;
+    char *bytes;
+    size_t size;
+} draft;
+
+static void put(const draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(const draft *d, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vfprintf(d->out, format, args);
+    va_end(args);
+}
+
+/* In double quotes, where YAML takes every byte that is not escaped as it stands. */
+static void put_quoted(const draft *d, const char *text)
+{
+    put(d, "\"");
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            put(d, "\\%c", c);
+        else if (c < 0x20 || c == 0x7F)
+            put(d, "\\x%02X", c);
+        else
+            put(d, "%c", c);
+    }
+    put(d, "\"");
+}
+
+static void put_model(const draft *d, const plan *p)
+{
+    static const char *const names[] = {"none", "box", "gaussian", "motion"};
+    put(d, "model:\n  type: deblur\n  picture: ");
+    put_quoted(d, p->seen_path);
+    put(d, "\n  noise: %.17g\n  theta: %.17g\n  freedom: exact\n  tolerance: %.3g\n  blur: %s\n", p->sigma, p->theta,
+        fmin(fmax(method.tolerance * p->sigma, 1e-7), 1e-3), names[p->blur.kind]);
+    if (p->blur.kind == SOSMC_BLUR_BOX) put(d, "  patch: %d\n", p->blur.patch);
+    if (p->blur.kind == SOSMC_BLUR_GAUSSIAN) put(d, "  blur_sd: %.17g\n", p->blur.sigma);
+    if (p->blur.kind == SOSMC_BLUR_MOTION) put(d, "  length: %.17g\n  angle: %.17g\n", p->blur.length, p->blur.angle);
+    if (!p->mask) return;
+    put(d, "  mask: ");
+    put_quoted(d, p->mask_path);
+    put(d, "\n");
+}
+
+static void put_method(const draft *d, const plan *p)
+{
+    double lambda = method.lambda * p->step;
+    put(d, "objective: mmle\ninit:\n  type: file\n  file: ");
+    put_quoted(d, p->start_path);
+    put(d, "\n");
+    put(d, "scheme: {type: %s, order: %s%s}\n", method.scheme, method.order,
+        method.weighted ? "" : ", drift_at: current");
+    put(d, "kernel: {type: myula, step: %.17g, lambda: %.17g, weight: %s}\n", method.first_step * p->step, lambda,
+        method.weight);
+    if (method.weighted)
+        put(d,
+            "resampling: {scheme: systematic, threshold: 0.9}\n"
+            "adapt: {threshold: 0.95, factor: %.17g, min: %.17g, max: %.17g, before_move: true}\n",
+            method.factor, 1e-3 * p->step, p->step);
+    put(d,
+        "optimiser: {type: %s, rate: %.17g, clip: %.17g, low: %.17g, high: %.17g, schedule: {type: cosine, a: %" PRId64
+        ", b: %.17g}}\n",
+        method.optimiser, method.rate, method.clip, method.low, method.high, p->moments_from > 0 ? p->moments_from : 1,
+        method.rate_left);
+}
+
+static config *configure(const plan *p)
+{
+    char error[SENTENCE] = "out of memory";
+    const request *q = p->q;
+    draft d = {0};
+    d.out = open_memstream(&d.bytes, &d.size);
+    config *c = NULL;
+    int rc = d.out ? 0 : -1;
+    if (d.out) {
+        put_model(&d, p);
+        put_method(&d, p);
+        put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles, p->iterations,
+            given(q, SEED) ? q->value[SEED] : "0", given(q, THREADS) ? q->value[THREADS] : "1");
+        put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
+            p->moments_from, method.every);
+        rc = fclose(d.out) ? -1 : 0;
+    }
+    if (rc == 0) c = config_parse(d.bytes, q->command, error, sizeof error);
+    free(d.bytes);
+    rc = c ? 0 : -1;
+    for (int i = 0; rc == 0 && i < q->sets; i++) rc = config_set(c, q->set[i], error, sizeof error);
+    if (rc == 0) rc = config_resolve(c, error, sizeof error);
+    if (rc == 0) return c;
+    (void)complain(0, "%s", error);
+    config_free(c);
+    return NULL;
+}
+
+/* ---------------------------------------------------------------------------- going through with it */
+
+static int holds_run(const char *dir)
+{
+    static const char *const names[] = {"checkpoint", "checkpoint.previous", "summary.json"};
+    char path[FILES_PATH], ignored[SENTENCE];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (files_join(path, dir, names[i], ignored, sizeof ignored) == 0 && access(path, F_OK) == 0) return 1;
+    return 0;
+}
+
+/* A run that goes on averages from where it began to, also with more iterations, and its rate falls as it did. */
+static void keep_burn_in(plan *p)
+{
+    char path[FILES_PATH], ignored[SENTENCE];
+    config *old = NULL;
+    if (!given(p->q, RESUME) || files_join(path, p->out, "run.yaml", ignored, sizeof ignored) ||
+        access(path, F_OK) != 0 || !(old = config_load(path, ignored, sizeof ignored)))
+        return;
+    if (config_resolve(old, ignored, sizeof ignored) == 0 && config_has(old, "output.moments_from"))
+        p->moments_from = config_integer(old, "output.moments_from");
+    config_free(old);
+}
+
+static int make_plan(plan *p)
+{
+    const request *q = p->q;
+    if (read_noise(p) ||
+        read_blur(given(q, BLUR) ? q->value[BLUR] : "none", &p->blur, p->blur_words, sizeof p->blur_words))
+        return SOSMC_EXIT_USAGE;
+    if (image_read(q->photo, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
+    p->blur.rows = p->seen.rows;
+    p->blur.columns = p->seen.columns;
+    p->particles = whole_of(q, PARTICLES, method.particles);
+    p->iterations = whole_of(q, ITERATIONS, method.iterations);
+    p->moments_from = (int64_t)(method.burn_in * (double)p->iterations);
+    if (given(q, OUT))
+        (void)snprintf(p->out, sizeof p->out, "%s", q->value[OUT]);
+    else
+        default_directory(q->photo, p->out);
+    keep_burn_in(p);
+    int code = check_picture(p);
+    if (code == SOSMC_EXIT_OK) code = read_mask(p);
+    if (code == SOSMC_EXIT_OK) code = check_memory(p);
+    if (code == SOSMC_EXIT_OK && given(q, SIMULATE)) code = simulate(p);
+    if (code == SOSMC_EXIT_OK) code = settle_noise(p);
+    if (code == SOSMC_EXIT_OK && p->mask && fill_missing(&p->seen, p->mask, p->error, sizeof p->error))
+        code = plan_says(p, SOSMC_EXIT_NUMERIC);
+    if (code == SOSMC_EXIT_OK) code = settle_step(p);
+    if (code == SOSMC_EXIT_OK && theta_estimate(&p->seen, &p->blur, p->sigma, &p->theta, p->error, sizeof p->error))
+        code = plan_says(p, SOSMC_EXIT_NUMERIC);
+    if (code != SOSMC_EXIT_OK) return code;
+    if (files_join(p->start_path, p->out, "start.npy", p->error, sizeof p->error))
+        return plan_says(p, SOSMC_EXIT_USAGE);
+    if (!p->mask && !given(q, SIMULATE))
+        (void)snprintf(p->seen_path, sizeof p->seen_path, "%s", q->photo);
+    else if (files_join(p->seen_path, p->out, "seen.npy", p->error, sizeof p->error))
+        code = plan_says(p, SOSMC_EXIT_USAGE);
+    return code;
+}
+
+static int write_seen(plan *p)
+{
+    npy_array a = {
+        .type = NPY_F64, .dims = 3, .shape = {p->seen.channels, p->seen.rows, p->seen.columns}, .data = p->seen.pixel};
+    if (strcmp(p->seen_path, p->q->photo) == 0) return SOSMC_EXIT_OK;
+    return npy_write(p->seen_path, &a, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
+}
+
+/* A first reconstruction, once for every particle: their moves tell them apart soon enough. */
+static int write_start(plan *p)
+{
+    size_t dim = (size_t)p->seen.rows * (size_t)p->seen.columns * (size_t)p->seen.channels;
+    double *x = malloc(dim * (size_t)p->particles * sizeof *x);
+    if (!x) return complain(SOSMC_EXIT_NUMERIC, "out of memory for %" PRId64 " particles", p->particles);
+    npy_array a = npy_matrix(x, p->particles, (int64_t)dim);
+    int rc = start_estimate(&p->seen, &p->blur, p->sigma, p->theta, x, p->error, sizeof p->error);
+    for (int64_t i = 1; rc == 0 && i < p->particles; i++) memcpy(x + (size_t)i * dim, x, dim * sizeof *x);
+    if (rc == 0) rc = npy_write(p->start_path, &a, p->error, sizeof p->error);
+    free(x);
+    return rc ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
+}
+
+static int restore(plan *p)
+{
+    const request *q = p->q;
+    if (holds_run(p->out) && !given(q, RESUME) && !given(q, OVERWRITE))
+        return complain(SOSMC_EXIT_USAGE,
+                        "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
+                        "another --out",
+                        p->out);
+    config *c = configure(p);
+    if (!c) return SOSMC_EXIT_USAGE;
+    if (!given(q, QUIET))
+        printf("noise %.3g (%s), %d x %d pixels, %d %s\n", p->sigma, isnan(p->estimated) ? "given" : "estimated",
+               p->seen.columns, p->seen.rows, p->seen.channels, p->seen.channels == 1 ? "channel" : "channels");
+    run_options options = {.out = p->out,
+                           .resume = given(q, RESUME),
+                           .overwrite = given(q, OVERWRITE),
+                           .quiet = given(q, QUIET),
+                           .budget_seconds = given(q, TIME_LIMIT) ? strtod(q->value[TIME_LIMIT], NULL) : 0};
+    int code = files_directory(p->out, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : write_seen(p);
+    if (code == SOSMC_EXIT_OK) code = write_start(p);
+    if (code == SOSMC_EXIT_OK) code = run_job(c, &options);
+    deblur_outcome outcome = {.dir = p->out,
+                              .photo = q->photo,
+                              .blur = p->blur_words,
+                              .sigma = p->sigma,
+                              .estimated = p->estimated,
+                              .theta0 = p->theta,
+                              .bits = p->seen.bits,
+                              .quiet = given(q, QUIET),
+                              .seen = &p->seen,
+                              .clean = given(q, SIMULATE) ? &p->clean : NULL};
+    if (code == SOSMC_EXIT_OK && deblur_results(&outcome, p->error, sizeof p->error))
+        code = plan_says(p, SOSMC_EXIT_IO);
+    config_free(c);
+    return code;
+}
+
+static int print_plan(const plan *p)
+{
+    config *c = configure(p);
+    if (!c) return SOSMC_EXIT_USAGE;
+    printf("# %s%s%s: made from the picture by 'sosmc deblur' when it runs.\n", p->start_path,
+           strcmp(p->seen_path, p->q->photo) == 0 ? "" : " and ",
+           strcmp(p->seen_path, p->q->photo) == 0 ? "" : p->seen_path);
+    int code = config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
+                                                         : SOSMC_EXIT_OK;
+    config_free(c);
+    return code;
+}
+
+int command_deblur(int argc, char **argv)
+{
+    request q;
+    int code;
+    if (read_flags(&q, argc, argv, &code)) return code;
+    plan *p = calloc(1, sizeof *p);
+    if (!p) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+    p->q = &q;
+    code = make_plan(p);
+    if (code == SOSMC_EXIT_OK) code = given(&q, PRINT) ? print_plan(p) : restore(p);
+    plan_free(p);
+    free(p);
+    return code;
+}

@@ -1,0 +1,436 @@
+/* test_deblur.c: `sosmc deblur` from end to end on small pictures, the moments of a run (output.moments_from) against the
+ * clouds they are made of and through interruptions, and what wrong words and pictures get to hear. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "deblur.h"
+#include "files.h"
+#include "images.h"
+#include "run.h"
+
+enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };
+
+static char folder[64], error[1024], output[TEXT];
+#define ERROR error, sizeof error
+
+/* ---------------------------------------------------------------------------- a command */
+
+static int divert(int stream, const char *path)
+{
+    int kept = dup(stream), file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
+    assert_int_equal(close(file), 0);
+    return kept;
+}
+
+static void restore(int stream, int kept)
+{
+    assert_true(dup2(kept, stream) >= 0);
+    assert_int_equal(close(kept), 0);
+}
+
+static int call(const char *line)
+{
+    char copy[1024], *argv[WORDS] = {"sosmc deblur"}, *rest = copy;
+    int argc = 1;
+    (void)snprintf(copy, sizeof copy, "%s", line);
+    for (char *word = strsep(&rest, " "); word && argc < WORDS - 1; word = strsep(&rest, " "))
+        if (*word) argv[argc++] = word;
+    argv[argc] = NULL;
+    return command_deblur(argc, argv);
+}
+
+/* "WORD ..." to the command; returns the exit code, both streams are in `output`. */
+static int says(const char *line)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    (void)fflush(NULL);
+    (void)unlink("streams");
+    int out = divert(1, "streams"), err = divert(2, "streams"), code = call(line);
+    (void)fflush(NULL);
+    restore(1, out);
+    restore(2, err);
+    if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
+    (void)snprintf(output, sizeof output, "%s", bytes);
+    free(bytes);
+    return code;
+}
+
+static void expect(int code, const char *words, const char *line)
+{
+    int got = says(line);
+    if (got != code || !strstr(output, words))
+        fail_msg("%s: exit %d (expected %d), '%s' (expected '%s')", line, got, code, output, words);
+}
+
+static double figure(const char *dir, const char *object, const char *key)
+{
+    char path[256];
+    json_t *j = NULL;
+    (void)snprintf(path, sizeof path, "%s/deblur.json", dir);
+    if (json_read(path, &j, ERROR)) fail_msg("%s", error);
+    const json_t *v = json_object_get(object ? json_object_get(j, object) : j, key);
+    double value = json_is_number(v) ? json_number_value(v) : NAN;
+    json_decref(j);
+    return value;
+}
+
+static void same_file(const char *one_dir, const char *other_dir, const char *name)
+{
+    char one[256], other[256], *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    (void)snprintf(one, sizeof one, "%s/%s", one_dir, name);
+    (void)snprintf(other, sizeof other, "%s/%s", other_dir, name);
+    if (files_read(one, (size_t)1 << 24, &a, &n, ERROR) || files_read(other, (size_t)1 << 24, &b, &m, ERROR))
+        fail_msg("%s", error);
+    if (!a || !b || n != m || memcmp(a, b, n) != 0) fail_msg("%s and %s differ", one, other);
+    free(a);
+    free(b);
+}
+
+static void same_runs(const char *one, const char *other)
+{
+    static const char *const names[] = {"mean.npy",    "sd.npy",       "trace.csv", "theta.npy",
+                                        "moments.npz", "restored.png", "sd.png"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) same_file(one, other, names[i]);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    if (files_read(from, (size_t)1 << 26, &bytes, &n, ERROR) || files_write(to, bytes, n, ERROR)) fail_msg("%s", error);
+    free(bytes);
+}
+
+static npy_array array(const char *path)
+{
+    npy_array a = {0};
+    if (npy_read(path, &a, ERROR)) fail_msg("%s", error);
+    return a;
+}
+
+/* ---------------------------------------------------------------------------- pictures */
+
+static void draw(double *x, int channels)
+{
+    for (int c = 0; c < channels; c++)
+        for (int i = 0; i < ROWS; i++)
+            for (int j = 0; j < COLUMNS; j++)
+                *x++ = 60 + 15 * c + ((i / 9 + j / 11) % 2 ? 110 : 0) + (i > 20 && j > 25 ? 40 : 0);
+}
+
+static int write_picture(const char *path, int channels, int bits)
+{
+    double x[3 * PIXELS];
+    image im = {.channels = channels, .rows = ROWS, .columns = COLUMNS, .bits = bits, .pixel = x};
+    draw(x, channels);
+    return image_write(path, &im, bits, 0, 255, ERROR);
+}
+
+static int write_mask(void)
+{
+    double x[PIXELS];
+    image im = {.channels = 1, .rows = ROWS, .columns = COLUMNS, .bits = 8, .pixel = x};
+    for (int j = 0; j < PIXELS; j++) x[j] = j / COLUMNS >= 14 && j / COLUMNS < 17 ? 0 : 255;
+    if (image_write("mask.png", &im, 8, 0, 255, ERROR)) return -1;
+    for (int j = 0; j < PIXELS; j++) x[j] = 0;
+    return image_write("dark.png", &im, 8, 0, 255, ERROR);
+}
+
+/* ---------------------------------------------------------------------------- restoring */
+
+static void simulated_pictures_get_better(void **state)
+{
+    expect(0, "PSNR", "clean.png --blur box:5 --noise 1 --simulate --iterations 200 --out box");
+    assert_true(figure("box", "after", "mse") < 0.5 * figure("box", "before", "mse"));
+    assert_true(figure("box", "after", "ssim") > figure("box", "before", "ssim"));
+    assert_true(figure("box", "after", "psnr") > figure("box", "before", "psnr"));
+    assert_true(figure("box", NULL, "clouds_averaged") == 10);
+    assert_true(figure("box", NULL, "noise") == 1);
+    assert_true(figure("box", NULL, "seconds_per_megapixel_and_iteration") > 0);
+    for (const char *const *name =
+             (const char *const[]){"box/restored.png", "box/before.png", "box/sd.png", "box/report.html",
+                                   "box/figures/compared.png", "box/run.yaml", NULL};
+         *name; name++)
+        if (access(*name, F_OK)) fail_msg("%s is missing", *name);
+}
+
+/* What is written to restored.png is mean.npy, and the bits are those of the photograph. */
+static void restored_is_the_mean(void **state)
+{
+    image im = {0};
+    expect(0, "results in deep", "deep16.png --noise 2 --iterations 20 --out deep");
+    if (image_read("deep/restored.png", &im, ERROR)) fail_msg("%s", error);
+    npy_array mean = array("deep/mean.npy");
+    assert_true(im.bits == 16 && im.channels == 3 && mean.dims == 3 && mean.shape[0] == 3 && mean.shape[1] == ROWS &&
+                mean.shape[2] == COLUMNS);
+    const double *x = mean.data;
+    for (int j = 0; j < 3 * PIXELS; j++) {
+        double wanted = fmin(fmax(x[j], 0), 255);
+        if (!(fabs(im.pixel[j] - wanted) <= 0.51 / 257)) fail_msg("pixel %d: %g, not %g", j, im.pixel[j], wanted);
+    }
+    npy_free(&mean);
+    image_free(&im);
+}
+
+/* The gap closes: the missing rows come near the truth although they were never seen. */
+static void missing_rows_are_painted_in(void **state)
+{
+    expect(0, "", "clean.png --mask mask.png --noise 1 --simulate --iterations 100 --out painted --quiet");
+    npy_array mean = array("painted/mean.npy");
+    double truth[PIXELS], sum = 0;
+    const double *x = mean.data;
+    draw(truth, 1);
+    for (int j = 14 * COLUMNS; j < 17 * COLUMNS; j++) sum += fabs(x[j] - truth[j]) / (3 * COLUMNS);
+    npy_free(&mean);
+    if (!(sum < 15)) fail_msg("missing pixels are %g off on average", sum);
+}
+
+static void noise_is_reported(void **state)
+{
+    expect(0, "", "clean.png --blur box:5 --noise 3 --simulate --iterations 2 --out noisy --quiet");
+    expect(0, "(estimated)", "noisy/before.png --blur box:5 --iterations 2 --out again");
+    double sigma = figure("again", NULL, "noise");
+    assert_true(sigma == figure("again", NULL, "noise_estimated"));
+    if (!(fabs(sigma / 3 - 1) < 0.3)) fail_msg("noise %g, expected about 3", sigma);
+    expect(0, "", "clean.png --iterations 2 --out still --quiet"); /* no noise at all: that of rounding */
+    assert_true(fabs(figure("still", NULL, "noise") - 0.288675) < 1e-5);
+}
+
+/* ---------------------------------------------------------------------------- moments */
+
+#define SMALL "noisy.png --blur box:5 --noise 1 --particles 3 --seed 5 --quiet --set output.moments_every=1 "
+
+/* Mean and deviation of the last cloud alone are those of particles.npz. */
+static void moments_of_one_cloud(void **state)
+{
+    expect(0, "",
+           SMALL "--iterations 6 --out one --set output.moments_from=5 --set output.particles=true "
+                 "--set scheme=sosmc --set optimiser.rate=0.001");
+    npy_array x = {0}, logw = {0}, mean = array("one/mean.npy"), sd = array("one/sd.npy");
+    if (npz_read("one/particles.npz", "x", &x, ERROR) || npz_read("one/particles.npz", "logw", &logw, ERROR))
+        fail_msg("%s", error);
+    const double *p = x.data, *l = logw.data, *m = mean.data, *s = sd.data;
+    for (int j = 0; j < PIXELS; j++) {
+        double a = 0, v = 0;
+        for (int i = 0; i < 3; i++) a += exp(l[i]) * p[i * PIXELS + j];
+        for (int i = 0; i < 3; i++) v += exp(l[i]) * (p[i * PIXELS + j] - a) * (p[i * PIXELS + j] - a);
+        assert_true(fabs(m[j] - a) < 1e-10 && fabs(s[j] - sqrt(v)) < 1e-10);
+    }
+    npy_free(&x);
+    npy_free(&logw);
+    npy_free(&mean);
+    npy_free(&sd);
+}
+
+/* Over iterations 4, 6 and 8: the mean of their means, and their variances with that of the means. */
+static void moments_over_time(void **state)
+{
+    double mean[PIXELS] = {0}, square[PIXELS] = {0};
+    for (int k = 4; k <= 8; k += 2) {
+        char line[512], dir[64], path[128];
+        (void)snprintf(dir, sizeof dir, "until%d", k);
+        (void)snprintf(line, sizeof line,
+                       SMALL "--iterations %d --out %s --set output.moments_from=%d --set optimiser.schedule.a=5",
+                       k + 1, dir, k);
+        expect(0, "", line);
+        (void)snprintf(path, sizeof path, "%s/mean.npy", dir);
+        npy_array m = array(path);
+        (void)snprintf(path, sizeof path, "%s/sd.npy", dir);
+        npy_array s = array(path);
+        for (int j = 0; j < PIXELS; j++) {
+            double a = ((const double *)m.data)[j], b = ((const double *)s.data)[j];
+            mean[j] += a / 3;
+            square[j] += (a * a + b * b) / 3;
+        }
+        npy_free(&m);
+        npy_free(&s);
+    }
+    expect(0, "",
+           "noisy.png --blur box:5 --noise 1 --particles 3 --seed 5 --quiet --iterations 10 --out all "
+           "--set output.moments_every=2 --set output.moments_from=4 --set optimiser.schedule.a=5");
+    npy_array m = array("all/mean.npy"), s = array("all/sd.npy");
+    for (int j = 0; j < PIXELS; j++) {
+        double sd = sqrt(fmax(square[j] - mean[j] * mean[j], 0));
+        assert_true(fabs(((const double *)m.data)[j] - mean[j]) < 1e-9);
+        assert_true(fabs(((const double *)s.data)[j] - sd) < 1e-6);
+    }
+    npy_free(&m);
+    npy_free(&s);
+}
+
+static void killed_runs_resume(void **state)
+{
+#define LONG "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --iterations 60 --set output.checkpoint_every=1 "
+    expect(0, "", LONG "--out whole");
+    for (int kills = 0; kills < 5; kills++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) _exit(call(LONG "--out killed --resume"));
+        const struct timespec nap = {.tv_nsec = 30000000L * (kills + 1)};
+        (void)nanosleep(&nap, NULL);
+        (void)kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    expect(0, "", LONG "--out killed --resume");
+    same_runs("whole", "killed");
+}
+
+/* Moments on the disk that the checkpoint does not know yet: the kill came between the two. */
+static void moments_ahead_of_the_checkpoint(void **state)
+{
+#define AHEAD "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --set output.moments_from=5 "
+    expect(0, "", AHEAD "--iterations 20 --out straight --set optimiser.schedule.a=9");
+    expect(0, "", AHEAD "--iterations 12 --out ahead --set optimiser.schedule.a=9");
+    copy_file("ahead/checkpoint", "ahead/kept");
+    expect(0, "", AHEAD "--iterations 16 --out ahead --resume --set optimiser.schedule.a=9");
+    copy_file("ahead/kept", "ahead/checkpoint");
+    (void)unlink("ahead/checkpoint.previous");
+    expect(0, "", AHEAD "--iterations 20 --out ahead --resume --set optimiser.schedule.a=9");
+    same_runs("straight", "ahead");
+    (void)unlink("ahead/moments.npz");
+    (void)unlink("ahead/moments.previous.npz");
+    expect(4, "has no moments", AHEAD "--iterations 30 --out ahead --resume --set optimiser.schedule.a=9");
+}
+
+/* A run with more iterations than before goes on averaging where it began to. */
+static void longer_runs_keep_their_burn_in(void **state)
+{
+    expect(0, "", "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --iterations 20 --out longer");
+    expect(0, "", "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --iterations 60 --out longer --resume");
+    assert_true(figure("longer", NULL, "clouds_averaged") == 5); /* from 10 on: 10, 20, 30, 40, 50 */
+}
+
+static void time_limit_leaves_a_picture(void **state)
+{
+    expect(0, "--resume goes on", "noisy.png --noise 1 --iterations 1000000 --time-limit 0.2 --out limited");
+    assert_true(figure("limited", NULL, "clouds_averaged") == 0);
+    assert_int_equal(access("limited/restored.png", F_OK), 0);
+}
+
+static void threads_change_nothing(void **state)
+{
+    expect(0, "", "noisy.png --blur gaussian:1 --iterations 12 --quiet --out single");
+    expect(0, "", "noisy.png --blur gaussian:1 --iterations 12 --quiet --out double --threads 2");
+    same_runs("single", "double");
+}
+
+/* ---------------------------------------------------------------------------- wrong words */
+
+static void wrong_words_are_named(void **state)
+{
+    expect(2, "--blur is 'wobble:3'", "clean.png --blur wobble:3");
+    expect(2, "--blur is 'box'", "clean.png --blur box");
+    expect(2, "--blur is 'box:2.5'", "clean.png --blur box:2.5");
+    expect(2, "--blur is 'box:-5'", "clean.png --blur box:-5");
+    expect(2, "--blur is 'motion:9'", "clean.png --blur motion:9");
+    expect(2, "--blur is 'gaussian:1,2'", "clean.png --blur gaussian:1,2");
+    expect(2, "reaches over 49 pixels, but clean.png has 48 x 40", "clean.png --blur box:49");
+    expect(2, "--noise is '-1'", "clean.png --noise -1");
+    expect(2, "--noise is '0'", "clean.png --noise 0");
+    expect(2, "--noise is 'nan'", "clean.png --noise nan");
+    expect(2, "--noise is 'auto'", "clean.png --noise auto --simulate");
+    expect(2, "--particles is '0'", "clean.png --particles 0");
+    expect(2, "--iterations is '1.5'", "clean.png --iterations 1.5");
+    expect(2, "--time-limit is '-1'", "clean.png --time-limit -1");
+    expect(2, "--threads is '0'", "clean.png --threads 0");
+    expect(2, "expected one PHOTO, found 0", "");
+    expect(2, "kernel.nothing", "clean.png --noise 1 --set kernel.nothing=1");
+    expect(2, "expected --particles of at most", "clean.png --particles 1000000000");
+    expect(0, "sosmc deblur PHOTO", "--help");
+    expect(0, "patch: 7", "clean.png --blur box:7 --noise 1 --print");
+    expect(0, "moments_from: 300", "clean.png --noise 1 --print");
+}
+
+static void wrong_pictures_are_named(void **state)
+{
+    expect(4, "none.png", "none.png");
+    expect(4, "bad.png is no picture", "bad.png");
+    expect(2, "one.pgm has 1 x 1 pixels", "one.pgm");
+    expect(2, "--mask one.pgm has 1 x 1 pixels; expected 48 x 40", "clean.png --mask one.pgm");
+    expect(2, "dark all over", "clean.png --mask dark.png");
+    expect(4, "none.png", "clean.png --mask none.png");
+    expect(2, "--noise", "small.pgm --blur box:3");
+    expect(0, "", "noisy.png --noise 1 --iterations 1 --out twice --quiet");
+    expect(2, "already holds a run", "noisy.png --noise 1 --iterations 1 --out twice");
+    expect(0, "", "noisy.png --noise 1 --iterations 1 --out twice --overwrite --quiet");
+}
+
+/* ---------------------------------------------------------------------------- the published picture */
+
+static void guitar(void **state)
+{
+    const char *data = getenv("SOSMC_TEST_DATA");
+    char path[512], line[1024];
+    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.pgm", data ? data : "");
+    if (!data || access(path, R_OK)) {
+        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
+        skip();
+    }
+    (void)snprintf(line, sizeof line,
+                   "%s --blur box:5 --noise 0.47 --simulate --iterations 30 --particles 3 --quiet --out "
+                   "guitar",
+                   path);
+    expect(0, "", line);
+    assert_true(fabs(figure("guitar", "before", "mse") - 702) < 2);
+    if (!(figure("guitar", "after", "mse") < 450)) fail_msg("MSE %g", figure("guitar", "after", "mse"));
+}
+
+static int make_folder(void **state)
+{
+    (void)snprintf(folder, sizeof folder, "/tmp/sosmc_deblur_XXXXXX");
+    if (!mkdtemp(folder) || chdir(folder) || write_picture("clean.png", 1, 8) || write_picture("deep16.png", 3, 16) ||
+        write_mask() || files_write("bad.png", "no picture", 10, ERROR) ||
+        files_write("one.pgm", "P2 1 1 255 7\n", 13, ERROR))
+        return -1;
+    char small[1024];
+    int n = snprintf(small, sizeof small, "P2 8 8 255");
+    for (int j = 0; j < 64; j++) n += snprintf(small + n, sizeof small - (size_t)n, " %d", j * 3);
+    if (files_write("small.pgm", small, (size_t)n, ERROR)) return -1;
+    if (says("clean.png --blur box:5 --noise 1 --simulate --iterations 1 --out degraded --quiet")) return -1;
+    copy_file("degraded/before.png", "noisy.png");
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    char command[128];
+    (void)snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return chdir("/") || system(command); // NOLINT(cert-env33-c): a folder of our own making
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(simulated_pictures_get_better),
+        cmocka_unit_test(restored_is_the_mean),
+        cmocka_unit_test(missing_rows_are_painted_in),
+        cmocka_unit_test(noise_is_reported),
+        cmocka_unit_test(moments_of_one_cloud),
+        cmocka_unit_test(moments_over_time),
+        cmocka_unit_test(killed_runs_resume),
+        cmocka_unit_test(moments_ahead_of_the_checkpoint),
+        cmocka_unit_test(longer_runs_keep_their_burn_in),
+        cmocka_unit_test(time_limit_leaves_a_picture),
+        cmocka_unit_test(threads_change_nothing),
+        cmocka_unit_test(wrong_words_are_named),
+        cmocka_unit_test(wrong_pictures_are_named),
+        cmocka_unit_test(guitar),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

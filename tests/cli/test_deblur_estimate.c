@@ -1,0 +1,213 @@
+/* test_deblur_estimate.c: the noise of simulated pictures is found within a few per cent whatever blurred them, missing pixels
+ * are filled by a membrane, and theta starts near -log of the clean picture's total variation per pixel. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deblur_estimate.h"
+
+static char error[1024];
+#define ERROR error, sizeof error
+
+static const sosmc_blur blurs[] = {{.kind = SOSMC_BLUR_NONE},
+                                   {.kind = SOSMC_BLUR_BOX, .patch = 5},
+                                   {.kind = SOSMC_BLUR_BOX, .patch = 9},
+                                   {.kind = SOSMC_BLUR_GAUSSIAN, .sigma = 1.5},
+                                   {.kind = SOSMC_BLUR_GAUSSIAN, .sigma = 0.3},
+                                   {.kind = SOSMC_BLUR_MOTION, .length = 9, .angle = 30}};
+enum { BLURS = sizeof blurs / sizeof *blurs };
+
+/* Shades, a disc, blocks with hard edges and a little texture. */
+static void draw(image *im, int channels, int rows, int columns)
+{
+    *im = (image){.channels = channels, .rows = rows, .columns = columns, .bits = 8};
+    im->pixel = malloc((size_t)channels * (size_t)rows * (size_t)columns * sizeof(double));
+    assert_non_null(im->pixel);
+    double *x = im->pixel;
+    for (int c = 0; c < channels; c++)
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < columns; j++) {
+                double u = (i - 0.5 * rows) / (0.3 * rows), v = (j - 0.4 * columns) / (0.3 * columns);
+                *x = 90 + 20.0 * c + 0.3 * i + (u * u + v * v < 1 ? 60 : 0) + ((i / 13 + j / 17) % 3 == 0 ? -35 : 0);
+                x++;
+            }
+}
+
+/* Blurs and adds noise; `round_it`: to whole numbers, as a file would. */
+static sosmc_blur degrade(image *im, sosmc_blur blur, double sigma, uint64_t seed, int round_it)
+{
+    size_t pixels = (size_t)im->rows * (size_t)im->columns;
+    blur.rows = im->rows;
+    blur.columns = im->columns;
+    double *scratch = malloc((sosmc_blur_scratch(&blur) + 1) * sizeof *scratch), *z = malloc(pixels * sizeof *z);
+    assert_true(scratch && z);
+    for (int c = 0; c < im->channels; c++) {
+        double *x = im->pixel + (size_t)c * pixels;
+        sosmc_batch b = {.x = z, .dim = (int)pixels, .n = 1, .ld = 1, .simd = sosmc_simd_best()};
+        sosmc_normals((sosmc_rng){.seed = seed, .stream = SOSMC_STREAM_USER + (uint32_t)c}, &b, z);
+        sosmc_blur_apply(&blur, x, x, scratch);
+        for (size_t j = 0; j < pixels; j++) x[j] = round_it ? round(x[j] + sigma * z[j]) : x[j] + sigma * z[j];
+    }
+    free(scratch);
+    free(z);
+    return blur;
+}
+
+static double estimate(int channels, int rows, int columns, const sosmc_blur *blur, double sigma, uint64_t seed,
+                       int round_it)
+{
+    image im;
+    double found = NAN;
+    draw(&im, channels, rows, columns);
+    sosmc_blur used = degrade(&im, *blur, sigma, seed, round_it);
+    if (noise_estimate(&im, &used, &found, ERROR)) fail_msg("%s", error);
+    image_free(&im);
+    return found;
+}
+
+static void noise_is_found(void **state)
+{
+    static const double sigmas[] = {0.5, 2, 10};
+    for (int b = 0; b < BLURS; b++)
+        for (int s = 0; s < 3; s++) {
+            double found = estimate(1, 150, 170, &blurs[b], sigmas[s], 11, 0);
+            if (!(fabs(found / sigmas[s] - 1) < 0.1)) fail_msg("blur %d: %g, expected %g", b, found, sigmas[s]);
+        }
+}
+
+/* Single estimates from small pictures scatter; their mean does not lie. */
+static void noise_of_small_pictures(void **state)
+{
+    enum { SEEDS = 24 };
+    for (int b = 0; b < BLURS; b++) {
+        double sum = 0;
+        for (uint64_t seed = 0; seed < SEEDS; seed++) sum += estimate(1, 40, 48, &blurs[b], 2, seed, 0) / SEEDS;
+        if (!(fabs(sum / 2 - 1) < 0.15)) fail_msg("blur %d: %g on average, expected 2", b, sum);
+    }
+}
+
+static void rounding_counts_as_noise(void **state)
+{
+    double found = estimate(3, 150, 170, &blurs[1], 0.4, 3, 1), expected = sqrt(0.4 * 0.4 + 1 / 12.0);
+    if (!(fabs(found / expected - 1) < 0.1)) fail_msg("%g, expected %g", found, expected);
+    image eight = {.bits = 8}, sixteen = {.bits = 16};
+    assert_true(fabs(noise_floor(&eight) - 0.288675) < 1e-6);
+    assert_true(fabs(noise_floor(&sixteen) * 257 - 0.288675) < 1e-6);
+}
+
+/* A dark patch that never was: windows with missing pixels are left out, and without a whole one there is a sentence. */
+static void noise_beside_missing_pixels(void **state)
+{
+    image im;
+    double found = NAN;
+    draw(&im, 1, 150, 170);
+    sosmc_blur blur = degrade(&im, blurs[1], 2, 5, 0);
+    double *mask = malloc(150 * 170 * sizeof *mask);
+    assert_non_null(mask);
+    for (int j = 0; j < 150 * 170; j++) mask[j] = j / 170 > 40 || j % 170 > 40;
+    for (int j = 0; j < 150 * 170; j++)
+        if (mask[j] == 0) im.pixel[j] = j % 2 ? 0 : 255;
+    blur.mask = mask;
+    if (noise_estimate(&im, &blur, &found, ERROR)) fail_msg("%s", error);
+    if (!(fabs(found / 2 - 1) < 0.15)) fail_msg("%g, expected 2", found);
+    for (int j = 0; j < 150 * 170; j++) mask[j] = (j / 170) % 8 > 0;
+    assert_int_equal(noise_estimate(&im, &blur, &found, ERROR), -1);
+    assert_non_null(strstr(error, "--noise"));
+    free(mask);
+    image_free(&im);
+}
+
+static void too_small_for_noise(void **state)
+{
+    image im;
+    double found = NAN;
+    draw(&im, 1, 18, 18);
+    sosmc_blur blur = degrade(&im, blurs[1], 2, 5, 0);
+    assert_int_equal(noise_estimate(&im, &blur, &found, ERROR), -1);
+    assert_non_null(strstr(error, "16 x 16"));
+    image_free(&im);
+}
+
+/* The membrane through a linear picture is that picture. */
+static void missing_pixels_are_filled(void **state)
+{
+    enum { ROWS = 12, COLUMNS = 14 };
+    image im = {.channels = 2, .rows = ROWS, .columns = COLUMNS};
+    double mask[ROWS * COLUMNS], x[2 * ROWS * COLUMNS];
+    im.pixel = x;
+    for (int j = 0; j < ROWS * COLUMNS; j++) {
+        int row = j / COLUMNS, column = j % COLUMNS;
+        mask[j] = !(row >= 3 && row < 8 && column >= 4 && column < 9);
+        x[j] = mask[j] > 0 ? 3.0 * row + column : -1000;
+        x[ROWS * COLUMNS + j] = mask[j] > 0 ? 7 : 1e6;
+    }
+    if (fill_missing(&im, mask, ERROR)) fail_msg("%s", error);
+    for (int j = 0; j < ROWS * COLUMNS; j++) {
+        assert_true(fabs(x[j] - (3.0 * (j / COLUMNS) + j % COLUMNS)) < 1e-6);
+        assert_true(x[ROWS * COLUMNS + j] == 7);
+    }
+}
+
+static void theta_starts_near(void **state)
+{
+    for (int b = 0; b < BLURS; b++) {
+        image im;
+        double theta = NAN;
+        draw(&im, 1, 90, 100);
+        double wanted = -log(sosmc_tv(SOSMC_TV_ISOTROPIC, 90, 100, im.pixel) / (90 * 100));
+        sosmc_blur blur = degrade(&im, blurs[b], 0.5, 2, 0);
+        if (theta_estimate(&im, &blur, 0.5, &theta, ERROR)) fail_msg("%s", error);
+        if (!(fabs(theta - wanted) < 0.7)) fail_msg("blur %d: theta %g, the clean picture says %g", b, theta, wanted);
+        image_free(&im);
+    }
+}
+
+/* The start has less total variation than the truth and noise together, and is nearer to the truth than what was seen. */
+static void start_is_nearer(void **state)
+{
+    for (int b = 0; b < BLURS; b++) {
+        enum { N = 60 * 70 };
+        image clean, seen;
+        double x[N];
+        draw(&clean, 1, 60, 70);
+        draw(&seen, 1, 60, 70);
+        sosmc_blur blur = degrade(&seen, blurs[b], 4, 2, 0);
+        if (start_estimate(&seen, &blur, 4, -2, x, ERROR)) fail_msg("%s", error);
+        double before = sosmc_mse(N, clean.pixel, seen.pixel), after = sosmc_mse(N, clean.pixel, x);
+        if (!(after < 0.8 * before)) fail_msg("blur %d: MSE %g, before it was %g", b, after, before);
+        image_free(&clean);
+        image_free(&seen);
+    }
+}
+
+/* Without a blur every frequency has |H| = 1, and t / 2 / (1 - t / 2) is the excess; a wide blur meets the largest step. */
+static void step_is_bounded(void **state)
+{
+    double step = NAN;
+    sosmc_blur none = {.rows = 9, .columns = 9}, box = {.rows = 99, .columns = 99, .kind = SOSMC_BLUR_BOX, .patch = 5};
+    assert_int_equal(step_bound(&none, 0.25, 1.9, &step, ERROR), 0);
+    assert_true(fabs(step - 0.4) < 1e-6);
+    assert_int_equal(step_bound(&box, 0.25, 1.78, &step, ERROR), 0);
+    assert_true(fabs(step - 1.78) < 1e-12);
+    assert_int_equal(step_bound(&box, 0.01, 1.78, &step, ERROR), 0);
+    assert_true(step > 0.01 && step < 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(noise_is_found),           cmocka_unit_test(noise_of_small_pictures),
+        cmocka_unit_test(rounding_counts_as_noise), cmocka_unit_test(noise_beside_missing_pixels),
+        cmocka_unit_test(too_small_for_noise),      cmocka_unit_test(missing_pixels_are_filled),
+        cmocka_unit_test(theta_starts_near),        cmocka_unit_test(start_is_nearer),
+        cmocka_unit_test(step_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
