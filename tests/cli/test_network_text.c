@@ -124,7 +124,15 @@ static void the_room_is_enough(void **state)
     char text[NETWORK_TEXT];
     for (int i = 0; i < NETWORK_LAYERS; i++)
         layer[i] = (sosmc_layer){SOSMC_CONVOLUTION, 16777216, 16777216, 16777216, 16777216, SOSMC_LEAKY_RELU, 64};
-    sosmc_network n = {16777216, 16777216, 16777216, NETWORK_LAYERS, layer, 16777216, -1, 0x1.fffffffffffffp-1000};
+    sosmc_network n = {16777216,
+                       16777216,
+                       16777216,
+                       NETWORK_LAYERS,
+                       layer,
+                       16777216,
+                       -1,
+                       0x1.fffffffffffffp-1000,
+                       0x1.fffffffffffffp-1000};
     assert_int_equal(network_print(&n, text, sizeof text), 0);
 }
 
@@ -157,7 +165,8 @@ static void wrong_descriptions_are_told(void **state)
         {"1x9x9; conv 4 3 silu tanh", "'tanh' is a second activation"},
         {"1x9x9; dense 4 stride 2", "'stride' is not known; expected add or an activation"},
         {"1x9x9; dense 4 relu", "'relu' is not known"},
-        {"1x9x9; dens 4", "clause 2 of the network: 'dens' is not known; expected conv, dense, energy, output, base or temperature"},
+        {"1x9x9; dens 4",
+         "clause 2 of the network: 'dens' is not known; expected conv, dense, energy, output, base or temperature"},
         {"1x9x9; dense 4; energy 2", "clause 3 of the network: '2' is no sign of an energy; expected 1 or -1"},
         {"1x9x9; dense 4; energy", "clause 3 of the network ends early; expected 1 or -1"},
         {"1x9x9; dense 4; energy 1; energy 1", "'energy' stands twice"},
