@@ -12,17 +12,10 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "guitar.h"
 #include "peer.h"
 
-enum {
-    ROWS = 292,
-    COLUMNS = 119,
-    PIXELS = ROWS * COLUMNS,
-    PARTICLES = 20,
-    PUBLISHED = 35,
-    ITERATIONS = 3000,
-    RISE = 1000
-};
+enum { PARTICLES = 20, PUBLISHED = 35, ITERATIONS = 3000, RISE = 1000 };
 static const double LAMBDA = 0.4, SIGMA = 0.47;
 
 static double truth[PIXELS], seen[PIXELS];
@@ -39,20 +32,6 @@ static double clock_of(clockid_t clock)
 }
 
 static moment now(void) { return (moment){clock_of(CLOCK_MONOTONIC), clock_of(CLOCK_PROCESS_CPUTIME_ID)}; }
-
-static const char *read_image(void)
-{
-    const char *folder = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", folder ? folder : "data");
-    FILE *f = fopen(path, "rb");
-    size_t got = f ? fread(truth, sizeof *truth, PIXELS, f) : 0;
-    if (f) (void)fclose(f);
-    if (got == PIXELS) return "guitar";
-    for (int e = 0; e < PIXELS; e++)
-        truth[e] = 90 + 60 * (e / COLUMNS / 37 % 2) + 40 * sin(0.3 * (e % COLUMNS)) * cos(0.05 * (double)(e % 1013));
-    return "synthetic";
-}
 
 static sosmc_blur blur(void)
 {
@@ -177,7 +156,7 @@ int main(void)
                   {.name = "SOSMC-MYULA", .how = {1, SOSMC_MYULA_AS_INVARIANT, 0.396, 0}},
                   {.name = "SOSMC-MYULA-ratio", .how = {1, SOSMC_MYULA_RATIO, 0.396, 0}}};
     moment both = {0, 0};
-    printf("%s image, %d x %d, %d particles, vector level %s\n\n", read_image(), ROWS, COLUMNS, PARTICLES,
+    printf("%s image, %d x %d, %d particles, vector level %s\n\n", read_guitar(truth), ROWS, COLUMNS, PARTICLES,
            sosmc_simd_name(sosmc_simd_best()));
     look();
     printf(

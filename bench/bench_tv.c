@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, REPEATS = 7, PUBLISHED = 35 };
+#include "guitar.h"
+
+enum { REPEATS = 7, PUBLISHED = 35 };
 static const double TOLERANCE = 1e-6;
 
 static double truth[PIXELS], z[PIXELS], u[PIXELS], v[PIXELS], best[PIXELS], *scratch;
@@ -21,20 +23,6 @@ static double now(void)
     struct timespec t;
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static const char *read_image(void)
-{
-    const char *folder = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", folder ? folder : "data");
-    FILE *f = fopen(path, "rb");
-    size_t got = f ? fread(truth, sizeof *truth, PIXELS, f) : 0;
-    if (f) (void)fclose(f);
-    if (got == PIXELS) return "guitar";
-    for (int e = 0; e < PIXELS; e++)
-        truth[e] = 90 + 60 * (e / COLUMNS / 37 % 2) + 40 * sin(0.3 * (e % COLUMNS)) * cos(0.05 * (double)(e % 1013));
-    return "synthetic";
 }
 
 static void add_noise(double sd)
@@ -135,8 +123,8 @@ int main(void)
     static const double weights[] = {1e-7, 1e-5, 1e-3, 5e-3, 2e-2}, large[] = {0.4, 4};
     scratch = malloc(sosmc_tv_prox_scratch(ROWS, COLUMNS) * sizeof *scratch);
     if (!scratch) return 1;
-    printf("%s image, %d x %d, vector level %s, tolerance %.0e\n\n", read_image(), ROWS, COLUMNS, sosmc_simd_name(NULL),
-           TOLERANCE);
+    printf("%s image, %d x %d, vector level %s, tolerance %.0e\n\n", read_guitar(truth), ROWS, COLUMNS,
+           sosmc_simd_name(NULL), TOLERANCE);
     printf("anisotropic map, milliseconds, and relative errors\n");
     printf(" noise        w  published  certified    ratio   published certified     bound passes\n");
     for (int k = 0; k < 5; k++) weigh_against_published(10, weights[k]);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "draft.h"
 #include "files.h"
 #include "formula.h"
 #include "images.h"
@@ -321,25 +322,6 @@ static int64_t whole_of(const request *q, flag f, int64_t otherwise)
     return q->value[f] ? (int64_t)strtod(q->value[f], NULL) : otherwise;
 }
 
-/* Is the text a value for the key? Ranges and words come from the table of keys. */
-static int fits(const schema_key *row, const char *text)
-{
-    char *end;
-    if (row->type == TYPE_CHOICE) return schema_has_word(row->allowed, text);
-    if (!*text || text[strspn(text, "0123456789.eE+-")]) return 0;
-    double x = strtod(text, &end);
-    if (*end || !isfinite(x)) return 0;
-    if (row->type == TYPE_SEED) { /* 64 bits, more than a double holds */
-        errno = 0;
-        (void)strtoull(text, NULL, 10);
-        return !text[strspn(text, "0123456789")] && errno == 0;
-    }
-    if (row->type != TYPE_NUMBER && x != floor(x)) return 0;
-    if (row->type == TYPE_INTEGER && x > INT32_MAX) return 0;
-    if (row->type == TYPE_LONG && x > 0x1p53) return 0;
-    return schema_in_range(row->allowed, x);
-}
-
 static int take_flag(request *q, flag f, const char *value)
 {
     char expected[256];
@@ -351,7 +333,7 @@ static int take_flag(request *q, flag f, const char *value)
     }
     if (flag_table[f].words && !schema_has_word(flag_table[f].words, value))
         schema_join(flag_table[f].words, " or ", expected, sizeof expected);
-    else if (row && !fits(row, value))
+    else if (row && !draft_fits(row, value))
         schema_expected(row, expected, sizeof expected);
     else if (flag_table[f].takes_value && !*value)
         (void)snprintf(expected, sizeof expected, "a value");
@@ -387,50 +369,11 @@ static int read_flags(request *q, int argc, char **argv, int command, const char
 
 /* ---------------------------------------------------------------------------- the text of a run file */
 
-/* A text that grows; memory is the only thing that can fail, and close tells. */
-typedef struct {
-    FILE *out;
-    char *bytes;
-    size_t size;
-} draft;
-
-static int draft_open(draft *d)
-{
-    *d = (draft){0};
-    d->out = open_memstream(&d->bytes, &d->size);
-    return d->out ? 0 : complain(-1, "out of memory");
-}
-
-static void put(draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(draft *d, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vfprintf(d->out, format, args);
-    va_end(args);
-}
-
-/* In double quotes, where YAML takes every byte that is not escaped as it stands. */
-static void put_quoted(draft *d, const char *text)
-{
-    put(d, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            put(d, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            put(d, "\\x%02X", c);
-        else
-            put(d, "%c", c);
-    }
-    put(d, "\"");
-}
-
 static void put_jitter(draft *d, double step, const char *noise)
 {
     char number[32];
-    put(d, "kernel: {type: jitter, step: %.17g, noise: %s, clamp: %.17g, gradient_clip: %.17g}\n", step,
-        noise ? noise : files_number(jitter.noise, number), jitter.clamp, jitter.gradient_clip);
+    draft_put(d, "kernel: {type: jitter, step: %.17g, noise: %s, clamp: %.17g, gradient_clip: %.17g}\n", step,
+              noise ? noise : files_number(jitter.noise, number), jitter.clamp, jitter.gradient_clip);
 }
 
 /* noise NULL: the kernel's own. */
@@ -440,13 +383,13 @@ static void put_kernel(draft *d, const kernel_row *k, double step, const char *n
         put_jitter(d, step, noise);
         return;
     }
-    put(d, "kernel: {type: %s, step: %.17g", k->name, step);
-    if (noise) put(d, ", noise: %s", noise);
-    if (strcmp(k->name, "hmc") == 0) put(d, ", leapfrog: %d", LEAPFROG);
-    put(d, "}\n");
+    draft_put(d, "kernel: {type: %s, step: %.17g", k->name, step);
+    if (noise) draft_put(d, ", noise: %s", noise);
+    if (strcmp(k->name, "hmc") == 0) draft_put(d, ", leapfrog: %d", LEAPFROG);
+    draft_put(d, "}\n");
     if (k->acceptance > 0)
-        put(d, "adapt: {signal: accept, threshold: %.17g, factor: 1.02, min: 1e-8, max: %.17g}\n", k->acceptance,
-            k->most > step ? k->most : step);
+        draft_put(d, "adapt: {signal: accept, threshold: %.17g, factor: 1.02, min: 1e-8, max: %.17g}\n", k->acceptance,
+                  k->most > step ? k->most : step);
 }
 
 static const kernel_row *kernel_named(const char *name)
@@ -458,9 +401,9 @@ static const kernel_row *kernel_named(const char *name)
 
 static void put_ending(draft *d, const request *q, int64_t particles, int64_t iterations, int64_t thin, int report)
 {
-    put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
-        text_of(q, SEED, "0"), text_of(q, THREADS, "1"));
-    put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
+    draft_put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
+              text_of(q, SEED, "0"), text_of(q, THREADS, "1"));
+    draft_put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
 }
 
 /* ---------------------------------------------------------------------------- running it */
@@ -468,16 +411,7 @@ static void put_ending(draft *d, const request *q, int64_t particles, int64_t it
 /* The draft as a resolved run file; the draft is used up. */
 static config *configure(const request *q, draft *d, int with_sets)
 {
-    char error[SENTENCE] = "out of memory";
-    int rc = fclose(d->out) ? -1 : 0;
-    config *c = rc ? NULL : config_parse(d->bytes, q->command, error, sizeof error);
-    free(d->bytes);
-    for (int i = 0; c && with_sets && rc == 0 && i < q->sets; i++) rc = config_set(c, q->set[i], error, sizeof error);
-    if (c && rc == 0) rc = config_resolve(c, error, sizeof error);
-    if (c && rc == 0) return c;
-    (void)complain(0, "%s", error);
-    config_free(c);
-    return NULL;
+    return draft_config(d, q->command, q->set, with_sets ? q->sets : 0);
 }
 
 static int print_config(const config *c)
@@ -621,56 +555,56 @@ static int put_perceptron(draft *d, const request *q, int inputs)
         if (!at[digits]) break;
         at += digits + 1;
     }
-    put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
-        text_of(q, ACTIVATION, "silu"), given(q, WEIGHTED) ? weighted_training.init_sd : training.init_sd,
-        given(q, WEIGHTED) ? ", base: gaussian" : "");
+    draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
+              text_of(q, ACTIVATION, "silu"), given(q, WEIGHTED) ? weighted_training.init_sd : training.init_sd,
+              given(q, WEIGHTED) ? ", base: gaussian" : "");
     return 0;
 }
 
 static void put_data(draft *d, const request *q, const dataset *s, int64_t batch)
 {
     int standardise = !given(q, NO_STANDARDISE);
-    put(d, "objective:\n  type: ebm_likelihood\n  data: ");
+    draft_put(d, "objective:\n  type: ebm_likelihood\n  data: ");
     if (s->name) {
-        put(d, "{type: %s, points: %" PRId64 ", seed: 0}\n", s->name, s->points);
+        draft_put(d, "{type: %s, points: %" PRId64 ", seed: 0}\n", s->name, s->points);
     } else {
-        put(d, "{type: file, file: ");
-        put_quoted(d, q->operand);
-        put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
-            standardise ? training.file_scale : 1);
+        draft_put(d, "{type: file, file: ");
+        draft_put_quoted(d, q->operand);
+        draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
+                  standardise ? training.file_scale : 1);
     }
-    put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
+    draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
     if (!given(q, WEIGHTED))
-        put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
+        draft_put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
 }
 
 static void put_training(draft *d, const request *q, const dataset *s, int64_t particles, int64_t iterations)
 {
     double rate = given(q, WEIGHTED) ? weighted_training.rate : training.rate;
     if (given(q, WEIGHTED)) {
-        put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
-        put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
-        put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
-            weighted_training.ess_level, weighted_training.factor, weighted_training.min_step,
-            weighted_training.max_step);
+        draft_put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
+        draft_put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
+        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
+                  weighted_training.ess_level, weighted_training.factor, weighted_training.min_step,
+                  weighted_training.max_step);
     } else {
-        put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
-        put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
-            particles > training.pool ? particles : (int64_t)training.pool, whole_of(q, SWEEPS, training.sweeps),
-            training.refresh);
-        put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
+        draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
+        draft_put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
+                  particles > training.pool ? particles : (int64_t)training.pool, whole_of(q, SWEEPS, training.sweeps),
+                  training.refresh);
+        draft_put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
     }
-    put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
-    if (given(q, WEIGHTED)) put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
-    put(d, "}\n");
+    draft_put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
+    if (given(q, WEIGHTED)) draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
+    draft_put(d, "}\n");
 }
 
 /* A network with a Gaussian base has wide tails while it is young: more of the plane, at the same spacing. */
 static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
 {
     double reach = wide ? 3 * box : box * 4 / 3;
-    put(d, "evaluate: {every: %" PRId64 ", nodes: %d, low: %.17g, high: %.17g}\n",
-        iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
+    draft_put(d, "evaluate: {every: %" PRId64 ", nodes: %d, low: %.17g, high: %.17g}\n",
+              iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
 }
 
 /* The batch that --batch asks for, at most all there is; 0: a sentence was said. */
@@ -743,18 +677,18 @@ static int count_pictures(const request *q, int64_t *count, int *code)
 
 static void put_picture_data(draft *d, const request *q, int64_t batch)
 {
-    put(d, "model: {type: network, layers: ");
-    put_quoted(d, q->value[NETWORK]);
-    put(d, "}\nobjective:\n  type: ebm_likelihood\n  data: {type: images, file: ");
-    put_quoted(d, q->operand);
-    put(d, ", jitter: %.17g, clamp: %.17g}\n", picture_training.jitter, jitter.clamp);
-    put(d, "  batch: %" PRId64 "\n  batches: epochs\n  energy2: %.17g\n", batch, picture_training.energy2);
+    draft_put(d, "model: {type: network, layers: ");
+    draft_put_quoted(d, q->value[NETWORK]);
+    draft_put(d, "}\nobjective:\n  type: ebm_likelihood\n  data: {type: images, file: ");
+    draft_put_quoted(d, q->operand);
+    draft_put(d, ", jitter: %.17g, clamp: %.17g}\n", picture_training.jitter, jitter.clamp);
+    draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n  energy2: %.17g\n", batch, picture_training.energy2);
 }
 
 /* Pixels of a new picture are uniform on their range. */
 static void put_noise(draft *d)
 {
-    put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -jitter.clamp, jitter.clamp);
+    draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -jitter.clamp, jitter.clamp);
 }
 
 static int train_on_pictures(const request *q)
@@ -770,13 +704,13 @@ static int train_on_pictures(const request *q)
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     put_picture_data(&d, q, batch);
     put_noise(&d);
-    put(&d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g, pool_rule: newest}\n",
-        particles > picture_training.pool ? particles : (int64_t)picture_training.pool,
-        whole_of(q, SWEEPS, picture_training.sweeps), picture_training.refresh);
+    draft_put(&d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g, pool_rule: newest}\n",
+              particles > picture_training.pool ? particles : (int64_t)picture_training.pool,
+              whole_of(q, SWEEPS, picture_training.sweeps), picture_training.refresh);
     put_jitter(&d, jitter.step, NULL);
-    put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
-        picture_training.clip);
-    put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
+    draft_put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
+              picture_training.clip);
+    draft_put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
     put_ending(&d, q, particles, whole_of(q, EPOCHS, picture_training.epochs) * updates, updates / 10, 1);
     name_of(q->operand, name);
     (void)snprintf(out, sizeof out, "trained-%s", name);
@@ -812,13 +746,13 @@ static int of_pictures(const subject *s) { return s->channels > 0; }
 
 static void put_model(draft *d, const request *q)
 {
-    put(d, "model: {type: stored, file: ");
-    put_quoted(d, q->operand);
+    draft_put(d, "model: {type: stored, file: ");
+    draft_put_quoted(d, q->operand);
     if (given(q, NETWORK)) {
-        put(d, ", network: ");
-        put_quoted(d, q->value[NETWORK]);
+        draft_put(d, ", network: ");
+        draft_put_quoted(d, q->value[NETWORK]);
     }
-    put(d, "}\n");
+    draft_put(d, "}\n");
 }
 
 /* The half-planes by name: which coordinate, and on which side of 0. */
@@ -913,22 +847,22 @@ static void put_picture_reward(draft *d, const request *q)
 {
     const char *reward = picture_reward(q);
     int known = schema_has_word(picture_rewards, reward);
-    put(d, "  reward: {type: %s", known ? reward : "formula");
+    draft_put(d, "  reward: {type: %s", known ? reward : "formula");
     if (!known) {
-        put(d, ", formula: ");
-        put_quoted(d, reward);
+        draft_put(d, ", formula: ");
+        draft_put_quoted(d, reward);
     }
     if (given(q, MASK)) {
-        put(d, ", mask: ");
-        put_quoted(d, q->value[MASK]);
+        draft_put(d, ", mask: ");
+        draft_put_quoted(d, q->value[MASK]);
     }
     if (given(q, REWARD_NETWORK)) {
-        put(d, ", network: ");
-        put_quoted(d, q->value[REWARD_NETWORK]);
+        draft_put(d, ", network: ");
+        draft_put_quoted(d, q->value[REWARD_NETWORK]);
     }
-    if (given(q, OUTPUT)) put(d, ", output: %s", q->value[OUTPUT]);
-    if (known) put(d, ", scale: %s, clamp: %.17g", text_of(q, REWARD_SCALE, "1"), jitter.clamp);
-    put(d, "}\n");
+    if (given(q, OUTPUT)) draft_put(d, ", output: %s", q->value[OUTPUT]);
+    if (known) draft_put(d, ", scale: %s, clamp: %.17g", text_of(q, REWARD_SCALE, "1"), jitter.clamp);
+    draft_put(d, "}\n");
 }
 
 static void put_reward(draft *d, const request *q, const subject *s)
@@ -939,16 +873,16 @@ static void put_reward(draft *d, const request *q, const subject *s)
     }
     const char *reward = text_of(q, REWARD, "left");
     int side = side_named(reward);
-    put(d, "  reward: ");
+    draft_put(d, "  reward: ");
     if (side < 0) {
-        put_quoted(d, reward);
+        draft_put_quoted(d, reward);
     } else {
-        put(d, "{type: half_plane, normal: [");
+        draft_put(d, "{type: half_plane, normal: [");
         for (int j = 1; j <= s->inputs; j++)
-            put(d, "%s%d", j > 1 ? ", " : "", j == sides[side].coordinate ? sides[side].sign : 0);
-        put(d, "], offset: 0}");
+            draft_put(d, "%s%d", j > 1 ? ", " : "", j == sides[side].coordinate ? sides[side].sign : 0);
+        draft_put(d, "], offset: 0}");
     }
-    put(d, "\n");
+    draft_put(d, "\n");
 }
 
 /* ---------------------------------------------------------------------------- sample */
@@ -959,14 +893,14 @@ static void put_chains(draft *d, int pictures)
     if (pictures)
         put_noise(d);
     else
-        put(d, "init: {type: uniform, low: -6, high: 6}\n");
-    put(d, "scheme: {type: unweighted, order: authors}\n");
+        draft_put(d, "init: {type: uniform, low: -6, high: 6}\n");
+    draft_put(d, "scheme: {type: unweighted, order: authors}\n");
 }
 
 /* Resampled in every iteration, the cloud ends with equal weights: whoever reads its points alone loses nothing. */
 static void put_cooling(draft *d)
 {
-    put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: always}\n");
+    draft_put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: always}\n");
 }
 
 static int64_t cooling_of(int64_t steps)
@@ -995,8 +929,8 @@ int command_sample(int argc, char **argv)
     int64_t steps = whole_of(&q, STEPS, smc ? SMC_STEPS : pictures ? jitter.steps : CHAIN_STEPS);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     put_model(&d, &q);
-    put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
-    if (smc) put(&d, "  steps: %" PRId64 "\n", cooling_of(steps));
+    draft_put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
+    if (smc) draft_put(&d, "  steps: %" PRId64 "\n", cooling_of(steps));
     if (is_scored(&q, &s)) put_reward(&d, &q, &s);
     if (smc)
         put_cooling(&d);
@@ -1120,10 +1054,10 @@ static int64_t put_first_start(draft *d, const plan *p)
 {
     int smc = strcmp(p->start, "smc") == 0;
     if (smc) {
-        put(d, "objective: {type: anneal, steps: %d}\n", COOLING);
+        draft_put(d, "objective: {type: anneal, steps: %d}\n", COOLING);
         put_cooling(d);
     } else {
-        put(d, "objective: none\n");
+        draft_put(d, "objective: none\n");
         put_chains(d, of_pictures(&p->subject));
     }
     const kernel_row *k = kernel_named(smc ? "mala" : of_pictures(&p->subject) ? "jitter" : "ula");
@@ -1134,9 +1068,9 @@ static int64_t put_first_start(draft *d, const plan *p)
 /* Then they may move on as in the tuning, at the stored weights. */
 static int64_t put_second_start(draft *d, const plan *p)
 {
-    put(d, "objective: none\ninit: {type: file, file: ");
-    put_quoted(d, p->start_file[0]);
-    put(d, "}\nscheme: {type: unweighted, order: authors}\n");
+    draft_put(d, "objective: none\ninit: {type: file, file: ");
+    draft_put_quoted(d, p->start_file[0]);
+    draft_put(d, "}\nscheme: {type: unweighted, order: authors}\n");
     put_kernel(d, kernel_named("ula"), p->step, p->q->value[NOISE_SCALE]);
     return whole_of(p->q, PURIFY, 0);
 }
@@ -1160,27 +1094,28 @@ static void put_method(draft *d, const plan *p)
     const tuning *s = p->settings;
     int weighted = strcmp(p->method, "sosmc") == 0;
     if (weighted)
-        put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: %.17g}\n",
-            s->resample_below);
+        draft_put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: %.17g}\n",
+                  s->resample_below);
     else if (strcmp(p->method, "impdiff") == 0)
-        put(d, "scheme: {type: unweighted, order: authors, drift_at: previous}\n");
+        draft_put(d, "scheme: {type: unweighted, order: authors, drift_at: previous}\n");
     else
-        put(d, "scheme: soul\n");
+        draft_put(d, "scheme: soul\n");
     put_kernel(d, p->kernel, p->step, p->q->value[NOISE_SCALE]);
     if (weighted && p->kernel->acceptance == 0 && s->factor > 1)
-        put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
-            s->factor, s->min_step, s->max_step);
+        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
+                  s->factor, s->min_step, s->max_step);
 }
 
 static void put_optimiser(draft *d, const plan *p)
 {
     const tuning *s = p->settings;
-    put(d, "optimiser: {type: adam, rate: %.17g, beta2: %.17g, clip: %.17g", number_of(p->q, RATE, s->rate), s->beta2,
-        s->clip);
+    draft_put(d, "optimiser: {type: adam, rate: %.17g, beta2: %.17g, clip: %.17g", number_of(p->q, RATE, s->rate),
+              s->beta2, s->clip);
     if (s->rate_left < 1)
-        put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
-            p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left, (int64_t)(s->warmup * (double)p->iterations));
-    put(d, "}\n");
+        draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
+                  p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left,
+                  (int64_t)(s->warmup * (double)p->iterations));
+    draft_put(d, "}\n");
 }
 
 /* Exactly where that can be done, else by fresh pictures. */
@@ -1188,10 +1123,10 @@ static void put_tuning_evaluation(draft *d, const plan *p)
 {
     int64_t often = of_pictures(&p->subject) ? 20 : 10, every = p->iterations / often > 1 ? p->iterations / often : 1;
     if (of_pictures(&p->subject))
-        put(d, "evaluate: {every: %" PRId64 ", sampler: jitter, chains: %d, steps: %d}\n", every, jitter.chains,
-            jitter.steps);
+        draft_put(d, "evaluate: {every: %" PRId64 ", sampler: jitter, chains: %d, steps: %d}\n", every, jitter.chains,
+                  jitter.steps);
     else if (p->subject.inputs == 2)
-        put(d, "evaluate: {every: %" PRId64 "}\n", every);
+        draft_put(d, "evaluate: {every: %" PRId64 "}\n", every);
 }
 
 static config *tune_config(const plan *p)
@@ -1201,17 +1136,17 @@ static config *tune_config(const plan *p)
     int forward = given(q, FORWARD);
     if (draft_open(&d)) return NULL;
     put_model(&d, q);
-    put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
+    draft_put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
     put_reward(&d, q, &p->subject);
-    put(&d, "  beta: %s\n", q->value[BETA]);
+    draft_put(&d, "  beta: %s\n", q->value[BETA]);
     if (forward) {
-        put(&d, "  reference: {file: ");
-        put_quoted(&d, p->init_file);
-        put(&d, "}\n");
+        draft_put(&d, "  reference: {file: ");
+        draft_put_quoted(&d, p->init_file);
+        draft_put(&d, "}\n");
     }
-    put(&d, "init: {type: file, exact: %s, file: ", strcmp(p->start, "smc") == 0 ? "true" : "false");
-    put_quoted(&d, p->init_file);
-    put(&d, "}\n");
+    draft_put(&d, "init: {type: file, exact: %s, file: ", strcmp(p->start, "smc") == 0 ? "true" : "false");
+    draft_put_quoted(&d, p->init_file);
+    draft_put(&d, "}\n");
     put_method(&d, p);
     put_optimiser(&d, p);
     put_tuning_evaluation(&d, p);
@@ -1254,15 +1189,6 @@ static int is_finished(const char *dir)
     return finished;
 }
 
-static int holds_run(const char *dir)
-{
-    static const char *const names[] = {"checkpoint", "checkpoint.previous", "summary.json"};
-    char path[FILES_PATH], error[SENTENCE];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (files_join(path, dir, names[i], error, sizeof error) == 0 && access(path, F_OK) == 0) return 1;
-    return 0;
-}
-
 /* What is left of the budget for the next run; 0: there is none. */
 static double left_of_budget(const request *q)
 {
@@ -1288,7 +1214,7 @@ static int run_plan(const plan *p, config *const *start, const config *tune)
 {
     const request *q = p->q;
     run_options options = {.resume = given(q, RESUME), .overwrite = given(q, OVERWRITE), .quiet = given(q, QUIET)};
-    if (holds_run(p->out) && !options.resume && !options.overwrite)
+    if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
                         "another --out",

@@ -19,6 +19,7 @@
 
 #include "deblur_estimate.h"
 #include "deblur_page.h"
+#include "draft.h"
 #include "files.h"
 #include "images.h"
 #include "run.h"
@@ -164,19 +165,6 @@ static int number_in(const char *text, double *out)
     return *end || !isfinite(*out) ? -1 : 0;
 }
 
-static int fits(const schema_key *row, const char *text)
-{
-    double x;
-    if (row->type == TYPE_SEED) { /* 64 bits, more than a double holds */
-        errno = 0;
-        (void)strtoull(text, NULL, 10);
-        return *text && !text[strspn(text, "0123456789")] && errno == 0;
-    }
-    if (number_in(text, &x)) return 0;
-    if (row->type == TYPE_INTEGER && (x != floor(x) || x > INT32_MAX)) return 0;
-    return schema_in_range(row->allowed, x);
-}
-
 static int take_flag(request *q, flag f, const char *value)
 {
     char expected[256];
@@ -186,7 +174,7 @@ static int take_flag(request *q, flag f, const char *value)
         if (q->sets == SETS) return complain(-1, "more than %d --set", SETS);
         q->set[q->sets++] = value;
     }
-    if (row && !fits(row, value))
+    if (row && !draft_fits(row, value))
         schema_expected(row, expected, sizeof expected);
     else if (flag_table[f].takes_value && !*value)
         (void)snprintf(expected, sizeof expected, "a value");
@@ -438,70 +426,40 @@ static int check_memory(const plan *p)
 
 /* ---------------------------------------------------------------------------- the run file */
 
-/* A text that grows; memory is the only thing that can fail, and fclose tells. */
-typedef struct {
-    FILE *out;
-    char *bytes;
-    size_t size;
-} draft;
-
-static void put(const draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void put(const draft *d, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vfprintf(d->out, format, args);
-    va_end(args);
-}
-
-/* In double quotes, where YAML takes every byte that is not escaped as it stands. */
-static void put_quoted(const draft *d, const char *text)
-{
-    put(d, "\"");
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            put(d, "\\%c", c);
-        else if (c < 0x20 || c == 0x7F)
-            put(d, "\\x%02X", c);
-        else
-            put(d, "%c", c);
-    }
-    put(d, "\"");
-}
-
-static void put_model(const draft *d, const plan *p)
+static void put_model(draft *d, const plan *p)
 {
     static const char *const names[] = {"none", "box", "gaussian", "motion"};
-    put(d, "model:\n  type: deblur\n  picture: ");
-    put_quoted(d, p->seen_path);
-    put(d, "\n  noise: %.17g\n  theta: %.17g\n  freedom: exact\n  tolerance: %.3g\n  blur: %s\n", p->sigma, p->theta,
-        fmin(fmax(method.tolerance * p->sigma, 1e-7), 1e-3), names[p->blur.kind]);
-    if (p->blur.kind == SOSMC_BLUR_BOX) put(d, "  patch: %d\n", p->blur.patch);
-    if (p->blur.kind == SOSMC_BLUR_GAUSSIAN) put(d, "  blur_sd: %.17g\n", p->blur.sigma);
-    if (p->blur.kind == SOSMC_BLUR_MOTION) put(d, "  length: %.17g\n  angle: %.17g\n", p->blur.length, p->blur.angle);
+    draft_put(d, "model:\n  type: deblur\n  picture: ");
+    draft_put_quoted(d, p->seen_path);
+    draft_put(d, "\n  noise: %.17g\n  theta: %.17g\n  freedom: exact\n  tolerance: %.3g\n  blur: %s\n", p->sigma,
+              p->theta, fmin(fmax(method.tolerance * p->sigma, 1e-7), 1e-3), names[p->blur.kind]);
+    if (p->blur.kind == SOSMC_BLUR_BOX) draft_put(d, "  patch: %d\n", p->blur.patch);
+    if (p->blur.kind == SOSMC_BLUR_GAUSSIAN) draft_put(d, "  blur_sd: %.17g\n", p->blur.sigma);
+    if (p->blur.kind == SOSMC_BLUR_MOTION)
+        draft_put(d, "  length: %.17g\n  angle: %.17g\n", p->blur.length, p->blur.angle);
     if (!p->mask) return;
-    put(d, "  mask: ");
-    put_quoted(d, p->mask_path);
-    put(d, "\n");
+    draft_put(d, "  mask: ");
+    draft_put_quoted(d, p->mask_path);
+    draft_put(d, "\n");
 }
 
-static void put_method(const draft *d, const plan *p)
+static void put_method(draft *d, const plan *p)
 {
     double lambda = method.lambda * p->step;
-    put(d, "objective: mmle\ninit:\n  type: file\n  file: ");
-    put_quoted(d, p->start_path);
-    put(d, "\n");
-    put(d, "scheme: {type: %s, order: %s%s}\n", method.scheme, method.order,
-        method.weighted ? "" : ", drift_at: current");
-    put(d, "kernel: {type: myula, step: %.17g, lambda: %.17g, weight: %s}\n", method.first_step * p->step, lambda,
-        method.weight);
+    draft_put(d, "objective: mmle\ninit:\n  type: file\n  file: ");
+    draft_put_quoted(d, p->start_path);
+    draft_put(d, "\n");
+    draft_put(d, "scheme: {type: %s, order: %s%s}\n", method.scheme, method.order,
+              method.weighted ? "" : ", drift_at: current");
+    draft_put(d, "kernel: {type: myula, step: %.17g, lambda: %.17g, weight: %s}\n", method.first_step * p->step, lambda,
+              method.weight);
     if (method.weighted)
-        put(d,
-            "resampling: {scheme: systematic, threshold: 0.9}\n"
-            "adapt: {threshold: 0.95, factor: %.17g, min: %.17g, max: %.17g, before_move: true}\n",
-            method.factor, 1e-3 * p->step, p->step);
-    put(d,
+        draft_put(d,
+                  "resampling: {scheme: systematic, threshold: 0.9}\n"
+                  "adapt: {threshold: 0.95, factor: %.17g, min: %.17g, max: %.17g, before_move: true}\n",
+                  method.factor, 1e-3 * p->step, p->step);
+    draft_put(
+        d,
         "optimiser: {type: %s, rate: %.17g, clip: %.17g, low: %.17g, high: %.17g, schedule: {type: cosine, a: %" PRId64
         ", b: %.17g}}\n",
         method.optimiser, method.rate, method.clip, method.low, method.high, p->moments_from > 0 ? p->moments_from : 1,
@@ -510,42 +468,19 @@ static void put_method(const draft *d, const plan *p)
 
 static config *configure(const plan *p)
 {
-    char error[SENTENCE] = "out of memory";
     const request *q = p->q;
-    draft d = {0};
-    d.out = open_memstream(&d.bytes, &d.size);
-    config *c = NULL;
-    int rc = d.out ? 0 : -1;
-    if (d.out) {
-        put_model(&d, p);
-        put_method(&d, p);
-        put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles, p->iterations,
-            given(q, SEED) ? q->value[SEED] : "0", given(q, THREADS) ? q->value[THREADS] : "1");
-        put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
-            p->moments_from, method.every);
-        rc = fclose(d.out) ? -1 : 0;
-    }
-    if (rc == 0) c = config_parse(d.bytes, q->command, error, sizeof error);
-    free(d.bytes);
-    rc = c ? 0 : -1;
-    for (int i = 0; rc == 0 && i < q->sets; i++) rc = config_set(c, q->set[i], error, sizeof error);
-    if (rc == 0) rc = config_resolve(c, error, sizeof error);
-    if (rc == 0) return c;
-    (void)complain(0, "%s", error);
-    config_free(c);
-    return NULL;
+    draft d;
+    if (draft_open(&d)) return NULL;
+    put_model(&d, p);
+    put_method(&d, p);
+    draft_put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles,
+              p->iterations, given(q, SEED) ? q->value[SEED] : "0", given(q, THREADS) ? q->value[THREADS] : "1");
+    draft_put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
+              p->moments_from, method.every);
+    return draft_config(&d, q->command, q->set, q->sets);
 }
 
 /* ---------------------------------------------------------------------------- going through with it */
-
-static int holds_run(const char *dir)
-{
-    static const char *const names[] = {"checkpoint", "checkpoint.previous", "summary.json"};
-    char path[FILES_PATH], ignored[SENTENCE];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (files_join(path, dir, names[i], ignored, sizeof ignored) == 0 && access(path, F_OK) == 0) return 1;
-    return 0;
-}
 
 /* A run that goes on averages from where it began to, also with more iterations, and its rate falls as it did. */
 static void keep_burn_in(plan *p)
@@ -622,7 +557,7 @@ static int write_start(plan *p)
 static int restore(plan *p)
 {
     const request *q = p->q;
-    if (holds_run(p->out) && !given(q, RESUME) && !given(q, OVERWRITE))
+    if (draft_holds_run(p->out) && !given(q, RESUME) && !given(q, OVERWRITE))
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
                         "another --out",
