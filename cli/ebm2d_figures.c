@@ -707,7 +707,7 @@ static void fit_log_axis(plot_panel *panel, int panels)
 {
     double low, high;
     value_range(panel, panels, 1, 0, &low, &high);
-    if (!(low > 0.0)) return;
+    if (!panel || !(low > 0.0)) return;
     for (int k = 0; k < panels; k++) {
         panel[k].y_min = low / 2.0;
         panel[k].y_max = high * 2.0;

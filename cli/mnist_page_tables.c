@@ -68,7 +68,7 @@ int mnist_group_cells(const mnist_plan *plan, mnist_group group, const mnist_cel
     out[0] = NULL;
     for (int i = 0; i < plan->cells; i++)
         if (plan->cell[i].group == group && plan->cell[i].seed == 0) out[n++] = &plan->cell[i];
-    qsort(out, (size_t)n, sizeof *out, in_order);
+    qsort(out, (size_t)n, sizeof(const mnist_cell *), in_order);
     return n;
 }
 

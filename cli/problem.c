@@ -417,7 +417,7 @@ static int network_training(builder *b)
                          "is %g; only multi-layer perceptrons (model.type: mlp or stored) have one", penalty);
     if (!is_network(b) || model_is_network(&b->p->network)) return 0;
     if (penalty > 0) b->job->problem.objective.penalty = sosmc_mlp_penalty;
-    if (!is(b, "model.base", "gaussian") || b->p->mlp.base_sd > 0) return 0;
+    if (!is(b, "model.base", "gaussian") || b->p->mlp.base_sd > 0 || !b->p->points) return 0;
     for (size_t i = 0; i < numbers; i++) squares += b->p->points[i] * b->p->points[i];
     b->p->mlp.base_sd = b->p->network.base_sd = sqrt(squares / (double)numbers);
     if (b->p->mlp.base_sd > 0 && isfinite(b->p->mlp.base_sd)) return 0;

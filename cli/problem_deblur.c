@@ -43,7 +43,7 @@ static int read_seen_mask(builder *b, const char *path)
     *b->io = 0;
     int fits = mask.rows == seen->rows && mask.columns == seen->columns, some = 0;
     size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
-    b->p->mask = fits ? malloc(pixels * sizeof(double)) : NULL;
+    b->p->mask = fits ? malloc(pixels * sizeof(double) + 1) : NULL;
     for (size_t j = 0; b->p->mask && j < pixels; j++) {
         b->p->mask[j] = mask.pixel[j] >= 128;
         some |= b->p->mask[j] > 0;

@@ -1,5 +1,6 @@
 /* problem_pictures.c: the parts of a job that know what a picture is: rewards of pixels, a network that judges, sets of
  * pictures to train on. A picture is channel after channel, row after row; its pixels lie between -1 and 1. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "files.h"
@@ -71,10 +72,10 @@ int job_mask(builder *b, double **out)
     int fits = mask.rows == n->rows && mask.columns == n->columns &&
                (mask.channels == 1 || mask.channels == n->channels);
     double total = 0;
-    *out = fits ? malloc(plane * (size_t)n->channels * sizeof **out) : NULL;
+    *out = fits ? calloc(plane * (size_t)n->channels, sizeof **out) : NULL;
     for (size_t j = 0; *out && j < plane * (size_t)n->channels; j++) {
         (*out)[j] = mask.pixel[mask.channels == 1 ? j % plane : j] / 127.5 - 1;
-        total += (*out)[j] < 0 ? -(*out)[j] : (*out)[j];
+        total += fabs((*out)[j]);
     }
     int rows = mask.rows, columns = mask.columns, channels = mask.channels;
     image_free(&mask);
@@ -92,11 +93,11 @@ static int fill_weights(builder *b, const sosmc_network *n, double *w)
     int dim = b->job->problem.model.dim_x;
     double scale = config_number(b->c, "objective.reward.scale"), total = 0;
     if (is(b, "objective.reward.type", "mask")) {
-        double *mask = NULL;
-        if (job_mask(b, &mask)) return -1;
-        for (int j = 0; j < dim; j++) total += mask[j] < 0 ? -mask[j] : mask[j];
-        for (int j = 0; j < dim; j++) w[j] = scale * mask[j] / total;
-        free(mask);
+        if (job_mask(b, &b->p->mask) || !b->p->mask) return -1;
+        const double *mask = b->p->mask;
+        size_t pixels = (size_t)n->rows * (size_t)n->columns * (size_t)n->channels;
+        for (size_t j = 0; j < pixels; j++) total += fabs(mask[j]);
+        for (size_t j = 0; j < pixels; j++) w[j] = scale * mask[j] / total;
         return 0;
     }
     int half = is(b, "objective.reward.type", "half");

@@ -150,7 +150,8 @@ static void missing_pixels_are_filled(void **state)
     }
     if (fill_missing(&im, mask, ERROR)) fail_msg("%s", error);
     for (int j = 0; j < ROWS * COLUMNS; j++) {
-        assert_true(fabs(x[j] - (3.0 * (j / COLUMNS) + j % COLUMNS)) < 1e-6);
+        int row = j / COLUMNS, column = j % COLUMNS;
+        assert_true(fabs(x[j] - (3.0 * row + column)) < 1e-6);
         assert_true(x[ROWS * COLUMNS + j] == 7);
     }
 }

@@ -182,7 +182,10 @@ static void names_are_put_in_order(void **state)
         char text[256] = "1x1x1";
         int convolutions = 0;
         for (int k = 0; k < 5; k++) convolutions += tests[i].part[k].dims == 4;
-        for (int k = 0; k < 5; k++) (void)strcat(text, k < convolutions ? "; conv 1 1" : "; dense 1");
+        for (int k = 0; k < 5; k++) {
+            size_t used = strlen(text);
+            (void)snprintf(text + used, sizeof text - used, k < convolutions ? "; conv 1 1" : "; dense 1");
+        }
         write_parts("order.safetensors", tests[i].part, 5, text);
         model_file m;
         assert_fine(model_read(at("order.safetensors"), &m, ERROR));

@@ -191,15 +191,21 @@ static void wrong_descriptions_are_told(void **state)
     }
 }
 
+static void append(char *text, size_t room, const char *words)
+{
+    size_t used = strlen(text);
+    (void)snprintf(text + used, room - used, "%s", words);
+}
+
 static void too_many_layers_are_refused(void **state)
 {
     char text[2048] = "1x2x2";
     sosmc_network n;
-    for (int i = 0; i < NETWORK_LAYERS; i++) (void)strcat(text, "; dense 2");
+    for (int i = 0; i < NETWORK_LAYERS; i++) append(text, sizeof text, "; dense 2");
     assert_read(text, &n);
     assert_int_equal(n.count, NETWORK_LAYERS);
     network_free(&n);
-    (void)strcat(text, "; dense 2");
+    append(text, sizeof text, "; dense 2");
     assert_int_equal(network_parse(text, &n, ERROR), -1);
     assert_non_null(strstr(error, "clause 66 of the network is one layer too many; expected at most 64"));
 }
