@@ -62,15 +62,14 @@ static int draw_pictures(picture *p, const char *dir, report_extra *extra)
     enum {
         ACROSS = 8,
         SHOWN = ACROSS * ACROSS,
-        WIDE = 72,
-        MOST_PIXELS = 4000000
-    }; /* about so many pixels of the file for each */
+        WIDE = 72,            /* about so many pixels of the file for each */
+        MOST_PIXELS = 4000000 /* of all of them */
+    };
     char path[FILES_PATH], folder[FILES_PATH], ignored[256];
     picture_shape shape;
     if (!job_picture(&p->job, &shape)) return 0;
-    int64_t all = p->x.shape[0], dim = p->x.shape[1], room = MOST_PIXELS / dim < 1 ? 1 : MOST_PIXELS / dim;
-    int64_t n = all < SHOWN ? all : SHOWN;
-    if (n > room) n = room;
+    int64_t all = p->x.shape[0], dim = p->x.shape[1], n = all < SHOWN ? all : SHOWN;
+    while (n > 1 && n * dim > MOST_PIXELS) n--;
     double *chosen = malloc((size_t)(n * dim) * sizeof *chosen + 1);
     for (int64_t i = 0; chosen && i < n; i++)
         memcpy(chosen + i * dim, (const double *)p->x.data + i * all / n * dim, (size_t)dim * sizeof *chosen);

@@ -127,7 +127,7 @@ static int ascending(const void *a, const void *b)
 static void scores_are_as_defined(void **state)
 {
     static reference r;
-    double values[COUNT], x[PIXELS], score;
+    double values[COUNT] = {0}, x[PIXELS], score;
     long double residual;
     likeness *m = fitted(&set, &recipe);
     assert_int_equal(likeness_pixels(m), PIXELS);
@@ -171,8 +171,7 @@ static void odd_pictures_are_found(void **state)
     }
     assert_in_range(typical, COUNT * 96 / 100, COUNT * 999 / 1000);
     images_copy(&set, 0, x);
-    memcpy(x + PIXELS, x, PIXELS * sizeof *x);
-    memcpy(x + 2 * PIXELS, x, PIXELS * sizeof *x);
+    for (int j = 0; j < 2 * PIXELS; j++) x[PIXELS + j] = x[j];
     x[PIXELS] = 1;                                                               /* where all others are black */
     for (int j = 0; j < PIXELS; j++) x[2 * PIXELS + j] = -4 - x[2 * PIXELS + j]; /* black, and far below */
     likeness_score(m, 3, x, score);
