@@ -270,7 +270,7 @@ static void kept_sweeps_have_their_energies(void **state)
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
         jitter(&cfg.kernel, theta, cfg.seed, 0, (uint64_t)sweep, x);
         assert_int_equal(energy(NULL, &theta, &one, &U, NULL), 0);
-        if (sweep >= SWEEPS / 2) mean += U / (SWEEPS / 2);
+        if (sweep >= SWEEPS / 2) mean += 2 * U / SWEEPS;
     }
     assert_true(fabs(sosmc_last(s)->mean_energy - mean) < 1e-13 * fabs(mean));
     sosmc_free(s);
@@ -363,7 +363,7 @@ static void the_newest_stay(void **state)
                     restarted++;
                 }
                 for (int sweep = 0; sweep < 2; sweep++)
-                    jitter(&cfg.kernel, theta, 5, i, (uint64_t)(2 * k + sweep), x[i]);
+                    jitter(&cfg.kernel, theta, 5, i, 2 * (uint64_t)k + (uint64_t)sweep, x[i]);
             }
             put_in_front(&b, x, pools[which]);
             step(s);
