@@ -296,10 +296,16 @@ static void put_curve(page *p, results *r)
     if (x && plot_available()) {
         double *y = x + n;
         n = plot_thin(r->trace.column[0].number, theta->number, n, CURVE, x, y);
-        for (int i = 0; i < n; i++) y[i] = exp(y[i]);
+        double low = INFINITY, high = 0;
+        for (int i = 0; i < n; i++) {
+            y[i] = exp(y[i]);
+            low = fmin(low, y[i]);
+            high = fmax(high, y[i]);
+        }
+        int wide = high > 20 * low; /* a logarithmic axis of less than a decade has no numbers */
         plot_series s[] = {{.label = "e^theta", .n = n, .x = x, .y = y}};
         plot_panel panel[] = {
-            {.x_label = "iteration", .y_label = "strength of the prior", .log_y = 1, .series = s, .n = 1}};
+            {.x_label = "iteration", .y_label = "strength of the prior", .log_y = wide, .series = s, .n = 1}};
         plot_figure f = {.name = "strength", .title = "Learnt strength", .panel = panel, .panels = 1};
         if (plot_write(&f, 1, folder, &svg, ignored, sizeof ignored) == 0)
             page_figure(p, svg, "The strength of the prior against the iteration.",
