@@ -27,11 +27,11 @@ compile = cmake --build $(1) --parallel $(JOBS)
 # $(call check,FOLDER,FLAGS): the closing lines are ctest's own.
 check = cd $(1) && SOSMC_TEST_PYTHON="$(test_python)" ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-R '$(TESTS)') $(2)
 
-# The real NumPy and safetensors, with which tests exchange files. Without them (no network) those tests skip and say so.
+# The real NumPy, safetensors and scikit-image, with which tests compare. Without them (no network) those tests skip and say so.
 test_python = $(CURDIR)/build/venv/bin/python
 build/venv/ready: | deps-test
-	@{ python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check numpy safetensors && \
-	   touch $@; } || echo "NumPy and safetensors could not be had; tests that exchange files with them will skip."
+	@{ python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check numpy safetensors scikit-image && \
+	   touch $@; } || echo "NumPy, safetensors and scikit-image could not be had; tests that compare with them will skip."
 
 build: deps-build
 	$(call configure,build)
