@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "deblur.h"
 #include "files.h"
 #include "images.h"
+#include "outside.h"
 #include "run.h"
 
 enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };
@@ -27,20 +27,6 @@ static char folder[64], error[1024], output[TEXT];
 #define ERROR error, sizeof error
 
 /* ---------------------------------------------------------------------------- a command */
-
-static int divert(int stream, const char *path)
-{
-    int kept = dup(stream), file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
-    assert_int_equal(close(file), 0);
-    return kept;
-}
-
-static void restore(int stream, int kept)
-{
-    assert_true(dup2(kept, stream) >= 0);
-    assert_int_equal(close(kept), 0);
-}
 
 static int call(const char *line)
 {
@@ -58,12 +44,9 @@ static int says(const char *line)
 {
     char *bytes = NULL;
     size_t n = 0;
-    (void)fflush(NULL);
-    (void)unlink("streams");
-    int out = divert(1, "streams"), err = divert(2, "streams"), code = call(line);
-    (void)fflush(NULL);
-    restore(1, out);
-    restore(2, err);
+    outside_streams kept = outside_divert("streams");
+    int code = call(line);
+    outside_restore(kept);
     if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,7 @@
 
 #include "files.h"
 #include "folder.h"
-
-extern char **environ;
+#include "outside.h"
 
 static char folder[FOLDER_ROOM];
 static char error[1024];
@@ -442,36 +440,15 @@ static void a_bomb_is_refused(void **state)
 
 /* ---------------------------------------------------------------------------- NumPy */
 
-/* Exit status of python3 -c SCRIPT ARGUMENT; SOSMC_TEST_PYTHON names another interpreter. */
-static int python(const char *script, const char *argument)
-{
-    const char *program = getenv("SOSMC_TEST_PYTHON");
-    char name[FILES_PATH], code[8192], last[FILES_PATH];
-    (void)snprintf(name, sizeof name, "%s", program ? program : "python3");
-    (void)snprintf(code, sizeof code, "%s", script);
-    (void)snprintf(last, sizeof last, "%s", argument);
-    char flag[] = "-c", *argv[] = {name, flag, code, last, NULL};
-    pid_t child;
-    int status = 0;
-    posix_spawn_file_actions_t quiet;
-    assert_int_equal(posix_spawn_file_actions_init(&quiet), 0);
-    (void)posix_spawn_file_actions_addopen(&quiet, 2, at("python.log"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int failed = posix_spawnp(&child, name, &quiet, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&quiet);
-    if (failed) return 127;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 static void assert_python(const char *script)
 {
-    if (!python(script, folder)) return;
+    if (!outside_python(NULL, at("python.log"), "-c", script, folder)) return;
     fail_msg("%s", slurp("python.log", NULL));
 }
 
 static void need_numpy(void)
 {
-    if (!python("import numpy", "")) return;
+    if (!outside_python(NULL, at("python.log"), "-c", "import numpy", "")) return;
     print_message("skipped: python3 with numpy is not there\n");
     skip();
 }

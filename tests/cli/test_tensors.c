@@ -10,20 +10,17 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "model_file.h"
 #include "tensors.h"
 #include "folder.h"
-
-extern char **environ;
+#include "outside.h"
 
 static char folder[FOLDER_ROOM];
 static char error[1024];
@@ -631,27 +628,6 @@ static void published_models_are_read(void **state)
 
 /* ---------------------------------------------------------------------------- the Python packages */
 
-/* Exit status of PYTHON A B C; what it complains about goes into python.log. */
-static int python(const char *a, const char *b, const char *c)
-{
-    const char *program = getenv("SOSMC_TEST_PYTHON"), *given[] = {program && *program ? program : "python3", a, b, c};
-    char word[4][FILES_PATH], *argv[5] = {NULL};
-    for (int i = 0; i < 4 && given[i]; i++) {
-        (void)snprintf(word[i], sizeof word[i], "%s", given[i]);
-        argv[i] = word[i];
-    }
-    pid_t child;
-    int status = 0;
-    posix_spawn_file_actions_t quiet;
-    assert_int_equal(posix_spawn_file_actions_init(&quiet), 0);
-    (void)posix_spawn_file_actions_addopen(&quiet, 2, at("python.log"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int failed = posix_spawnp(&child, argv[0], &quiet, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&quiet);
-    if (failed) return 127;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 static void real_packages(const char *verb)
 {
     char script[FILES_PATH], line[1024];
@@ -661,11 +637,11 @@ static void real_packages(const char *verb)
         print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
         skip();
     }
-    if (python("-c", "import numpy, safetensors.numpy", NULL)) {
+    if (outside_python(NULL, at("python.log"), "-c", "import numpy, safetensors.numpy", NULL)) {
         print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install numpy safetensors\n");
         skip();
     }
-    if (!python(script, verb, folder)) return;
+    if (!outside_python(NULL, at("python.log"), script, verb, folder)) return;
     FILE *log = fopen(at("python.log"), "r");
     assert_non_null(log);
     while (fgets(line, sizeof line, log)) print_message("%s", line);

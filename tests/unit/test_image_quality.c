@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -18,10 +16,10 @@
 #include <sosmc/imaging.h>
 
 #include "folder.h"
+#include "outside.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, CHANNELS = 3, WIDE = 40, HIGH = 90 };
 
-extern char **environ;
 static double x[PIXELS], y[PIXELS], sums[5 * COLUMNS];
 static char folder[FOLDER_ROOM];
 
@@ -113,32 +111,11 @@ static const char script[] =
     "print(repr(float(ssim(a[0], b[0], data_range=200.0))))\n"
     "print(repr(float(psnr(a, b, data_range=200.0))))\n";
 
-/* Exit status of PYTHON -c CODE FILE, whose output goes into the file `answer`. */
-static int python(const char *code, const char *file)
-{
-    const char *program = getenv("SOSMC_TEST_PYTHON"),
-               *given[] = {program && *program ? program : "python3", "-c", code, file};
-    char word[4][4096], *argv[5] = {word[0], word[1], word[2], word[3], NULL};
-    pid_t child;
-    int status = 0;
-    posix_spawn_file_actions_t redirect;
-    for (int i = 0; i < 4; i++) (void)snprintf(word[i], sizeof word[i], "%s", given[i]);
-    assert_int_equal(posix_spawn_file_actions_init(&redirect), 0);
-    (void)posix_spawn_file_actions_addopen(&redirect, 1, folder_path(folder, "answer"), O_WRONLY | O_CREAT | O_TRUNC,
-                                           0600);
-    (void)posix_spawn_file_actions_addopen(&redirect, 2, "/dev/null", O_WRONLY, 0);
-    int failed = posix_spawnp(&child, argv[0], &redirect, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&redirect);
-    if (failed) return 127;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
 static void against_scikit_image(void **state)
 {
     const size_t n = (size_t)CHANNELS * HIGH * WIDE;
     double theirs[3] = {0};
-    if (python("import skimage.metrics", "")) {
+    if (outside_python(folder_path(folder, "answer"), "/dev/null", "-c", "import skimage.metrics", "")) {
         print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install scikit-image\n");
         skip();
     }
@@ -146,7 +123,8 @@ static void against_scikit_image(void **state)
     FILE *f = fopen(folder_path(folder, "images"), "wb");
     assert_non_null(f);
     assert_true(fwrite(x, sizeof *x, n, f) == n && fwrite(y, sizeof *y, n, f) == n && fclose(f) == 0);
-    assert_int_equal(python(script, folder_path(folder, "images")), 0);
+    assert_int_equal(
+        outside_python(folder_path(folder, "answer"), "/dev/null", "-c", script, folder_path(folder, "images")), 0);
     f = fopen(folder_path(folder, "answer"), "r");
     assert_non_null(f);
     assert_int_equal(fscanf(f, "%lf %lf %lf", &theirs[0], &theirs[1], &theirs[2]), 3);

@@ -1,0 +1,395 @@
+/* commands_ebm_tune.c: `sosmc tune`: a run file that tunes a stored model towards a reward.
+ *
+ * A tuning run takes its initial particles from a run of its own, DIR/start; those of pictures may be moved on in a second
+ * one, DIR/purified. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands_ebm_inside.h"
+#include "files.h"
+#include "progress.h"
+#include "run.h"
+#include "schema.h"
+
+const char tune_text[] =
+    "sosmc tune MODEL --reward R --beta B [options]\n"
+    "\n"
+    "Tunes a stored network (safetensors or NPZ) towards a reward: E[R] - B KL(tuned || stored) is made large.\n"
+    "\n"
+    "  --reward R            points: lower, upper, left or right (half-planes), or a formula such as\n"
+    "                        'exp(-x1^2) * (x2 > 1)'; pictures: bright, dark, half (the lower against the upper), mask,\n"
+    "                        network, or a formula such as 'mean - tv'\n"
+    "  --beta B              the weight of the divergence\n"
+    "  --forward             KL(stored || tuned) instead\n"
+    "  --method M            sosmc (default), impdiff or soul\n"
+    "  --kernel K            ula (default), mala, rwm, hmc, underdamped or leapfrog\n"
+    "  --step H              its step size (default: 0.005 for ula; 0.003 for pictures)\n"
+    "  --noise-scale S       the factor of its noise (default 1)\n"
+    "  --iterations K        default 1001 (10001 with --sharp; 1000 for pictures)\n"
+    "  --particles N         default 10000 (4000 with --sharp; 1000 for pictures)\n"
+    "  --rate L              the learning rate (default 2e-4; at most 1e-3 with --sharp; 1e-4 for pictures)\n"
+    "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
+    "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
+    "  --sharp               ten times the updates at a larger rate that warms up and decays: closer to the optimum\n"
+    "                        where it works, but it can run away where modes are separate; watch the exact excess\n"
+    "  --paper               the paper's settings: as the default, but from chains\n"
+    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
+    "Pictures have these too:\n"
+    "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"
+    "  --warm T              steps of the sampler of 'sosmc sample' that the particles start with (default 1000)\n"
+    "  --purify T            steps of unadjusted Langevin behind these, with --step and --noise-scale (default 0)\n"
+    "  --mask FILE           a picture for the reward mask, or for mask in a formula: black counts -1, white 1\n"
+    "  --reward-network FILE for the reward network: a stored network that judges pictures\n"
+    "  --output K            which of its outputs, from 0 (default 0)\n"
+    "  --reward-scale S      a factor of the reward (default 1)\n" EBM_COMMON_FLAGS
+    "The initial particles are a run of their own in DIR/start (and with --purify another in DIR/purified), which is\n"
+    "made once and continued when it was interrupted; --set is for the tuning alone. Models of points in the plane are\n"
+    "evaluated exactly ten times on the way, those of pictures twenty times by the reward of 64 fresh ones.\n"
+    "\n"
+    "Example:\n"
+    "  sosmc tune circles/model.safetensors --reward lower --beta 0.25 --threads 2\n"
+    "  sosmc tune digits/model.safetensors --reward bright --beta 1 --threads 2\n";
+
+/* ---------------------------------------------------------------------------- what the flags default to */
+
+/* Tuning: as in the paper; with particles drawn by tempering, the default; and --sharp, which spends what tempering saves on
+ * ten times the updates at a larger rate: to raise a sharp edge in a smooth network takes many. That needs a warm-up and
+ * clipped gradients, lest single steps cost the cloud its weights, and a fixed step: led by the ESS it dies out, and the
+ * particles stand still. It can run away where modes are separate (docs/ebm2d.md), so it is not the default. */
+typedef struct {
+    const char *start; /* smc or chains */
+    int start_particles, particles;
+    int64_t iterations;
+    double rate, beta2, clip;
+    double warmup, rate_left; /* parts: of the iterations; of the rate, at the end (1: constant) */
+    double resample_below;    /* a fraction of the particles, as the next */
+    double ess_level, factor, min_step,
+        max_step; /* the step shrinks where the ESS is below the level; factor 1: never */
+} tuning;
+static const tuning tuning_paper = {"chains", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
+static const tuning tuning_default = {"smc", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
+static const tuning tuning_sharp = {"smc", 10000, 4000, 10001, 1e-3, 0.99, 1, 0.1, 0.01, 0.5, 0.95, 1, 1e-8, 0.01};
+
+/* Pictures. Tuning as in the paper's sweeps over beta, where neither step nor clipping ever change anything. */
+static const tuning tuning_pictures = {"chains", 1000, 1000, 1000, 1e-4, 0.999, 0, 0, 1, 0.9, 0.95, 1, 1e-8, 0.01};
+static const double picture_step = 3e-3;
+
+/* ---------------------------------------------------------------------------- the runs it is made of */
+
+/* What a tuning run is made of. */
+enum { STARTS = 2 }; /* runs before it: the first particles, and pictures that are moved on */
+typedef struct {
+    const ebm_request *q;
+    const tuning *settings;
+    const ebm_kernel *kernel;
+    const char *method, *start; /* start: smc, chains or a file */
+    ebm_subject subject;
+    double step;
+    int64_t particles, iterations;
+    int starts;                                          /* runs before it */
+    char out[FILES_PATH], start_dir[STARTS][FILES_PATH]; /* theirs */
+    char start_file[STARTS][FILES_PATH];                 /* the particles they leave */
+    char init_file[FILES_PATH];                          /* those it takes */
+} plan;
+
+static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
+
+/* --paper leaves no choice of what the paper fixes. */
+static int check_paper(const ebm_request *q)
+{
+    static const struct {
+        ebm_flag f;
+        const char *only;
+    } fixed[] = {{FLAG_START, "chains"}, {FLAG_KERNEL, "ula"}, {FLAG_METHOD, "sosmc|impdiff"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        char expected[64];
+        const char *value = q->value[fixed[i].f];
+        if (!value || schema_has_word(fixed[i].only, value)) continue;
+        schema_join(fixed[i].only, " or ", expected, sizeof expected);
+        return complain(-1, "--%s is '%s' beside --paper; expected %s", ebm_flag_name(fixed[i].f), value, expected);
+    }
+    if (ebm_given(q, FLAG_SHARP)) return complain(-1, "--sharp stands beside --paper; expected one of them");
+    return ebm_given(q, FLAG_FORWARD)
+               ? complain(-1, "--forward stands beside --paper; the paper's divergence is the other one")
+               : 0;
+}
+
+static int check_tune(const ebm_request *q)
+{
+    if (!ebm_given(q, FLAG_REWARD) && !ebm_given(q, FLAG_MASK) && !ebm_given(q, FLAG_REWARD_NETWORK))
+        return complain(-1, "tune needs --reward: lower, upper, left, right or a formula; for pictures bright, dark, "
+                            "half, mask, network or a formula");
+    if (!ebm_given(q, FLAG_BETA))
+        return complain(-1, "tune needs --beta: the weight of the divergence, a number of at least 0");
+    if (strcmp(ebm_text_of(q, FLAG_KERNEL, "ula"), "jitter") == 0)
+        return complain(-1, "--kernel is 'jitter', which has no density to weigh with; expected ula, mala, rwm, hmc, "
+                            "underdamped or leapfrog");
+    return ebm_given(q, FLAG_PAPER) ? check_paper(q) : 0;
+}
+
+static int check_subject(const ebm_request *q, const ebm_subject *s)
+{
+    static const ebm_flag of_points[] = {FLAG_PAPER, FLAG_SHARP};
+    ebm_flag wrong = ebm_of_pictures(s) ? ebm_stray(q, of_points, 2) : EBM_FLAGS;
+    if (wrong != EBM_FLAGS)
+        return complain(-1, "--%s is for points; for pictures the paper's settings are the default",
+                        ebm_flag_name(wrong));
+    if (ebm_of_pictures(s) && strcmp(ebm_text_of(q, FLAG_START, "chains"), "smc") == 0)
+        return complain(-1, "--start is smc, which is for points; expected chains or a file");
+    if (!starts_itself(&(plan){.start = ebm_text_of(q, FLAG_START, "chains")}) &&
+        (ebm_given(q, FLAG_WARM) || ebm_given(q, FLAG_PURIFY)))
+        return complain(-1, "--%s stands beside --start %s; it is for particles that are made here",
+                        ebm_given(q, FLAG_WARM) ? "warm" : "purify", q->value[FLAG_START]);
+    return ebm_check_reward(q, s);
+}
+
+/* The runs before the tuning, and which particles it takes from them. */
+static int plan_starts(plan *p, char *error, size_t room)
+{
+    static const char *const dirs[STARTS] = {"start", "purified"};
+    p->starts = !starts_itself(p) ? 0 : ebm_whole_of(p->q, FLAG_PURIFY, 0) > 0 ? 2 : 1;
+    for (int i = 0; i < p->starts; i++)
+        if (files_join(p->start_dir[i], p->out, dirs[i], error, room) ||
+            files_join(p->start_file[i], p->start_dir[i], "particles.npz", error, room))
+            return -1;
+    (void)snprintf(p->init_file, sizeof p->init_file, "%s", p->starts ? p->start_file[p->starts - 1] : p->start);
+    return 0;
+}
+
+static void make_plan(plan *p, const ebm_request *q, const ebm_subject *s)
+{
+    char name[EBM_NAME], made[EBM_NAME + 64];
+    *p = (plan){.q = q,
+                .subject = *s,
+                .settings = ebm_of_pictures(s)         ? &tuning_pictures
+                            : ebm_given(q, FLAG_PAPER) ? &tuning_paper
+                            : ebm_given(q, FLAG_SHARP) ? &tuning_sharp
+                                                       : &tuning_default};
+    p->method = ebm_text_of(q, FLAG_METHOD, "sosmc");
+    p->start = ebm_text_of(q, FLAG_START, p->settings->start);
+    p->kernel = ebm_kernel_named(ebm_text_of(q, FLAG_KERNEL, "ula"));
+    p->step = ebm_number_of(q, FLAG_STEP, ebm_of_pictures(s) ? picture_step : p->kernel->step);
+    p->particles = ebm_whole_of(q, FLAG_PARTICLES, p->settings->particles);
+    p->iterations = ebm_whole_of(q, FLAG_ITERATIONS, p->settings->iterations);
+    ebm_name_of(q->operand, name);
+    int plain = strcmp(p->method, "sosmc") == 0;
+    (void)snprintf(made, sizeof made, "tuned-%s-%s%s%s%s", name, ebm_reward_name(q, s), plain ? "" : "-",
+                   plain ? "" : p->method, ebm_given(q, FLAG_FORWARD) ? "-forward" : "");
+    (void)snprintf(p->out, sizeof p->out, "%s", ebm_text_of(q, FLAG_OUT, made));
+}
+
+/* Pictures are warmed up by the sampler that trained them. */
+static int64_t put_first_start(draft *d, const plan *p)
+{
+    int smc = strcmp(p->start, "smc") == 0;
+    if (smc) {
+        draft_put(d, "objective: {type: anneal, steps: %d}\n", EBM_COOLING);
+        ebm_put_cooling(d);
+    } else {
+        draft_put(d, "objective: none\n");
+        ebm_put_chains(d, ebm_of_pictures(&p->subject));
+    }
+    const ebm_kernel *k = ebm_kernel_named(smc ? "mala" : ebm_of_pictures(&p->subject) ? "jitter" : "ula");
+    ebm_put_kernel(d, k, k->step, NULL);
+    return smc                            ? EBM_SMC_STEPS
+           : ebm_of_pictures(&p->subject) ? ebm_whole_of(p->q, FLAG_WARM, ebm_jitter.warm)
+                                          : EBM_CHAIN_STEPS;
+}
+
+/* Then they may move on as in the tuning, at the stored weights. */
+static int64_t put_second_start(draft *d, const plan *p)
+{
+    draft_put(d, "objective: none\ninit: {type: file, file: ");
+    draft_put_quoted(d, p->start_file[0]);
+    draft_put(d, "}\nscheme: {type: unweighted, order: authors}\n");
+    ebm_put_kernel(d, ebm_kernel_named("ula"), p->step, p->q->value[FLAG_NOISE_SCALE]);
+    return ebm_whole_of(p->q, FLAG_PURIFY, 0);
+}
+
+static config *start_config(const plan *p, int which)
+{
+    draft d;
+    if (draft_open(&d)) return NULL;
+    ebm_put_model(&d, p->q);
+    int64_t steps = which == 0 ? put_first_start(&d, p) : put_second_start(&d, p);
+    int64_t n = p->settings->start_particles > p->particles ? p->settings->start_particles : p->particles;
+    if (ebm_given(p->q, FLAG_PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
+    ebm_put_ending(&d, p->q, n, steps, steps / 1000, 0); /* `sosmc report` makes one, should anybody ask */
+    return ebm_configure(p->q, &d, 0);
+}
+
+/* sosmc and impdiff both take the gradient at the particles before the move, which is at the theta of that gradient. In
+ * the same order of operations their moves bear the same names: one seed gives both the same noise. */
+static void put_method(draft *d, const plan *p)
+{
+    const tuning *s = p->settings;
+    int weighted = strcmp(p->method, "sosmc") == 0;
+    if (weighted)
+        draft_put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: %.17g}\n",
+                  s->resample_below);
+    else if (strcmp(p->method, "impdiff") == 0)
+        draft_put(d, "scheme: {type: unweighted, order: authors, drift_at: previous}\n");
+    else
+        draft_put(d, "scheme: soul\n");
+    ebm_put_kernel(d, p->kernel, p->step, p->q->value[FLAG_NOISE_SCALE]);
+    if (weighted && p->kernel->acceptance == 0 && s->factor > 1)
+        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
+                  s->factor, s->min_step, s->max_step);
+}
+
+static void put_optimiser(draft *d, const plan *p)
+{
+    const tuning *s = p->settings;
+    draft_put(d, "optimiser: {type: adam, rate: %.17g, beta2: %.17g, clip: %.17g",
+              ebm_number_of(p->q, FLAG_RATE, s->rate), s->beta2, s->clip);
+    if (s->rate_left < 1)
+        draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
+                  p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left,
+                  (int64_t)(s->warmup * (double)p->iterations));
+    draft_put(d, "}\n");
+}
+
+/* Exactly where that can be done, else by fresh pictures. */
+static void put_tuning_evaluation(draft *d, const plan *p)
+{
+    int64_t often = ebm_of_pictures(&p->subject) ? 20 : 10,
+            every = p->iterations / often > 1 ? p->iterations / often : 1;
+    if (ebm_of_pictures(&p->subject))
+        draft_put(d, "evaluate: {every: %" PRId64 ", sampler: jitter, chains: %d, steps: %d}\n", every,
+                  ebm_jitter.chains, ebm_jitter.steps);
+    else if (p->subject.inputs == 2)
+        draft_put(d, "evaluate: {every: %" PRId64 "}\n", every);
+}
+
+static config *tune_config(const plan *p)
+{
+    draft d;
+    const ebm_request *q = p->q;
+    int forward = ebm_given(q, FLAG_FORWARD);
+    if (draft_open(&d)) return NULL;
+    ebm_put_model(&d, q);
+    draft_put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
+    ebm_put_reward(&d, q, &p->subject);
+    draft_put(&d, "  beta: %s\n", q->value[FLAG_BETA]);
+    if (forward) {
+        draft_put(&d, "  reference: {file: ");
+        draft_put_quoted(&d, p->init_file);
+        draft_put(&d, "}\n");
+    }
+    draft_put(&d, "init: {type: file, exact: %s, file: ", strcmp(p->start, "smc") == 0 ? "true" : "false");
+    draft_put_quoted(&d, p->init_file);
+    draft_put(&d, "}\n");
+    put_method(&d, p);
+    put_optimiser(&d, p);
+    put_tuning_evaluation(&d, p);
+    ebm_put_ending(&d, q, p->particles, p->iterations, 1, 1);
+    return ebm_configure(q, &d, 1);
+}
+
+/* A start stands in comments above the runs that need it. */
+static int print_start(const char *dir, const config *start)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    int rc = f ? config_write(start, f) : -1;
+    if (f && fclose(f)) rc = -1;
+    printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", dir);
+    char *rest = text;
+    for (char *line = rc ? NULL : strsep(&rest, "\n"); line && *line; line = strsep(&rest, "\n"))
+        printf("# %s\n", line);
+    free(text);
+    putchar('\n');
+    return rc ? complain(-1, "out of memory") : 0;
+}
+
+static int print_plan(const plan *p, config *const *start, const config *tune)
+{
+    for (int i = 0; i < p->starts; i++)
+        if (print_start(p->start_dir[i], start[i])) return SOSMC_EXIT_NUMERIC;
+    return ebm_print_config(tune);
+}
+
+static int is_finished(const char *dir)
+{
+    char path[FILES_PATH], error[EBM_SENTENCE];
+    json_t *summary = NULL;
+    if (files_join(path, dir, "summary.json", error, sizeof error) || json_read(path, &summary, error, sizeof error))
+        return 0;
+    int finished = json_is_true(json_object_get(summary, "finished"));
+    json_decref(summary);
+    return finished;
+}
+
+/* What is left of the budget for the next run; 0: there is none. */
+static double left_of_budget(const ebm_request *q)
+{
+    double left = ebm_number_of(q, FLAG_BUDGET, 0) - (monotonic_seconds() - q->begun);
+    return ebm_given(q, FLAG_BUDGET) && ebm_number_of(q, FLAG_BUDGET, 0) > 0 ? fmax(left, 1e-9) : 0;
+}
+
+/* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
+static int run_start(const ebm_request *q, const run_options *options, const char *dir, const config *start, int *done)
+{
+    run_options first = *options;
+    first.out = dir;
+    first.resume = options->resume || !options->overwrite;
+    first.budget_seconds = left_of_budget(q);
+    int code = run_job(start, &first);
+    *done = code == SOSMC_EXIT_OK && is_finished(dir);
+    if (code == SOSMC_EXIT_OK && !*done)
+        return complain(code, "the time was over before the initial particles were made; go on with --resume");
+    return code;
+}
+
+static int run_plan(const plan *p, config *const *start, const config *tune)
+{
+    const ebm_request *q = p->q;
+    run_options options = {.resume = ebm_given(q, FLAG_RESUME),
+                           .overwrite = ebm_given(q, FLAG_OVERWRITE),
+                           .quiet = ebm_given(q, FLAG_QUIET)};
+    if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
+        return complain(SOSMC_EXIT_USAGE,
+                        "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
+                        "another --out",
+                        p->out);
+    for (int i = 0, done; i < p->starts; i++) {
+        int code = run_start(q, &options, p->start_dir[i], start[i], &done);
+        if (!done) return code;
+    }
+    options.out = p->out;
+    options.budget_seconds = left_of_budget(q);
+    return run_job(tune, &options);
+}
+
+static int print_or_run_plan(const plan *p)
+{
+    config *start[STARTS] = {NULL}, *tune = NULL;
+    int complete = 1;
+    for (int i = 0; complete && i < p->starts; i++) complete = (start[i] = start_config(p, i)) != NULL;
+    if (complete) complete = (tune = tune_config(p)) != NULL;
+    int code = !complete                     ? SOSMC_EXIT_USAGE
+               : ebm_given(p->q, FLAG_PRINT) ? print_plan(p, start, tune)
+                                             : run_plan(p, start, tune);
+    for (int i = 0; i < STARTS; i++) config_free(start[i]);
+    config_free(tune);
+    return code;
+}
+
+int command_tune(int argc, char **argv)
+{
+    ebm_request q;
+    plan p;
+    ebm_subject s = {0};
+    int code;
+    char error[EBM_SENTENCE];
+    if (ebm_read_flags(&q, argc, argv, FOR_TUNE, "MODEL", tune_text, &code)) return code;
+    if (check_tune(&q)) return SOSMC_EXIT_USAGE;
+    if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
+    if (check_subject(&q, &s)) return SOSMC_EXIT_USAGE;
+    make_plan(&p, &q, &s);
+    if (plan_starts(&p, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
+    return print_or_run_plan(&p);
+}
