@@ -9,7 +9,7 @@
 
 #include "simd/simdf.h"
 
-VEC vf sigmoid(vf z) { return vf_div(vf_set(1.0f), vf_add(vf_set(1.0f), vf_exp(vf_sub(vf_set(0.0f), z)))); }
+VEC vf sigmoid(vf z) { return vf_div(vf_set(1.0f), vf_one_plus_exp_minus(z)); }
 
 VEC void silu(vf z, vf *h, vf *slope)
 {

@@ -13,13 +13,14 @@
 #include "mlp.h"
 #include "simd/simdf.h"
 
-/* Rows (particles) and panels that fit the registers, for products over units; and for products over particles. */
+/* Rows (particles) and panels that fit the registers, for products over units; and for products over particles; and panels
+ * that are summed over particles together. */
 #if defined(SOSMC_LEVEL_AVX512)
-enum { ROWS = 14, WIDE = 2, OUT_ROWS = 8, OUT_WIDE = 3 };
+enum { ROWS = 14, WIDE = 2, OUT_ROWS = 8, OUT_WIDE = 3, SUM_WIDE = 8 };
 #elif defined(SOSMC_LEVEL_AVX2)
-enum { ROWS = 6, WIDE = 1, OUT_ROWS = 4, OUT_WIDE = 1 };
+enum { ROWS = 6, WIDE = 1, OUT_ROWS = 4, OUT_WIDE = 1, SUM_WIDE = 4 };
 #else
-enum { ROWS = 4, WIDE = 1, OUT_ROWS = 4, OUT_WIDE = 1 };
+enum { ROWS = 4, WIDE = 1, OUT_ROWS = 4, OUT_WIDE = 1, SUM_WIDE = 4 };
 #endif
 
 enum { CHAIN = 64 }; /* a multiple of PANEL */
@@ -290,9 +291,9 @@ static void energy(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b,
 /* ------------------------------------------------------------------------------------------------ over particles */
 
 /* sums[r][v] = sum_i left[i][r] right_v[i]: `rows` units of one side by `wide` panels of the other, then added to g, whose
- * row r begins at g + r * stride and has `valid` numbers from here. */
+ * row r begins at g + r * stride and has `valid` numbers from here. Meanwhile n rows from `later` on come closer. */
 VEC void outer(const int rows, const int wide, int n, const float *restrict left, const float *restrict right,
-               double *g, size_t stride, int valid, int valid_rows)
+               const float *later, double *g, size_t stride, int valid, int valid_rows)
 {
     vf sum[OUT_ROWS][OUT_WIDE];
 #pragma GCC unroll 8
@@ -301,6 +302,7 @@ VEC void outer(const int rows, const int wide, int n, const float *restrict left
         for (int v = 0; v < wide; v++) sum[r][v] = vf_set(0.0f);
     for (int i = 0; i < n; i++, left += PANEL, right += PANEL) {
         vf h[OUT_WIDE];
+        __builtin_prefetch(later + i * PANEL, 0, 2);
 #pragma GCC unroll 4
         for (int v = 0; v < wide; v++) h[v] = vf_load(right + v * PANEL * MLP_TILE);
 #pragma GCC unroll 8
@@ -326,25 +328,40 @@ VEC void outer(const int rows, const int wide, int n, const float *restrict left
         for (int k = 0; k < valid; k++) g[(size_t)r * stride + (size_t)k] += (double)rest[r][k];
 }
 
-static void outer_block(int wide, int n, const float *left, const float *right, double *g, size_t stride, int valid,
-                        int valid_rows)
+static void outer_block(int wide, int n, const float *left, const float *right, const float *later, double *g,
+                        size_t stride, int valid, int valid_rows)
 {
     switch (wide) {
 #if defined(SOSMC_LEVEL_AVX512)
-    case 3: outer(OUT_ROWS, 3, n, left, right, g, stride, valid, valid_rows); break;
-    case 2: outer(OUT_ROWS, 2, n, left, right, g, stride, valid, valid_rows); break;
+    case 3: outer(OUT_ROWS, 3, n, left, right, later, g, stride, valid, valid_rows); break;
+    case 2: outer(OUT_ROWS, 2, n, left, right, later, g, stride, valid, valid_rows); break;
 #endif
-    default: outer(OUT_ROWS, 1, n, left, right, g, stride, valid, valid_rows); break;
+    default: outer(OUT_ROWS, 1, n, left, right, later, g, stride, valid, valid_rows); break;
     }
+}
+
+/* What the products after these read: two runs of panels. A pass that was parked has left the second-level cache; asked for
+ * one layer ahead, panel by panel with the blocks of this one, it is back in time. */
+typedef struct {
+    const float *from[2];
+    int panels[2];
+} following;
+
+/* The panel to ask for with this block; `near`, which costs nothing, when all have been. */
+static const float *panel_for(const sosmc_batch *b, const following *f, int block, int first, const float *near)
+{
+    for (int k = 0; k < 2; block -= f->panels[k++])
+        if (block < f->panels[k]) return f->from[k] + (size_t)block * panel_of(b) + (size_t)(first * PANEL);
+    return near;
 }
 
 /* g (outputs rows of inputs) += sum_i c_i left_i right_i^T over at most MLP_TILE particles from `first`. `left` has outputs
  * units, `right` inputs units. The right side is multiplied by c and kept close by while all rows of the left pass. */
 static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
-                          const float *right, const float *c, double *g)
+                          const float *right, const float *c, const following *f, double *g)
 {
     float scaled[OUT_WIDE * PANEL * MLP_TILE] __attribute__((aligned(64)));
-    int panels = (inputs + PANEL - 1) / PANEL;
+    int panels = (inputs + PANEL - 1) / PANEL, block = 0;
     for (int p = 0; p < panels; p += OUT_WIDE) {
         int wide = panels - p < OUT_WIDE ? panels - p : OUT_WIDE;
         int valid = inputs - p * PANEL < wide * PANEL ? inputs - p * PANEL : wide * PANEL;
@@ -357,21 +374,55 @@ static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, i
             const float *l = left + (size_t)(o / PANEL) * panel_of(b) + (size_t)(first * PANEL) + o % PANEL;
             double *to = g + (size_t)o * (size_t)inputs + (size_t)(p * PANEL);
             int rows = outputs - o < OUT_ROWS ? outputs - o : OUT_ROWS;
-            outer_block(wide, n, l, scaled, to, (size_t)inputs, valid, rows);
+            outer_block(wide, n, l, scaled, panel_for(b, f, block++, first, l), to, (size_t)inputs, valid, rows);
         }
     }
 }
 
-/* g (units numbers) += sum_i c_i values_i */
-static void sum_rows(const sosmc_batch *b, int first, int n, int units, const float *values, const float *c, double *g)
+/* sums[v] = sum_i c_i values_v,i over n particles, for `wide` panels. */
+VEC void weighted(const int wide, int n, const float *restrict values, size_t panel, const float *restrict c,
+                  float *sums)
 {
-    for (int p = 0; p * PANEL < units; p++) {
+    vf sum[SUM_WIDE];
+#pragma GCC unroll 8
+    for (int v = 0; v < wide; v++) sum[v] = vf_set(0.0f);
+    for (int i = 0; i < n; i++) {
+        vf ci = vf_set(c[i]);
+#pragma GCC unroll 8
+        for (int v = 0; v < wide; v++) sum[v] = vf_fma(ci, vf_load(values + (size_t)v * panel + i * PANEL), sum[v]);
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < wide; v++) vf_store(sums + v * PANEL, sum[v]);
+}
+
+/* g (units numbers, stride apart) += sum_i c_i values_i. Several panels at once: one chain of additions alone would wait
+ * for itself. */
+static void sum_rows(const sosmc_batch *b, int first, int n, int units, const float *values, const float *c, double *g,
+                     size_t stride)
+{
+    float sums[SUM_WIDE * PANEL];
+    int panels = (units + PANEL - 1) / PANEL;
+    for (int p = 0, wide; p < panels; p += wide) {
         const float *v = values + (size_t)p * panel_of(b) + (size_t)(first * PANEL);
-        float rest[PANEL];
-        vf sum = vf_set(0.0f);
-        for (int i = 0; i < n; i++) sum = vf_fma(vf_set(c[i]), vf_load(v + i * PANEL), sum);
-        vf_store(rest, sum);
-        for (int k = 0; k < PANEL && p * PANEL + k < units; k++) g[p * PANEL + k] += (double)rest[k];
+        wide = panels - p < SUM_WIDE ? 1 : SUM_WIDE;
+        if (wide == SUM_WIDE) {
+            weighted(SUM_WIDE, n, v, panel_of(b), c, sums);
+        } else {
+            weighted(1, n, v, panel_of(b), c, sums);
+        }
+        int valid = units - p * PANEL < wide * PANEL ? units - p * PANEL : wide * PANEL;
+        for (int k = 0; k < valid; k++) g[(size_t)(p * PANEL + k) * stride] += (double)sums[k];
+    }
+}
+
+/* As contract_rows with less than a panel of inputs, one input after the other: lanes are outputs. */
+static void contract_narrow(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
+                            const float *right, const float *c, double *g)
+{
+    float scaled[MLP_TILE];
+    for (int k = 0; k < inputs; k++) {
+        for (int i = 0; i < n; i++) scaled[i] = c[i] * right[(first + i) * PANEL + k];
+        sum_rows(b, first, n, outputs, left, scaled, g + k, (size_t)inputs);
     }
 }
 
@@ -385,12 +436,16 @@ static void contract(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
         double sum = 0;
         for (int i = 0; i < n; i++) scale[i] = (float)c[first + i];
         for (int l = 1; l <= last; l++) {
-            const float *d = work_of(b, s->d[l]);
-            contract_rows(b, first, n, s->width[l], s->width[l - 1], d, work_of(b, s->h[l - 1]), scale,
-                          g + s->weight[l]);
-            sum_rows(b, first, n, s->width[l], d, scale, g + s->bias[l]);
+            const float *d = work_of(b, s->d[l]), *h = work_of(b, s->h[l - 1]);
+            following next = {.from = {work_of(b, s->h[l])}, .panels = {s->padded[l] / PANEL}};
+            if (l < last) next.from[1] = work_of(b, s->d[l + 1]), next.panels[1] = s->padded[l + 1] / PANEL;
+            if (s->width[l - 1] < PANEL)
+                contract_narrow(b, first, n, s->width[l], s->width[l - 1], d, h, scale, g + s->weight[l]);
+            else
+                contract_rows(b, first, n, s->width[l], s->width[l - 1], d, h, scale, &next, g + s->weight[l]);
+            sum_rows(b, first, n, s->width[l], d, scale, g + s->bias[l], 1);
         }
-        sum_rows(b, first, n, s->width[last], work_of(b, s->h[last]), scale, g + s->weight[last + 1]);
+        sum_rows(b, first, n, s->width[last], work_of(b, s->h[last]), scale, g + s->weight[last + 1], 1);
         for (int i = 0; i < n; i++) sum += c[first + i];
         g[s->bias[last + 1]] += sum;
     }
@@ -472,6 +527,7 @@ static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch 
 static void penalty(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double weight, double *g,
                     double *value)
 {
+    static const following nothing;
     float scale[MLP_TILE];
     int last = s->hidden;
     if (!b->fresh) pass(m, s, b, NULL);
@@ -485,11 +541,11 @@ static void penalty(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b
         for (int l = 1; l <= last; l++) {
             const float *d = work_of(b, s->d[l]), *e = work_of(b, s->c[l]);
             const float *t = work_of(b, l > 1 ? s->t[l - 1] : s->d[0]), *h = work_of(b, s->h[l - 1]);
-            contract_rows(b, first, n, s->width[l], s->width[l - 1], d, t, scale, g + s->weight[l]);
-            contract_rows(b, first, n, s->width[l], s->width[l - 1], e, h, scale, g + s->weight[l]);
-            sum_rows(b, first, n, s->width[l], e, scale, g + s->bias[l]);
+            contract_rows(b, first, n, s->width[l], s->width[l - 1], d, t, scale, &nothing, g + s->weight[l]);
+            contract_rows(b, first, n, s->width[l], s->width[l - 1], e, h, scale, &nothing, g + s->weight[l]);
+            sum_rows(b, first, n, s->width[l], e, scale, g + s->bias[l], 1);
         }
-        sum_rows(b, first, n, s->width[last], work_of(b, s->t[last]), scale, g + s->weight[last + 1]);
+        sum_rows(b, first, n, s->width[last], work_of(b, s->t[last]), scale, g + s->weight[last + 1], 1);
     }
 }
 

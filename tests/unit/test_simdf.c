@@ -67,6 +67,21 @@ static void exponentials(void **state)
     assert_true(at(exp_of, -0.0f) == 1);
 }
 
+/* The sigmoid's denominator has the bits of the exponential itself, also beyond its range and for what is no number. */
+static void one_plus_exponentials(void **state)
+{
+    static const float far[] = {0, -0.0f, 87, 87.5f, -87.5f, 88, -88, -88.5f, 1e30f, -1e30f, INFINITY, -INFINITY, NAN};
+    enum { FAR = sizeof far / sizeof far[0] };
+    for (int k = 0; k < DENSE; k += FLOATS) {
+        float x[FLOATS], minus[FLOATS], got[FLOATS], expected[FLOATS];
+        for (int l = 0; l < FLOATS; l++) x[l] = k == 0 && l < FAR ? far[l] : between(-90, 90);
+        for (int l = 0; l < FLOATS; l++) minus[l] = -x[l];
+        vf_store(got, vf_one_plus_exp_minus(vf_load(x)));
+        vf_store(expected, vf_add(vf_set(1), vf_exp(vf_load(minus))));
+        assert_memory_equal(got, expected, sizeof got);
+    }
+}
+
 /* Held to its range, also where x is no number: never 0, infinite or subnormal. */
 static void exponentials_outside(void **state)
 {
@@ -140,9 +155,13 @@ static void fused_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials),     cmocka_unit_test(exponentials_outside),
-        cmocka_unit_test(logarithms),       cmocka_unit_test(lanes_are_folded_by_halves),
-        cmocka_unit_test(sums_are_widened), cmocka_unit_test(minima_and_maxima),
+        cmocka_unit_test(exponentials),
+        cmocka_unit_test(exponentials_outside),
+        cmocka_unit_test(one_plus_exponentials),
+        cmocka_unit_test(logarithms),
+        cmocka_unit_test(lanes_are_folded_by_halves),
+        cmocka_unit_test(sums_are_widened),
+        cmocka_unit_test(minima_and_maxima),
         cmocka_unit_test(fused_products),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
