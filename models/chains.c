@@ -100,6 +100,8 @@ static sosmc_status start(const ensemble *e, tile *t)
     }
     t->waiting = e->record.hit ? t->b.n : 0;
     for (int i = 0; i < t->waiting; i++) e->record.hit[t->b.first + i] = -1;
+    rng.stream = SOSMC_STREAM_BEGIN;
+    if (e->kernel.begin && e->kernel.begin(&e->kernel, rng, &t->b, t->now.aux)) return SOSMC_EMODEL;
     if (e->kernel.blind || e->steps == 0) return SOSMC_OK;
     return e->model->energy(e->model->self, e->theta, &t->b, t->now.U, t->now.gx) ? SOSMC_EMODEL : SOSMC_OK;
 }
@@ -231,7 +233,7 @@ static int is_kernel(const sosmc_kernel *k)
 {
     if (!k->step || !(k->h > 0 && isfinite(k->h)) || !(k->noise >= 0 && isfinite(k->noise))) return 0;
     if (!(k->clamp >= 0 && k->gradient_clip >= 0) || !(k->mass > 0 && isfinite(k->mass))) return 0;
-    return k->leapfrog >= 1 && k->aux >= 0 && k->scratch >= 0 && k->aux < 64 && k->scratch < 64;
+    return k->friction >= 0 && k->leapfrog >= 1 && k->aux >= 0 && k->scratch >= 0 && k->aux < 64 && k->scratch < 64;
 }
 
 /* The rules of the engine: rows aligned, unless a tile is one large particle. */

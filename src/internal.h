@@ -83,7 +83,7 @@ typedef struct {
 /* One worker's own memory. */
 typedef struct {
     double *tmp;           /* kernel scratch: vectors, then 4 rows */
-    double *vec;           /* two vectors: a drawn batch and its gradient */
+    double *vec;           /* two vectors: a drawn batch and its gradient; then what its particles begin with (aux) */
     double *aside;         /* a tile's old x, gx and aux while the new ones are written */
     double *row;           /* rows of ld: ROW_COUNT of them */
     void *work, *work_ref; /* the model's scratch where nothing is parked, and for theta_ref */

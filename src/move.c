@@ -65,11 +65,30 @@ static int looks_finite(const sosmc *s, const tile *a, int n)
            (!a->gx || s->simd->all_finite(len, a->gx));
 }
 
-/* What a kernel kept for a particle means nothing for the next one in its place. */
-static void forget_aux(const sosmc *s, const tile *a, int i)
+/* Where a worker draws aux of particles that begin; NULL when the kernel lets it begin at zero. */
+static double *begun_aux(const sosmc *s, int worker)
 {
+    return s->cfg.kernel.begin && s->cfg.kernel.aux ? s->worker[worker].vec + 2 * s->cut.vector : NULL;
+}
+
+/* aux of the batch's particles, all of which begin under the name `rng`. The stream is a kernel's own, so that the draw is
+ * independent of where the particles begin and of every move. */
+static sosmc_status draw_aux(sosmc *s, int task, sosmc_rng rng, const sosmc_batch *b, double *aux)
+{
+    const sosmc_kernel *kernel = &s->cfg.kernel;
+    if (!kernel->begin || !aux) return SOSMC_OK;
+    rng.stream = SOSMC_STREAM_BEGIN;
+    int rc = kernel->begin(kernel, rng, b, aux);
+    return rc ? sosmc_i_broken(s, task, "kernel.begin", rc, b->first) : SOSMC_OK;
+}
+
+/* What a kernel kept for a particle means nothing for the next one in its place: that begins with column i_from of
+ * `begun`, or with zeros. */
+static void begin_particle(const sosmc *s, const double *begun, int i_from, const tile *a, int i)
+{
+    size_t ld = (size_t)s->cut.ld;
     for (size_t j = 0; a->aux && j < (size_t)s->cut.dim * (size_t)s->cfg.kernel.aux; j++)
-        a->aux[j * (size_t)s->cut.ld + (size_t)i] = 0;
+        a->aux[j * ld + (size_t)i] = begun ? begun[j * ld + (size_t)i_from] : 0;
 }
 
 /* The particle begins again from the initial law; what it draws is named by the step, so any thread draws the same. */
@@ -87,8 +106,9 @@ static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile 
     if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
     rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, one.U, one.gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
+    TRY(draw_aux(s, task, rng, &b, begun_aux(s, worker)));
     copy_particle(s, &one, 0, a, i);
-    forget_aux(s, a, i);
+    begin_particle(s, begun_aux(s, worker), 0, a, i);
     if (!finite_particle(s, a, i)) return not_finite(s, task, "U of a restarted particle", b.first, one.U[0], NAN);
     return SOSMC_OK;
 }
@@ -304,14 +324,15 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
     int t = l->tile_lo + task;
     int64_t iteration = s->now->v.iteration;
     sosmc_batch b = sosmc_i_batch(s, l, t, a->x);
-    double *u = worker_row(s, worker, ROW_A);
+    double *u = worker_row(s, worker, ROW_A), *begun = begun_aux(s, worker);
     size_t ld = (size_t)l->ld;
+    TRY(draw_aux(s, task, name(s, SOSMC_STREAM_BEGIN, iteration), &b, begun));
     if (s->now->pool) {
         sosmc_uniforms(name(s, SOSMC_STREAM_POOL, iteration), 0, &b, u);
         for (int i = 0; i < b.n; i++) {
             const double *member = s->now->pool + (size_t)pool_member(s, u[i]) * (size_t)l->dim;
             for (size_t j = 0; j < (size_t)l->dim; j++) a->x[j * ld + (size_t)i] = member[j];
-            forget_aux(s, a, i);
+            begin_particle(s, begun, i, a, i);
         }
     }
     if (scheme->refresh > 0) {
@@ -322,7 +343,7 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
         for (int i = 0; i < b.n; i++) {
             if (u[i] > scheme->refresh) continue;
             for (size_t j = 0; j < (size_t)l->dim; j++) a->x[j * ld + (size_t)i] = fresh[j * ld + (size_t)i];
-            forget_aux(s, a, i);
+            begin_particle(s, begun, i, a, i);
         }
     }
     return SOSMC_OK;
@@ -477,6 +498,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     b.work = sosmc_i_work(s, t, worker);
     int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, a.x);
     if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
+    TRY(draw_aux(s, task, name(s, SOSMC_STREAM_BEGIN, 0), &b, a.aux));
     rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, a.U, a.gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
     for (int i = 0; i < n; i++)

@@ -1,6 +1,9 @@
 /* setup.c: before the first iteration. Every setting is checked, the particles are cut into tiles and blocks, and all
  * memory is taken: nothing allocates afterwards. */
 #include <stdlib.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "internal.h"
 #include "tiles.h"
@@ -105,6 +108,7 @@ static sosmc_status check_kernel(const sosmc *s)
            k->name);
     REQUIRE(!k->uses_prox || (k->lambda > 0 && isfinite(k->lambda)), "kernel.lambda", k->lambda, "it must be positive");
     REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
+    REQUIRE(k->friction >= 0, "kernel.friction", k->friction, "it must not be negative");
     REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,
             "it must not be negative");
@@ -237,6 +241,18 @@ static void resolve(sosmc *s)
 
 /* ---------------------------------------------------------------------------- memory */
 
+/* Large pages, where the system grants them on request: parked scratch and leaves are walked from end to end in every
+ * iteration, and with small ones the walk waits for the page table. Only whole large pages inside are asked for, so nothing
+ * is used that was not taken. */
+static void ask_for_large_pages(char *p, size_t bytes)
+{
+#if defined(MADV_HUGEPAGE)
+    const size_t page = (size_t)2 << 20;
+    size_t before = (page - (uintptr_t)p % page) % page;
+    if (bytes >= before + page) (void)madvise(p + before, (bytes - before) / page * page, MADV_HUGEPAGE);
+#endif
+}
+
 /* Zeroed, aligned memory that sosmc_free returns; NULL for want of memory, and also for zero bytes. */
 static void *take(sosmc *s, size_t count, size_t bytes)
 {
@@ -246,6 +262,7 @@ static void *take(sosmc *s, size_t count, size_t bytes)
     if (!p) return NULL;
     s->owned[s->owned_count++] = p;
     p += ALIGNMENT - (uintptr_t)p % ALIGNMENT;
+    ask_for_large_pages(p, count * bytes);
     memset(p, 0, count * bytes);
     return p;
 }
@@ -370,6 +387,7 @@ static sosmc_status take_state(sosmc *s, state *st)
 static sosmc_status take_workers(sosmc *s, int ld)
 {
     size_t row = (size_t)ld, vector = s->cut.vector, work; /* rows of a one-particle tile are not shorter than a lane */
+    size_t begun = s->cfg.kernel.begin ? (size_t)s->cfg.kernel.aux * s->cut.vector : 0;
     if (s->batch.vector > vector) vector = s->batch.vector;
     if (s->kept.vector > vector) vector = s->kept.vector;
     if (__builtin_mul_overflow(s->p.model.work, row, &work))
@@ -378,7 +396,7 @@ static sosmc_status take_workers(sosmc *s, int ld)
     TAKE(s->worker, s->cfg.threads);
     for (int i = 0; i < s->cfg.threads; i++) {
         TAKE(s->worker[i].tmp, (size_t)s->cfg.kernel.scratch * s->cut.vector + 4 * row);
-        TAKE(s->worker[i].vec, 2 * vector);
+        TAKE(s->worker[i].vec, 2 * vector + begun);
         TAKE(s->worker[i].aside, (2 + (size_t)s->cfg.kernel.aux) * s->cut.vector);
         TAKE(s->worker[i].row, ROW_COUNT * row);
         TAKE_BYTES(s->worker[i].work, work);

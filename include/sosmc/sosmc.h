@@ -82,6 +82,8 @@ typedef enum {
     SOSMC_STREAM_POOL = 5,     /* which pool members move */
     SOSMC_STREAM_REFRESH = 6,  /* which particles restart, and where */
     SOSMC_STREAM_NETWORK = 7,  /* initial weights of a network */
+    SOSMC_STREAM_MOMENTUM = 8, /* momenta at the end of a step */
+    SOSMC_STREAM_BEGIN = 9,    /* what kernels keep for particles that begin */
     SOSMC_STREAM_USER = 64
 } sosmc_stream;
 
@@ -243,21 +245,25 @@ SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const d
 struct sosmc_kernel {
     const char *name;
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
+    /* Optional: aux of particles that begin (initial, restarted, drawn from a pool), aux * dim rows of ld, drawn with rng
+     * as given. Without it aux begins at zero. */
+    int (*begin)(const sosmc_kernel *k, sosmc_rng rng, const sosmc_batch *b, double *aux);
     double h;             /* initial step (HMC: leapfrog step) */
     double noise;         /* noise scale sigma; 1 is Langevin. jitter: standard deviation of the noise */
     double clamp;         /* ula, jitter: coordinates are held to [-clamp, clamp], which leaves no density; 0: not */
     double lambda;        /* myula: width of the envelope */
     double gradient_clip; /* jitter: components of the gradient are held to [-gradient_clip, gradient_clip]; 0: not */
-    double mass, friction;
-    int leapfrog;      /* number of leapfrog steps */
-    const void *self;  /* for a user's own kernel */
-    int invariant;     /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
-    int no_weight;     /* has no tractable density: weighted schemes refuse it */
-    int uses_gradient; /* reads m->gx: the engine keeps it */
-    int uses_prox;     /* calls model.prox: a model without one is refused */
-    int metropolis;    /* may keep the old particle: work does not match x_new afterwards */
-    int blind;         /* neither reads nor returns U and gx: the engine evaluates where the last sweep ends, once */
-    int aux, scratch;  /* vectors kept per particle; vectors in tmp */
+    double mass;          /* of every coordinate, where there is momentum */
+    double friction;      /* underdamped: the rate at which momentum is forgotten; INFINITY: none is kept */
+    int leapfrog;         /* number of leapfrog steps */
+    const void *self;     /* for a user's own kernel */
+    int invariant;        /* leaves pi_theta invariant: the engine weighs with U_prev(x) - U(x), the step never does */
+    int no_weight;        /* has no tractable density: weighted schemes refuse it */
+    int uses_gradient;    /* reads m->gx: the engine keeps it */
+    int uses_prox;        /* calls model.prox: a model without one is refused */
+    int metropolis;       /* may keep the old particle: work does not match x_new afterwards */
+    int blind;            /* neither reads nor returns U and gx: the engine evaluates where the last sweep ends, once */
+    int aux, scratch;     /* vectors kept per particle; vectors in tmp */
     int forward_at, backward_at; /* sosmc_theta_choice of either Langevin kernel (maths.md ULA-weight) */
 };
 
@@ -266,6 +272,12 @@ SOSMC_API sosmc_kernel sosmc_ula_clamped(double h, double clamp); /* for unweigh
 SOSMC_API sosmc_kernel sosmc_mala(double h);
 SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
+/* Kernels with momentum that bring their exact weight instead of accepting (maths.md UNDERDAMPED, LEAPFROG). The first
+ * keeps the momentum between steps, but for a factor exp(-friction step / 2) at either end of a step; one evaluation. The
+ * second draws it anew and makes `leapfrog` steps; as many evaluations. With infinite friction, and with one leapfrog step,
+ * they are ULA at step^2 / 2 mass. */
+SOSMC_API sosmc_kernel sosmc_underdamped(double step, double friction, double mass);
+SOSMC_API sosmc_kernel sosmc_leapfrog(double step, int leapfrog, double mass);
 /* For models with a non-smooth part and its prox (dU/dx is then that of the smooth part alone): Langevin along the
  * Moreau-Yosida envelope of width lambda (maths.md MYULA). The weightings:
  *     as invariant   U_prev(x) - U(x), as if the move left pi_theta invariant, which it nearly does for small steps;
@@ -273,6 +285,9 @@ SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
  *     cached         exact, with the forward kernel at the previous theta, whose proximal map is kept. */
 typedef enum { SOSMC_MYULA_AS_INVARIANT = 0, SOSMC_MYULA_RATIO, SOSMC_MYULA_CACHED } sosmc_myula_weight;
 SOSMC_API sosmc_kernel sosmc_myula(double h, double lambda, sosmc_myula_weight weight);
+/* The same move with a Metropolis test on the whole potential: leaves pi_theta invariant exactly, its weights are exact too.
+ * Two proximal maps; the step that is still accepted shrinks as the dimension grows (maths.md MYMALA). */
+SOSMC_API sosmc_kernel sosmc_mymala(double h, double lambda);
 /* y = x + noise z, then x' = y - step grad U(y), with y, the components of the gradient and x' clipped (maths.md JITTER).
  * It has no density and leaves nothing invariant: the sampler with which energies of pictures are trained. */
 SOSMC_API sosmc_kernel sosmc_jitter(double step, double noise, double clamp, double gradient_clip);

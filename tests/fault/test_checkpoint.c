@@ -146,6 +146,11 @@ enum {
     DROPPED,
     DROPPED_MALA,
     TALL,
+    UNDERDAMPED,
+    UNDERDAMPED_AUTHORS,
+    UNDERDAMPED_POOL,
+    UNDERDAMPED_TALL,
+    LEAPFROG,
     HUGE_DIMENSION,
     WORLDS
 };
@@ -273,6 +278,29 @@ static world world_of(int which)
         w.cfg.scheme.ess_min = 0.0;
         w.cfg.scheme.order = which == DROPPED ? SOSMC_ORDER_PAPER : SOSMC_ORDER_AUTHORS;
         break;
+    case UNDERDAMPED:
+        w = base_world("underdamped, adapt", sosmc_underdamped(0.3, 1.0, 1.5), sosmc);
+        w.cfg.adapt[0] = on_ess;
+        w.cfg.scheme.ess_min = 0.9;
+        break;
+    case UNDERDAMPED_AUTHORS:
+        w = base_world("underdamped, authors, two sweeps", sosmc_underdamped(0.3, 1.0, 1.5), sosmc);
+        w.cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+        w.cfg.scheme.sweeps = 2;
+        w.cfg.scheme.ess_min = 2.0;
+        break;
+    case UNDERDAMPED_POOL:
+        w = base_world("underdamped, pool and restarts", sosmc_underdamped(0.3, 1.0, 1.0),
+                       sosmc_scheme_pcd(N, 2 * N, 2));
+        w.p.objective = sosmc_likelihood(sosmc_rows_source(&minibatch), 20);
+        break;
+    case UNDERDAMPED_TALL:
+        w = base_world("underdamped, tiles of 16", sosmc_underdamped(0.1, 1.0, 1.0), sosmc_scheme_sosmc(40));
+        w.p.model.dim_x = 300;
+        w.p.model.tile = 0;
+        w.p.model.work = 300 * sizeof(double);
+        break;
+    case LEAPFROG: w = base_world("leapfrog", sosmc_leapfrog(0.2, 3, 1.5), sosmc); break;
     case TALL:
         w = base_world("tiles of 16", sosmc_ula(0.01), sosmc_scheme_sosmc(40));
         w.p.model.dim_x = 300;

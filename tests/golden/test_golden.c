@@ -106,6 +106,15 @@ static run mixture(const char *name, sosmc_kernel kernel, sosmc_scheme scheme)
 
 enum { KERNELS = 4, ORDERS = 2, BY_KERNEL = 2 * KERNELS * ORDERS, RESAMPLINGS = 5, OPTIMISERS = 7, SCHEDULES = 3 };
 enum { FIRST_RESAMPLING = BY_KERNEL, FIRST_OPTIMISER = FIRST_RESAMPLING + RESAMPLINGS };
+enum {
+    UNDERDAMPED_PAPER,
+    UNDERDAMPED_AUTHORS,
+    UNDERDAMPED_SWEEPS,
+    UNDERDAMPED_POOL,
+    LEAPFROG_PAPER,
+    LEAPFROG_AUTHORS,
+    WITH_MOMENTUM
+};
 enum { FIRST_SCHEDULE = FIRST_OPTIMISER + OPTIMISERS, FIRST_OTHER = FIRST_SCHEDULE + SCHEDULES };
 enum {
     UNWEIGHTED,
@@ -121,7 +130,8 @@ enum {
     SWEEPS,
     EPS,
     ONE_TILE,
-    OTHERS
+    FIRST_OF_MOMENTUM,
+    OTHERS = FIRST_OF_MOMENTUM + WITH_MOMENTUM
 };
 enum { RUNS = FIRST_OTHER + OTHERS };
 
@@ -173,11 +183,34 @@ static run run_by_schedule(int which)
     return r;
 }
 
+/* Kernels that weigh momentum. */
+static run run_with_momentum(int which)
+{
+    const sosmc_scheme weighted = sosmc_scheme_sosmc(N);
+    run r;
+    switch (which) {
+    case UNDERDAMPED_PAPER: r = quartic("underdamped_paper", sosmc_underdamped(0.3, 1.5, 1.2), weighted); break;
+    case UNDERDAMPED_AUTHORS: r = mixture("underdamped_authors", sosmc_underdamped(0.3, 1.5, 1.2), weighted); break;
+    case UNDERDAMPED_SWEEPS:
+        r = quartic("underdamped_sweeps", sosmc_underdamped(0.2, 0.7, 1), weighted);
+        r.cfg.scheme.sweeps = 2;
+        break;
+    case UNDERDAMPED_POOL:
+        return quartic("underdamped_pool", sosmc_underdamped(0.3, 1.5, 1), sosmc_scheme_pcd(N, 120, 3));
+    case LEAPFROG_PAPER: r = quartic("leapfrog_paper", sosmc_leapfrog(0.3, 3, 1.5), weighted); break;
+    default: r = mixture("leapfrog_authors", sosmc_leapfrog(0.3, 3, 1.5), weighted); break;
+    }
+    if (which == UNDERDAMPED_AUTHORS || which == LEAPFROG_AUTHORS) r.cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+    r.cfg.scheme.ess_min = 0.9;
+    return r;
+}
+
 static run run_of_another_kind(int which)
 {
     const sosmc_scheme weighted = sosmc_scheme_sosmc(N);
     const sosmc_score score = {.eval = reward};
     run r;
+    if (which >= FIRST_OF_MOMENTUM) return run_with_momentum(which - FIRST_OF_MOMENTUM);
     switch (which) {
     case UNWEIGHTED: return quartic("unweighted", sosmc_ula(0.05), sosmc_scheme_unweighted(N));
     case MOVED_FIRST: return quartic("moved_first", sosmc_mala(0.2), sosmc_scheme_moved_first(N));

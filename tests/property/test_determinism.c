@@ -103,6 +103,7 @@ static sosmc_model toy_model(const toy *m)
 
 static const toy PLAIN_TOY = {.dim_theta = DIM, .broken_at = NAN};
 static const toy CRACKED_TOY = {.dim_theta = DIM, .crack = 0.002, .broken_at = NAN};
+static const toy RUINED_TOY = {.dim_theta = DIM, .crack = 0.006, .broken_at = NAN};
 static const toy WIDE_TOY = {.dim_theta = MAX_THETA, .broken_at = NAN};
 
 /* A user's kernel with a memory: a random walk whose momentum travels with the particle. */
@@ -133,9 +134,17 @@ typedef struct {
     sosmc_status expected;
 } plan;
 
-enum { ULA, ULA_PREVIOUS, ULA_CURRENT, ULA_SWAPPED, MALA, RWM, HMC1, HMC3, KERNELS };
-static const char *const KERNEL_NAMES[KERNELS] = {
-    "ula", "ula at previous theta", "ula at current theta", "ula swapped", "mala", "rwm", "hmc 1", "hmc 3"};
+enum { ULA, ULA_PREVIOUS, ULA_CURRENT, ULA_SWAPPED, MALA, RWM, HMC1, HMC3, UNDERDAMPED, LEAPFROG, KERNELS };
+static const char *const KERNEL_NAMES[KERNELS] = {"ula",
+                                                  "ula at previous theta",
+                                                  "ula at current theta",
+                                                  "ula swapped",
+                                                  "mala",
+                                                  "rwm",
+                                                  "hmc 1",
+                                                  "hmc 3",
+                                                  "underdamped",
+                                                  "leapfrog"};
 
 static sosmc_kernel kernel_of(int which)
 {
@@ -152,6 +161,8 @@ static sosmc_kernel kernel_of(int which)
     case MALA: return sosmc_mala(0.3);
     case RWM: return sosmc_rwm(0.3);
     case HMC1: return sosmc_hmc(0.7, 1, 1.5);
+    case UNDERDAMPED: return sosmc_underdamped(0.6, 1.2, 1.5);
+    case LEAPFROG: return sosmc_leapfrog(0.4, 3, 0.8);
     default: return sosmc_hmc(0.4, 3, 0.8);
     }
     return k;
@@ -514,8 +525,8 @@ static plan toy_plan(const toy *m, int particles, const char *name)
 /* One-particle tiles of a large model are contiguous: other loops, other sums. */
 static void test_contiguous_tiles(void **state)
 {
-    static const int KERNEL[] = {ULA, MALA, HMC3, ULA_SWAPPED};
-    for (int i = 0; i < 4; i++) {
+    static const int KERNEL[] = {ULA, MALA, HMC3, ULA_SWAPPED, UNDERDAMPED, LEAPFROG};
+    for (int i = 0; i < 6; i++) {
         sosmc_scheme scheme = i == 3 ? sosmc_scheme_soul(6) : sosmc_scheme_sosmc(13);
         plan a = plan_of(KERNEL[i], SOSMC_ORDER_PAPER, scheme, REVERSE, i);
         a.p.model = sosmc_mixture_model(&LONG_MIXTURE);
@@ -651,16 +662,18 @@ static void test_nonfinite(void **state)
 {
     static const int POLICIES[] = {SOSMC_NONFINITE_DROP, SOSMC_NONFINITE_RETRY, SOSMC_NONFINITE_RESTART,
                                    SOSMC_NONFINITE_FAIL};
-    for (int i = 0; i < 4; i++) {
-        plan a = toy_plan(&CRACKED_TOY, 200, "cracked toy");
+    for (int i = 0; i < 8; i++) {
+        int policy = POLICIES[i % 4], with_memory = i >= 4;
+        plan a = with_memory ? toy_plan(&RUINED_TOY, 200, "ruined toy") : toy_plan(&CRACKED_TOY, 200, "cracked toy");
         a.thorough = 1;
-        a.cfg.on_nonfinite = POLICIES[i];
+        if (with_memory) a.cfg.kernel = sosmc_underdamped(0.45, 1, 1);
+        a.cfg.on_nonfinite = policy;
         a.cfg.scheme.ess_min = 0.9;
-        if (POLICIES[i] == SOSMC_NONFINITE_RESTART) a.cfg.scheme = sosmc_scheme_unweighted(200);
-        if (POLICIES[i] == SOSMC_NONFINITE_FAIL) a.expected = SOSMC_ENUMERIC;
+        if (policy == SOSMC_NONFINITE_RESTART) a.cfg.scheme = sosmc_scheme_unweighted(200);
+        if (policy == SOSMC_NONFINITE_FAIL) a.expected = SOSMC_ENUMERIC;
         trace t = try_plan(&a);
         if (a.expected == SOSMC_OK) assert_true(t.nonfinite >= 2 || t.retries >= 1);
-        if (POLICIES[i] == SOSMC_NONFINITE_RETRY) assert_true(t.retries >= 1);
+        if (policy == SOSMC_NONFINITE_RETRY) assert_true(t.retries >= 1);
     }
     plan a = toy_plan(&CRACKED_TOY, 200, "cracked toy under mala"); /* a rejection, not a fault */
     a.cfg.kernel = sosmc_mala(0.2);

@@ -443,6 +443,33 @@ static void threads_change_no_bit(void **unused)
     free(one);
 }
 
+static int flat(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    for (int i = 0; i < b->n; i++) U[i] = 0;
+    for (int j = 0; gx && j < b->dim; j++)
+        for (int i = 0; i < b->n; i++) gx[j * b->ld + i] = 0;
+    return 0;
+}
+
+/* Without friction, and where nothing pushes, a chain goes straight on with the momentum it began with: N(0, mass). */
+static void chains_with_momentum_begin_in_motion(void **unused)
+{
+    enum { MANY = 2000, MOVES = 3 };
+    static double from[MANY], to[MANY];
+    sosmc_model model = {.dim_x = 1, .dim_theta = 1, .energy = flat};
+    sosmc_kernel kernel = sosmc_underdamped(0.5, 0, 4);
+    sosmc_fresh f = {.chains = MANY, .averaged = MOVES, .step = 0.5, .low = -1, .high = 1, .seed = 3};
+    double theta = 0, mean, error, square = 0;
+    f.kernel = &kernel;
+    f.start = from;
+    assert_int_equal(sosmc_fresh_reward(&model, &theta, NULL, &f, NULL, to, &mean, &error), SOSMC_OK);
+    for (int i = 0; i < MANY; i++) square += to[i] * to[i] / MANY;
+    double expected = pow(MOVES * 0.5 / 4, 2) * 4; /* (moves step / mass)^2 mass */
+    assert_true(fabs(square / expected - 1) < 5 * sqrt(2.0 / MANY));
+    kernel.friction = -1;
+    assert_int_equal(sosmc_fresh_reward(&model, &theta, NULL, &f, NULL, to, &mean, &error), SOSMC_EINVAL);
+}
+
 /* One chain after the other, with the callback and the named numbers: positions, hits and means. */
 static void chains_follow_a_plain_loop(void **unused)
 {
@@ -617,6 +644,7 @@ int main(void)
         cmocka_unit_test(batches_keep_the_rules),
         cmocka_unit_test(failures_have_their_status),
         cmocka_unit_test(threads_change_no_bit),
+        cmocka_unit_test(chains_with_momentum_begin_in_motion),
         cmocka_unit_test(chains_follow_a_plain_loop),
         cmocka_unit_test(hits_agree_with_snapshots),
         cmocka_unit_test(common_random_numbers),

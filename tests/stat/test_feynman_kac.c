@@ -9,9 +9,9 @@
  * is the standard error over replicates. f is a coordinate, |x - E x|^2 (from sosmc_cloud: after resampling and the
  * authors' move) and the logged means of score and energy (before resampling).
  *
- * Every pair of values of kernel, resampling scheme, occasion, order, model and initial law occurs in one of the 55
- * rows: 55 x 5 comparisons, 5 pooled over all rows (a bias common to all of them shows 7 times more sharply), 5 of a
- * positive control: 285. */
+ * Every pair of values of kernel, resampling scheme, occasion, order, model and initial law occurs in one of the 90
+ * rows: 90 x 5 comparisons, 5 pooled over all rows (a bias common to all of them shows 9 times more sharply), 5 each of
+ * two positive controls: 465. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@
 #include "stats.h"
 #include "toys.h"
 
-enum { LAST = 6, PATH = LAST + 2, MOST = 40, MOST_DIM = 3, PLANNED = 285 };
+enum { LAST = 6, PATH = LAST + 2, MOST = 40, MOST_DIM = 3, PLANNED = 465 };
 static int comparisons;
 
 /* ---------------------------------------------------------------------------- what varies */
@@ -57,7 +57,7 @@ static sosmc_model model_of(int t)
     return t == 0 ? toy_gauss_model(&three) : t == 1 ? toy_scaled_model() : toy_skew_model();
 }
 
-enum { KERNELS = 11 };
+enum { WITH_MOMENTUM = 9, FRICTIONLESS = 11, UNDERDAMPED, KERNELS = 18 }; /* momentum: from this one on */
 static sosmc_kernel langevin(double h, int forward_at, int backward_at, double noise)
 {
     sosmc_kernel k = sosmc_ula(h);
@@ -82,8 +82,21 @@ static sosmc_kernel kernel_of(int k)
     case 7: return mala;
     case 8: return sosmc_rwm(0.2);
     case 9: return sosmc_hmc(0.4, 1, 1);
-    default: return sosmc_hmc(0.3, 4, 2);
+    case 10: return sosmc_hmc(0.3, 4, 2);
+    case FRICTIONLESS: return sosmc_underdamped(0.5, 0, 1); /* nothing is forgotten: copies stay together for good */
+    case UNDERDAMPED: return sosmc_underdamped(0.5, 0.5, 1);
+    case 13: return sosmc_underdamped(0.6, 3, 2);
+    case 14: return sosmc_underdamped(0.6, INFINITY, 1.5);
+    case 15: return sosmc_leapfrog(0.6, 1, 1.5);
+    case 16: return sosmc_leapfrog(0.4, 2, 1);
+    default: return sosmc_leapfrog(0.5, 5, 1.2);
     }
+}
+/* The step as ULA counts it. */
+static double langevin_step(int k)
+{
+    sosmc_kernel a = kernel_of(k);
+    return k >= WITH_MOMENTUM ? a.h * a.h / (2 * a.mass) : a.h;
 }
 
 enum { SCHEMES = 5, OCCASIONS = 3, ORDERS = 2, LAWS = 2, FACTORS = 6 };
@@ -114,8 +127,7 @@ static void every_pair_occurs(void **state)
                     assert_true(found);
                 }
     for (int k = 0; k < KERNELS; k++)
-        for (int t = 0; t < TARGETS; t++)
-            if (strcmp(kernel_of(k).name, "hmc") != 0) assert_true(kernel_of(k).h <= 0.5 / targets[t].largest);
+        for (int t = 0; t < TARGETS; t++) assert_true(langevin_step(k) <= 0.5 / targets[t].largest);
 }
 
 /* ---------------------------------------------------------------------------- the check */
@@ -271,7 +283,9 @@ typedef enum {
     WRONG_THETA, /* the move drifts at the current theta, the weight believes at the previous one */
     AFTER_MOVE,  /* an invariant kernel weighed where it has moved to */
     LATE,        /* log G of the step before */
-    NO_WEIGHT    /* log G = 0 */
+    NO_WEIGHT,   /* log G = 0 */
+    NO_KINETIC,  /* the weight of a kernel with momentum without the momentum */
+    LEFT_BEHIND  /* momentum belongs to the particle's number, not to the particle */
 } mistake;
 
 typedef struct {
@@ -280,6 +294,7 @@ typedef struct {
     double *late;    /* log G of the last step, per particle */
     double *logmean; /* sum over steps of log mean_i G: log Z as if the incoming weights were equal */
     double *batch;   /* running sum of G and count within a step */
+    double *left;    /* momentum by particle number */
 } faulty;
 
 /* log G at the previous theta's g0 and the new one's g1; backward and squares are 1, or 0 to leave a term out */
@@ -309,6 +324,8 @@ static void spoil(const faulty *f, sosmc_move *m)
         case AFTER_MOVE: m->logG[i] = U_prev[i] - m->U_new[i]; break;
         case LATE: m->logG[i] = *late; break;
         case NO_WEIGHT: m->logG[i] = 0; break;
+        case NO_KINETIC: m->logG[i] = m->U[i] - m->U_new[i]; break;
+        case LEFT_BEHIND: f->left[m->b.first + i] = m->aux_new[i]; break;
         }
         *late = right;
         f->batch[0] += exp(right);
@@ -333,7 +350,12 @@ static int faulty_step(const sosmc_kernel *k, sosmc_move *m)
     const faulty *f = k->self;
     int particles = (int)f->batch[2];
     if (m->b.first == 0) f->batch[0] = f->batch[1] = 0;
-    int rc = f->kind == AFTER_MOVE ? invariant_step(&f->inner, m) : f->inner.step(&f->inner, m);
+    sosmc_move left = *m;
+    left.aux = f->left + m->b.first; /* padding is read: there is room */
+    int first = m->rng.step <= 1;    /* the momenta that the engine drew */
+    int rc = f->kind == AFTER_MOVE              ? invariant_step(&f->inner, m)
+             : f->kind == LEFT_BEHIND && !first ? f->inner.step(&f->inner, &left)
+                                                : f->inner.step(&f->inner, m);
     if (rc) return rc;
     spoil(f, m);
     if ((int)f->batch[1] == particles) *f->logmean += log(f->batch[0] / f->batch[1]);
@@ -349,7 +371,7 @@ static int accept_all(const sosmc_kernel *k, sosmc_move *m)
 
 typedef struct {
     faulty f;
-    double late[MOST], logmean, batch[3];
+    double late[MOST], logmean, batch[3], left[2 * MOST];
     experiment e;
     stats_tally tally[ESTIMATES];
 } control;
@@ -359,7 +381,8 @@ static void begin(control *c, sosmc_kernel inner, mistake kind, int t)
     row r = {{0, SOSMC_SYSTEMATIC, 0, SOSMC_ORDER_PAPER, t, 1}}; /* never resample */
     memset(c, 0, sizeof *c);
     prepare(&c->e, r);
-    c->f = (faulty){.inner = inner, .kind = kind, .late = c->late, .logmean = &c->logmean, .batch = c->batch};
+    c->f = (faulty){
+        .inner = inner, .kind = kind, .late = c->late, .logmean = &c->logmean, .batch = c->batch, .left = c->left};
     c->batch[2] = targets[t].particles;
     c->e.settings.kernel = inner;
     c->e.settings.kernel.invariant = 0;
@@ -403,6 +426,30 @@ static void spoilt_weights_are_noticed(void **state)
     run(&c.e, CONTROL_REPLICATES, c.tally);
     stats_must_notice(&ledger, &c.tally[RATIO], 1, "no incremental weights, Zhat/Z");
     stats_must_notice(&ledger, &c.tally[LOGGED_SCORE], 0, "no incremental weights, mean_score");
+}
+
+/* With little friction or none, so that momentum matters. */
+static void spoilt_momentum_is_noticed(void **state)
+{
+    stats_ledger ledger = stats_open(PLANNED);
+    static control c;
+    begin(&c, kernel_of(UNDERDAMPED), NO_MISTAKE, 1);
+    run(&c.e, CONTROL_REPLICATES, c.tally);
+    for (int k = 0; k < ESTIMATES; k++)
+        stats_compare(&ledger, &c.tally[k], expected(k), "positive control with momentum, %s", estimate_name[k]);
+    comparisons += stats_close(&ledger);
+
+    begin(&c, kernel_of(FRICTIONLESS), NO_MISTAKE, 1);
+    c.e.settings.kernel.begin = NULL;
+    run(&c.e, CONTROL_REPLICATES, c.tally);
+    stats_must_notice(&ledger, &c.tally[COORDINATE], 0, "momentum that begins at zero, x");
+    begin(&c, kernel_of(UNDERDAMPED), NO_KINETIC, 1);
+    run(&c.e, CONTROL_REPLICATES, c.tally);
+    stats_must_notice(&ledger, &c.tally[RATIO], 1, "weights without the kinetic energy, Zhat/Z");
+    begin(&c, kernel_of(FRICTIONLESS), LEFT_BEHIND, 1);
+    c.e.settings.scheme.ess_min = 2;
+    run(&c.e, CONTROL_REPLICATES, c.tally);
+    stats_must_notice(&ledger, &c.tally[COORDINATE], 0, "momentum left behind by resampling, x");
 }
 
 static void forgotten_rejections_are_noticed(void **state)
@@ -456,6 +503,7 @@ int main(void)
         cmocka_unit_test(weighted_moments_and_normalising_constants),
         cmocka_unit_test(leapfrog_is_of_second_order),
         cmocka_unit_test(spoilt_weights_are_noticed),
+        cmocka_unit_test(spoilt_momentum_is_noticed),
         cmocka_unit_test(forgotten_rejections_are_noticed),
         cmocka_unit_test(forgotten_weights_are_noticed),
         cmocka_unit_test(normalising_constants_without_incoming_weights_are_noticed),
