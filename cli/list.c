@@ -27,6 +27,9 @@ void list_choices(FILE *out)
     fputs(
         "experiments (sosmc reproduce)\n"
         "  langevin               reward tuning of Langevin processes: four settings, six methods\n"
-        "  ebm2d                  energy networks of the plane: reward tuning and two ways of training, scored exactly\n",
+        "  ebm2d                  energy networks of the plane: reward tuning and two ways of training, scored exactly\n"
+        "  mnist                  an energy network of digits: brighter, darker, heavier below\n"
+        "  deblurring             photographs under a total-variation prior that tunes itself\n"
+        "  theory                 every result of the paper as a numerical statement\n",
         out);
 }

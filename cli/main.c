@@ -1,9 +1,11 @@
 /* main.c: the program. Each command reads its flags and hands over; what a command does is in a file of its own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "commands_ebm.h"
@@ -33,6 +35,7 @@ static const char usage_text[] =
     "  sosmc reproduce ebm2d      the second: energy networks of the plane, scored exactly (--quick: under a minute)\n"
     "  sosmc reproduce mnist      the third: a convolutional energy of digits (--quick: about a minute)\n"
     "  sosmc reproduce deblurring the fourth: deblurring that learns the strength of its prior (--quick: seconds)\n"
+    "  sosmc reproduce theory     every result of the paper as a numerical statement (--quick: half a minute)\n"
     "  sosmc fetch mnist          the pictures of MNIST, checked, for training and for judging digits\n"
     "  sosmc list                 models, rewards, kernels, resampling schemes, optimisers, schemes, experiments\n"
     "  sosmc help [COMMAND]       more about a command\n"
@@ -70,12 +73,14 @@ static const char report_text[] =
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce mnist [--quick | --full] [--checkpoint FILE] [--data DIR] [--seed S] [--threads T] [--out DIR] "
-    "[--quiet]\n"
+    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--data DIR] [--seeds N] [--seed S] [--threads T] "
+    "[--out DIR] [--quiet]\n"
     "sosmc reproduce deblurring [--quick | --full] [--data DIR] [--seeds N] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
+    "sosmc reproduce theory [--quick] [--only ID] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
     "\n"
     "  --quick               a small version in seconds (others than langevin: a minute): fewer particles and iterations\n"
-    "  --seeds N             runs per cell (default: langevin 10, ebm2d and deblurring 2, with --full 5)\n"
+    "  --seeds N             runs per cell (default: langevin 10, ebm2d and deblurring 2, with --full 5;\n"
+    "                        mnist, sweeps by SOSMC-ULA only: 1, with --full 3)\n"
     "  --out DIR             where tables, figures and the page go (default: the experiment's name)\n"
     "\n"
     "langevin:\n"
@@ -87,6 +92,7 @@ static const char reproduce_text[] =
     "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n"
     "\n"
     "mnist, which continues likewise:\n"
+    "  --paper               the sweeps with the settings of the paper's text too, not only of its program: 24 runs more\n"
     "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
     "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
     "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
@@ -95,6 +101,10 @@ static const char reproduce_text[] =
     "deblurring, which continues likewise:\n"
     "  --full                setups A, B and C with all weightings and the ablation: about 20 minutes\n"
     "  --data DIR            the folder of guitar_292x119.f64; without it only pictures that the program draws\n"
+    "  --seed S              of all runs (default 42)\n"
+    "\n"
+    "theory, which ends with 3 when something that we claim ourselves does not hold:\n"
+    "  --only ID             one statement: its name in the list of tables, feynman-kac for instance\n"
     "  --seed S              of all runs (default 42)\n";
 
 static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
@@ -115,7 +125,7 @@ static const char *help_of(const char *command)
 /* ---------------------------------------------------------------------------- flags */
 
 typedef struct {
-    const char *file, *out, *models, *checkpoint, *data;
+    const char *file, *out, *models, *checkpoint, *data, *only;
     const char *set[SETS];
     int sets;
     int help;
@@ -133,7 +143,8 @@ enum {
     FLAG_SEEDS,
     FLAG_MODELS,
     FLAG_CHECKPOINT,
-    FLAG_DATA
+    FLAG_DATA,
+    FLAG_ONLY
 };
 
 static int number_of(const char *flag, const char *text, double low, double *out)
@@ -160,6 +171,7 @@ static int take_flag(flags *f, int option, const char *value)
     case FLAG_MODELS: f->models = value; return 0;
     case FLAG_CHECKPOINT: f->checkpoint = value; return 0;
     case FLAG_DATA: f->data = value; return 0;
+    case FLAG_ONLY: f->only = value; return 0;
     case FLAG_SEED: (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value); return add_set(f, f->seed_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
@@ -196,7 +208,7 @@ static config *load(const flags *f, const char *file, int *code)
     *code = SOSMC_EXIT_USAGE;
     config *c = config_load(file, error, sizeof error);
     if (!c) {
-        if (errno) *code = SOSMC_EXIT_IO;
+        if (errno) *code = errno == ENOMEM ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_IO;
         (void)complain(0, "%s", error);
         return NULL;
     }
@@ -277,6 +289,12 @@ static int command_report(int argc, char **argv)
     if (f.help) return fputs(report_text, stdout) < 0;
     if (argc - optind != 1)
         return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
+    if (deblur_owns(argv[optind]))
+        return complain(
+            SOSMC_EXIT_USAGE,
+            "%s holds what 'sosmc deblur' left, whose page needs the photograph; write it again with the same 'sosmc "
+            "deblur' command and --resume",
+            argv[optind]);
     if (picture_report(argv[optind], error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     return SOSMC_EXIT_OK;
 }
@@ -292,7 +310,7 @@ static int seed_of(const flags *f, uint64_t *seed)
     return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
 }
 
-enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8 };
+enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8, THEORY = 16 };
 
 static int command_reproduce(int argc, char **argv)
 {
@@ -303,16 +321,19 @@ static int command_reproduce(int argc, char **argv)
     } experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
                        {"ebm2d", EBM2D, reproduce_ebm2d},
                        {"mnist", MNIST, reproduce_mnist},
-                       {"deblurring", DEBLURRING, reproduce_deblurring}};
+                       {"deblurring", DEBLURRING, reproduce_deblurring},
+                       {"theory", THEORY, reproduce_theory}};
     flags f;
-    int quick = 0, quiet = 0, full = 0, pretrain = 0, at = 0;
+    int quick = 0, quiet = 0, full = 0, paper = 0, pretrain = 0, at = 0;
     const struct option known[] = {{"quick", 0, &quick, 1},
                                    {"quiet", 0, &quiet, 1},
                                    {"full", 0, &full, 1},
+                                   {"paper", 0, &paper, 1},
                                    {"pretrain", 0, &pretrain, 1},
                                    {"models", 1, NULL, FLAG_MODELS},
                                    {"checkpoint", 1, NULL, FLAG_CHECKPOINT},
                                    {"data", 1, NULL, FLAG_DATA},
+                                   {"only", 1, NULL, FLAG_ONLY},
                                    {"seed", 1, NULL, FLAG_SEED},
                                    {"budget-seconds", 1, NULL, FLAG_BUDGET},
                                    {"seeds", 1, NULL, FLAG_SEEDS},
@@ -328,17 +349,19 @@ static int command_reproduce(int argc, char **argv)
     if (at == count)
         return complain(
             SOSMC_EXIT_USAGE,
-            "reproduce takes an experiment: langevin, ebm2d, mnist or deblurring; see 'sosmc help reproduce'");
+            "reproduce takes an experiment: langevin, ebm2d, mnist, deblurring or theory; see 'sosmc help reproduce'");
     const struct {
         const char *flag;
         int given, owners;
     } particular[] = {{"full", full, EBM2D | MNIST | DEBLURRING},
+                      {"paper", paper, MNIST},
                       {"pretrain", pretrain, EBM2D},
                       {"models", f.models != NULL, EBM2D},
                       {"checkpoint", f.checkpoint != NULL, MNIST},
                       {"data", f.data != NULL, MNIST | DEBLURRING},
-                      {"seed", *f.seed_set != 0, MNIST | DEBLURRING},
-                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D | DEBLURRING},
+                      {"seed", *f.seed_set != 0, MNIST | DEBLURRING | THEORY},
+                      {"only", f.only != NULL, THEORY},
+                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D | MNIST | DEBLURRING},
                       {"budget-seconds", f.budget_seconds > 0, LANGEVIN}};
     for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
         if (particular[i].given && !(particular[i].owners & experiments[at].bit))
@@ -348,10 +371,12 @@ static int command_reproduce(int argc, char **argv)
                                  .quick = quick,
                                  .quiet = quiet,
                                  .full = full,
+                                 .paper = paper,
                                  .pretrain = pretrain,
                                  .models = f.models,
                                  .checkpoint = f.checkpoint,
                                  .data = f.data,
+                                 .only = f.only,
                                  .budget_seconds = f.budget_seconds,
                                  .seeds = (int)f.seeds,
                                  .threads = (int)f.threads};
@@ -376,6 +401,23 @@ static int command_help(int argc, char **argv)
     return fputs(text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
 }
 
+/* A file that is opened must never take the number of a stream that the caller closed: what we say would go into it. */
+static void fill_closed_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
+}
+
+/* What a command said must have arrived, or its success is none; what it wrote to files stays. */
+static int leave(int code)
+{
+    code = complain_code(code);
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    return complain(code > 1 ? code : SOSMC_EXIT_IO, "cannot write to standard output: %s",
+                    errno ? strerror(errno) : "there was no room or no memory for what was said before");
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -387,19 +429,20 @@ int main(int argc, char **argv)
                     {"report", command_report}, {"reproduce", command_reproduce},
                     {"fetch", command_fetch},   {"list", command_list},
                     {"help", command_help}};
+    fill_closed_streams();
     interrupt_catch();
     if (argc < 2) {
         fputs(usage_text, stderr);
         return SOSMC_EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return command_help(1, argv);
-    if (strcmp(argv[1], "--version") == 0) return printf("sosmc %s\n", sosmc_version()) < 0;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return leave(command_help(1, argv));
+    if (strcmp(argv[1], "--version") == 0) return leave(printf("sosmc %s\n", sosmc_version()) < 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
         char name[32]; /* what getopt puts before its own sentences */
         (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
         argv[1] = name;
-        return commands[i].run(argc - 1, argv + 1);
+        return leave(commands[i].run(argc - 1, argv + 1));
     }
     return complain(SOSMC_EXIT_USAGE, "there is no command '%s'; see 'sosmc help'", argv[1]);
 }

@@ -74,7 +74,8 @@ typedef struct {
 /* How large the experiment is: what to run, and bounds on every setting's sizes (0: none). */
 typedef struct mnist_scale {
     int reduced; /* the reduced settings alone */
-    int full;    /* with the paper's settings */
+    int full;    /* the published sizes */
+    int paper;   /* with the sweeps in the settings of the paper's text */
     int seeds;   /* of the published sweeps by SOSMC-ULA; 0: one */
     int particles, iterations, warm, purify, chains, steps, final_chains, final_steps;
     int least_every;  /* between fresh rewards during a run */

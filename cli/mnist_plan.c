@@ -77,7 +77,7 @@ static double authors_scale(mnist_reward reward) { return reward == MNIST_DARK ?
 
 /* ---------------------------------------------------------------------------- sizes */
 
-mnist_scale mnist_scale_full(void) { return (mnist_scale){.full = 1, .seeds = 3}; }
+mnist_scale mnist_scale_full(void) { return (mnist_scale){.full = 1, .paper = 1, .seeds = 3}; }
 
 mnist_scale mnist_scale_default(void) { return (mnist_scale){.particles = 1000, .least_every = 250}; }
 
@@ -212,7 +212,7 @@ int mnist_plan_cells(mnist_plan *plan, char *error, size_t room)
     } else {
         add_pairs(plan);
         add_sweeps(plan, MNIST_SWEEP);
-        if (plan->scale.full) add_sweeps(plan, MNIST_PAPER);
+        if (plan->scale.paper) add_sweeps(plan, MNIST_PAPER);
         add_better(plan);
     }
     qsort(plan->cell, (size_t)plan->cells, sizeof *plan->cell, dearest_first);

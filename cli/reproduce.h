@@ -10,11 +10,13 @@ typedef struct {
     double budget_seconds;  /* 0: a fixed number of iterations */
     int seeds, threads;     /* 0: the experiment's own */
     int full;               /* ebm2d: the beta sweep and the other data sets too; mnist: all published sizes */
+    int paper;              /* mnist: the sweeps with the settings of the paper's text too */
     int pretrain;           /* ebm2d: train the models first instead of taking the stored ones */
     const char *models;     /* ebm2d: the folder of the stored models; NULL: where they were installed */
     const char *checkpoint; /* mnist: a stored network of digits; NULL: the one that was installed */
     const char *data;       /* mnist: the folder of the IDX files; NULL: data/mnist, if it is there */
-    uint64_t seed;          /* mnist: of all runs */
+    uint64_t seed;          /* mnist, deblurring, theory: of all runs */
+    const char *only;       /* theory: the id of one statement; NULL: all of them */
 } reproduce_options;
 
 /* They return the exit code. */
@@ -22,6 +24,7 @@ int reproduce_langevin(const reproduce_options *options);
 int reproduce_ebm2d(const reproduce_options *options);
 int reproduce_mnist(const reproduce_options *options);
 int reproduce_deblurring(const reproduce_options *options);
+int reproduce_theory(const reproduce_options *options);
 
 /* The same at a size of one's own. */
 struct ebm2d_scale;

@@ -178,6 +178,7 @@ static int set_up(study *s, const mnist_scale *scale)
     s->plan.scale = *scale;
     s->plan.seed = s->o->seed;
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
+    if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
     if (code == SOSMC_EXIT_OK) code = take_data(s);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);

@@ -1,0 +1,45 @@
+/* theory_runs.h: replicated runs for the statements about particles, and how their means are judged.
+ *
+ * Every statement announces how many comparisons it makes and judges each by theory_bound of that number, in standard errors
+ * from replicates. */
+#ifndef CLI_THEORY_RUNS_H
+#define CLI_THEORY_RUNS_H
+
+#include <sosmc/sosmc.h>
+
+#include "theory.h"
+
+typedef struct {
+    int64_t n;
+    double mean, m2;
+} theory_tally; /* begin with {0} */
+void theory_add(theory_tally *t, double value);
+double theory_se(const theory_tally *t);
+double theory_z(const theory_tally *t, double expected); /* (mean - expected) / standard error */
+
+/* "1.0006(20)": four decimals, the standard error in units of the last one. */
+const char *theory_brief(const theory_tally *t, char out[32]);
+
+/* log y = a + slope log x by least squares with weights from the standard errors of y, which enter relatively. */
+typedef struct {
+    double slope, error;
+} theory_fit;
+theory_fit theory_power(int n, const double *x, const double *y, const double *se);
+
+uint64_t theory_seed(const theory_options *o, int statement, int cell);
+
+/* Reads `count` numbers off an engine after its last iteration. */
+typedef void (*theory_reader)(const void *ctx, const sosmc *s, double *value);
+typedef struct {
+    const sosmc_problem *problem;
+    sosmc_settings settings; /* replicate r has seed + r */
+    int64_t iterations;
+    int replicates, count;
+    theory_reader read;
+    const void *ctx;
+} theory_batch;
+enum { THEORY_VALUES = 16 };
+/* An exit code; the statement knows why. */
+int theory_replicate(const theory_batch *batch, theory_statement *s, theory_tally *tally);
+
+#endif
