@@ -2,7 +2,8 @@
  * threads, best of several repeats, and what 3000 of them take. Beside it the processor time of all threads, which other work on
  * the machine disturbs less.
  *
- * The peer is the published pipeline, NumPy and proxTV, where both can be imported (bench/peer.h). Beside it stands our own
+ * The peer is the published pipeline, NumPy and proxTV, where both can be imported (bench/peer.h), particle by particle as it was
+ * published; the two sides are measured in turns on the same two cores, and the best of each counts. Beside it stands our own
  * rendering of the published recipe in C, the same engine with 35 Douglas-Rachford passes per proximal map: on one thread, as
  * proxTV is called, and on two. The picture is read from $SOSMC_TEST_DATA/deblurring or data/deblurring, or else
  * a synthetic one of the same size. */
@@ -131,22 +132,38 @@ static void weigh(method *m)
     tell(m, "35 passes, C rendering, one thread", iteration(published, 1, -3.5, THEIRS));
 }
 
-/* theta = -3.5 and N = 20, as above. */
-static void ask_peer(const method *m, int count)
+static void keep_best(moment *best, moment t)
 {
-    char text[4096];
+    best->wall = fmin(best->wall, t.wall);
+    best->processor = fmin(best->processor, t.processor);
+}
+
+/* theta = -3.5 and N = 20, as above. The machine may be busy with one side and not with the other: they take turns. */
+static void ask_peer(method *m, int count)
+{
+    enum { TURNS = 3, MOST = 3, OURS = 30 };
+    char text[4096], name[64];
     const char *const argv[] = {peer_interpreter(), "bench/peers/deblur_numpy.py", NULL};
-    if (peer_output(argv, text, sizeof text)) {
-        printf(
-            "\n  NumPy and proxTV: not measured, they cannot be imported (see the README on peers); the C rendering of the "
-            "published\n  recipe stands for them\n");
-        return;
+    moment theirs[MOST] = {{INFINITY, INFINITY}, {INFINITY, INFINITY}, {INFINITY, INFINITY}};
+    for (int turn = 0; turn < TURNS; turn++) {
+        if (peer_output(argv, text, sizeof text)) {
+            printf(
+                "\n  NumPy and proxTV: not measured, they cannot be imported (see the README on peers); the C rendering of "
+                "the published\n  recipe stands for them\n");
+            return;
+        }
+        for (int i = 0; i < count && i < MOST; i++) {
+            (void)snprintf(name, sizeof name, "%s_processor", m[i].name);
+            keep_best(&theirs[i], (moment){peer_value(text, m[i].name), peer_value(text, name)});
+            keep_best(&m[i].late, iteration(m[i].how, 2, -3.5, OURS));
+        }
     }
-    printf("\n  NumPy and proxTV, as published\n");
-    for (int i = 0; i < count; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof name, "%s_processor", m[i].name);
-        tell(&m[i], "NumPy and proxTV", (moment){peer_value(text, m[i].name), peer_value(text, name)});
+    printf(
+        "\n  NumPy and proxTV, as published, against the certified map on two threads: in turns on the same two cores\n");
+    for (int i = 0; i < count && i < MOST; i++) {
+        tell(&m[i], "NumPy and proxTV", theirs[i]);
+        tell(&m[i], "certified map, two threads", m[i].late);
+        printf("  %-18s %.0f times as fast in wall clock (target: 20)\n", m[i].name, theirs[i].wall / m[i].late.wall);
     }
 }
 

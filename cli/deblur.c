@@ -1,9 +1,8 @@
 /* deblur.c: `sosmc deblur`: from a photograph and a few flags to the text of a run file, and from there to run_job.
  *
- * What the user does not say is taken from the picture before the run starts: the noise, the strength theta from which the
- * prior's starts, and with these the kernel's envelope and step. The particles start at a first reconstruction, which goes to
- * DIR/start.npy, and a picture that is not what the file holds (missing pixels are filled in, --simulate blurs) to
- * DIR/seen.npy.
+ * What the user does not say is taken from the picture before the run starts: the noise, and the strength theta from which
+ * the prior's starts. The particles start around a first reconstruction (DIR/start.npy); a picture that is not what the file
+ * holds (missing pixels are filled in, --simulate blurs) goes to DIR/seen.npy.
  *
  * Invariant: whatever the command does, `sosmc run` does with DIR/run.yaml. */
 #include "deblur.h"
@@ -29,44 +28,32 @@ enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
 
 /* ---------------------------------------------------------------------------- the method */
 
-/* Everything that is a choice (docs/imaging.md says why). */
+/* Everything that is a choice (docs/deblurring.md says why). */
 static const struct {
-    const char *scheme, *order, *weight; /* of the particles, within an iteration, of the kernel's moves */
-    int weighted;                        /* the scheme has weights: it resamples, and the step follows them */
     int particles;
     int64_t iterations;
-    double inflation;  /* of the variance by the step, on average; see step_bound */
-    double step;       /* times sigma^2 / |B|^2, at most */
-    double first_step; /* the part of the step to begin with; only weighted schemes change it, by this factor: */
-    double factor;
-    double lambda;    /* of the envelope, times the step */
-    double tolerance; /* of the proximal map, for a noise of 1: its error is about a thousandth of the noise */
+    double solve;  /* squared error of the linear systems behind a move */
+    double spread; /* of the particles at the start, times 1/strength: flat pictures make the systems hard to solve */
+    double tolerance; /* of proximal maps, where another kernel is chosen, for a noise of 1 */
     const char *optimiser;
     double rate, rate_left; /* of theta, for a gradient per pixel; what is left when the burn-in is over */
     double clip;      /* the gradient is at least -1 by itself; a strength far too large must not throw theta off */
     double low, high; /* theta stays within */
     double burn_in;   /* the part of the iterations whose clouds do not count */
     int64_t every;    /* of the others, every so many are averaged */
-} method = {.scheme = "unweighted",
-            .order = "authors",
-            .weight = "invariant",
-            .weighted = 0,
-            .particles = 5,
-            .iterations = 600,
-            .inflation = 0.15,
-            .step = 1.78,
-            .first_step = 1,
-            .factor = 1.01,
-            .lambda = 1 / 0.99,
+} method = {.particles = 4,
+            .iterations = 40,
+            .solve = 0.05,
+            .spread = 0.5,
             .tolerance = 1e-5,
             .optimiser = "sgd",
-            .rate = 0.2,
+            .rate = 1,
             .rate_left = 0.05,
             .clip = 1,
             .low = -12,
             .high = 6,
             .burn_in = 0.5,
-            .every = 10};
+            .every = 1};
 
 static const double SIMULATED_NOISE = 1;
 
@@ -83,8 +70,8 @@ const char deblur_text[] =
     "                        motion:L,A (L pixels at A degrees), or none (default)\n"
     "  --mask M              a picture of the same size, black where pixels are missing\n"
     "  --noise S             the standard deviation of the noise, pixels going from 0 to 255; auto (default) estimates it\n"
-    "  --particles N         pictures in the cloud (default 5)\n"
-    "  --iterations K        default 600; the clouds of the second half are averaged\n"
+    "  --particles N         pictures in the cloud (default 4)\n"
+    "  --iterations K        default 40; the clouds of the second half are averaged\n"
     "  --time-limit T        stop after T seconds with what there is; --resume goes on\n"
     "  --simulate            PHOTO is clean: blur it, add noise (--noise, default 1), restore it, and say how well\n"
     "  --out DIR             the run directory (default: deblurred-PHOTO)\n"
@@ -253,7 +240,7 @@ typedef struct {
     image seen, clean; /* clean: --simulate */
     double *mask;
     sosmc_blur blur;
-    double sigma, estimated, theta, step;
+    double sigma, estimated, theta;
     int64_t particles, iterations, moments_from;
 } plan;
 
@@ -360,33 +347,20 @@ static int settle_noise(plan *p)
     return SOSMC_EXIT_OK;
 }
 
-static int settle_step(plan *p)
-{
-    size_t room = sosmc_blur_scratch(&p->blur) + 2 * (size_t)p->seen.rows * (size_t)p->seen.columns;
-    double *scratch = malloc(room * sizeof *scratch), bound = 0;
-    if (!scratch) return complain(SOSMC_EXIT_NUMERIC, "out of memory for the norm of the blur");
-    double norm2 = fmax(sosmc_blur_norm2(&p->blur, 20, scratch), 1e-3);
-    free(scratch);
-    if (step_bound(&p->blur, method.inflation, method.step, &bound, p->error, sizeof p->error))
-        return plan_says(p, SOSMC_EXIT_NUMERIC);
-    p->step = bound * p->sigma * p->sigma / norm2;
-    return SOSMC_EXIT_OK;
-}
-
 /* ---------------------------------------------------------------------------- memory */
 
-/* Bytes of a run of so many particles of d numbers: the engine keeps two clouds of positions and gradients (src/setup.c),
- * every thread its scratch, and what the model left is parked up to a limit; start and averaging take copies of the positions.
- * Seven vectors per particle and the margin are what was measured (docs/imaging.md). */
+/* Bytes of a run of so many particles of d numbers: the engine keeps two clouds of positions (src/setup.c), every thread
+ * its scratch, and what the model left is parked up to a limit; start and averaging take copies of the positions.
+ * Five vectors per particle, the 75 pictures and the margin are what was measured (docs/imaging.md). */
 static double bytes_for(const plan *p, double particles, double threads)
 {
     const double parked_most = (double)sosmc_defaults().work_limit, margin = 1.15;
     double pixels = (double)p->seen.rows * p->seen.columns, d = pixels * p->seen.channels;
     sosmc_deblur model = {
         .blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = 1, .tolerance = 1e-6, .freedom = d};
-    double work = (double)sosmc_deblur_model(&model).work, aux = strcmp(method.weight, "cached") == 0;
-    double cloud = 8 * d * (2 * (2 + aux) + 3), thread = 8 * d * (4 + 2 + 2 + aux) + 2 * work;
-    double pictures = 8 * d * (given(p->q, SIMULATE) ? 3 : 2) + 8 * d * 5; /* what was seen, moments, what is written */
+    double work = (double)sosmc_deblur_model(&model).work, vectors = sosmc_deblur_gibbs(&model, 1).scratch;
+    double cloud = 8 * d * 5, thread = 8 * d * (vectors + 2 + 2) + 2 * work;
+    double pictures = 8 * d * 75; /* whatever else there is while it starts, runs and writes */
     return margin * (particles * cloud + threads * thread + fmin(particles * work, parked_most) + pictures);
 }
 
@@ -445,19 +419,12 @@ static void put_model(draft *d, const plan *p)
 
 static void put_method(draft *d, const plan *p)
 {
-    double lambda = method.lambda * p->step;
     draft_put(d, "objective: mmle\ninit:\n  type: file\n  file: ");
     draft_put_quoted(d, p->start_path);
-    draft_put(d, "\n");
-    draft_put(d, "scheme: {type: %s, order: %s%s}\n", method.scheme, method.order,
-              method.weighted ? "" : ", drift_at: current");
-    draft_put(d, "kernel: {type: myula, step: %.17g, lambda: %.17g, weight: %s}\n", method.first_step * p->step, lambda,
-              method.weight);
-    if (method.weighted)
-        draft_put(d,
-                  "resampling: {scheme: systematic, threshold: 0.9}\n"
-                  "adapt: {threshold: 0.95, factor: %.17g, min: %.17g, max: %.17g, before_move: true}\n",
-                  method.factor, 1e-3 * p->step, p->step);
+    draft_put(d,
+              "\nscheme: {type: unweighted, order: authors, drift_at: current}\n"
+              "kernel: {type: gibbs, step: %.17g}\n",
+              method.solve);
     draft_put(
         d,
         "optimiser: {type: %s, rate: %.17g, clip: %.17g, low: %.17g, high: %.17g, schedule: {type: cosine, a: %" PRId64
@@ -519,7 +486,6 @@ static int make_plan(plan *p)
     if (code == SOSMC_EXIT_OK) code = settle_noise(p);
     if (code == SOSMC_EXIT_OK && p->mask && fill_missing(&p->seen, p->mask, p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_NUMERIC);
-    if (code == SOSMC_EXIT_OK) code = settle_step(p);
     if (code == SOSMC_EXIT_OK && theta_estimate(&p->seen, &p->blur, p->sigma, &p->theta, p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_NUMERIC);
     if (code != SOSMC_EXIT_OK) return code;
@@ -540,17 +506,30 @@ static int write_seen(plan *p)
     return npy_write(p->seen_path, &a, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
 }
 
-/* A first reconstruction, once for every particle: their moves tell them apart soon enough. */
+/* A first reconstruction for every particle, with noise of its own. */
 static int write_start(plan *p)
 {
     size_t dim = (size_t)p->seen.rows * (size_t)p->seen.columns * (size_t)p->seen.channels;
-    double *x = malloc(dim * (size_t)p->particles * sizeof *x);
-    if (!x) return complain(SOSMC_EXIT_NUMERIC, "out of memory for %" PRId64 " particles", p->particles);
+    double *x = malloc(dim * (size_t)p->particles * sizeof *x), *first = malloc(dim * sizeof *first);
+    double spread = method.spread * exp(-p->theta);
+    if (!x || !first) {
+        free(x);
+        free(first);
+        return complain(SOSMC_EXIT_NUMERIC, "out of memory for %" PRId64 " particles", p->particles);
+    }
     npy_array a = npy_matrix(x, p->particles, (int64_t)dim);
-    int rc = start_estimate(&p->seen, &p->blur, p->sigma, p->theta, x, p->error, sizeof p->error);
-    for (int64_t i = 1; rc == 0 && i < p->particles; i++) memcpy(x + (size_t)i * dim, x, dim * sizeof *x);
+    int rc = start_estimate(&p->seen, &p->blur, p->sigma, p->theta, first, p->error, sizeof p->error);
+    for (int64_t i = 0; rc == 0 && i < p->particles; i++) {
+        double *own = x + (size_t)i * dim;
+        sosmc_rng rng = {.seed = given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
+                         .stream = SOSMC_STREAM_USER + 1};
+        sosmc_batch b = {.dim = (int)dim, .n = 1, .ld = 1, .first = i, .simd = sosmc_simd_best()};
+        sosmc_normals(rng, &b, own);
+        for (size_t j = 0; j < dim; j++) own[j] = first[j] + spread * own[j];
+    }
     if (rc == 0) rc = npy_write(p->start_path, &a, p->error, sizeof p->error);
     free(x);
+    free(first);
     return rc ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
 }
 
@@ -602,6 +581,12 @@ static int print_plan(const plan *p)
                                                          : SOSMC_EXIT_OK;
     config_free(c);
     return code;
+}
+
+int deblur_owns(const char *dir)
+{
+    char path[FILES_PATH];
+    return files_join(path, dir, "deblur.json", NULL, 0) == 0 && access(path, F_OK) == 0;
 }
 
 int command_deblur(int argc, char **argv)

@@ -6,4 +6,7 @@ extern const char deblur_text[];
 
 int command_deblur(int argc, char **argv);
 
+/* Whether a directory holds what the command left: its page is not that of an ordinary run. */
+int deblur_owns(const char *dir);
+
 #endif

@@ -521,35 +521,3 @@ int start_estimate(const image *seen, const sosmc_blur *blur, double sigma, doub
     free(memory);
     return rc ? files_fail(error, room, "the picture has values that cannot be computed with") : 0;
 }
-
-/* ---------------------------------------------------------------------------- how far they may step */
-
-/* Mean over the frequencies of a h / (1 - a h), h = |H|^2. */
-static double inflation_at(double a, const double *h, size_t n)
-{
-    double sum = 0;
-    for (size_t k = 0; k < n; k++) sum += a * h[k] / (1 - a * h[k]);
-    return sum / (double)n;
-}
-
-int step_bound(const sosmc_blur *blur, double inflation, double most, double *step, char *error, size_t room)
-{
-    enum { SIDE = 64, HALF = SIDE / 2 + 1 };
-    int reach = blur_reach(blur), width = 2 * reach + 1;
-    double *kernel = kernel_of(blur, reach), *h = malloc((size_t)SIDE * HALF * sizeof *h);
-    double *sums = malloc(2 * (size_t)width * HALF * sizeof *sums), low = 0, high = most / 2;
-    int sound = kernel && h && sums;
-    if (sound) {
-        spectrum(width, width, kernel, SIDE, SIDE, HALF, sums, h);
-        if (inflation_at(high, h, (size_t)SIDE * HALF) <= inflation) low = high;
-        for (int pass = 0; pass < 40 && low < high; pass++) {
-            double middle = 0.5 * (low + high);
-            *(inflation_at(middle, h, (size_t)SIDE * HALF) <= inflation ? &low : &high) = middle;
-        }
-        *step = 2 * low;
-    }
-    free(kernel);
-    free(h);
-    free(sums);
-    return sound ? 0 : files_fail(error, room, "out of memory for the spectrum of the blur");
-}

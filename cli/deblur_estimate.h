@@ -26,9 +26,4 @@ int theta_estimate(const image *seen, const sosmc_blur *blur, double sigma, doub
 int start_estimate(const image *seen, const sosmc_blur *blur, double sigma, double theta, double *x, char *error,
                    size_t room);
 
-/* A step of t sigma^2 makes the variance of a frequency, were there no prior, 1 / (1 - t |H|^2 / 2) times too large (and is
- * not stable beyond t = 2). The largest t up to `most` (below 2) with which the excess is `inflation` on average over all
- * frequencies: a wide blur leaves few that suffer, none leaves all. */
-int step_bound(const sosmc_blur *blur, double inflation, double most, double *step, char *error, size_t room);
-
 #endif

@@ -512,7 +512,9 @@ static int laplace_init(builder *b)
     b->p->factor = calloc((size_t)dim * (size_t)dim, sizeof(double));
     if (!theta) return -1;
     if (!b->p->mean || !b->p->factor) return job_no_memory(b);
-    if (sosmc_logistic_laplace(&b->p->logistic, *theta, b->p->mean, b->p->factor) != SOSMC_OK)
+    sosmc_status status = sosmc_logistic_laplace(&b->p->logistic, *theta, b->p->mean, b->p->factor);
+    if (status == SOSMC_ENOMEM) return job_no_memory(b);
+    if (status != SOSMC_OK)
         return job_wrong(b, "model.data", "has no posterior mode that could be found; are the features finite?");
     b->p->gaussian = (sosmc_gaussian){.dim = dim,
                                       .mean = b->p->mean,
@@ -723,12 +725,22 @@ static sosmc_kernel build_kernel(const builder *b)
     double h = config_number(b->c, "kernel.step");
     if (is(b, "kernel.type", "hmc"))
         return sosmc_hmc(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "leapfrog"))
+        return sosmc_leapfrog(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "underdamped"))
+        return sosmc_underdamped(h, config_number(b->c, "kernel.friction"), config_number(b->c, "kernel.mass"));
     if (is(b, "kernel.type", "myula")) {
         sosmc_kernel k = sosmc_myula(h, config_number(b->c, "kernel.lambda"),
-                                     CHOICE(b, "kernel.weight", "invariant", "ratio", "cached"));
+                                     (sosmc_myula_weight)CHOICE(b, "kernel.weight", "invariant", "ratio", "cached"));
         k.noise = config_number(b->c, "kernel.noise");
         return k;
     }
+    if (is(b, "kernel.type", "mymala")) {
+        sosmc_kernel k = sosmc_mymala(h, config_number(b->c, "kernel.lambda"));
+        k.noise = config_number(b->c, "kernel.noise");
+        return k;
+    }
+    if (is(b, "kernel.type", "gibbs")) return sosmc_deblur_gibbs(&b->p->deblur, h);
     if (is(b, "kernel.type", "jitter"))
         return sosmc_jitter(h, config_number(b->c, "kernel.noise"), config_number(b->c, "kernel.clamp"),
                             config_number(b->c, "kernel.gradient_clip"));

@@ -89,7 +89,12 @@ int job_deblur_model(builder *b)
                                                                               : SOSMC_TV_ANISOTROPIC,
                                .tolerance = config_number(b->c, "model.tolerance"),
                                .published_passes = (int)config_integer(b->c, "model.passes"),
-                               .freedom = p->seen.channels * (pixels - exact)};
+                               .freedom = p->seen.channels * (pixels - exact),
+                               .envelope = config_number(b->c, "model.envelope")};
+    if (p->deblur.envelope > 0 && p->deblur.tv != p->deblur.prox_tv)
+        return job_wrong(b, "model.prox_tv",
+                         "is %s; expected that of model.tv, which is %s, where model.envelope is above 0",
+                         config_text(b->c, "model.prox_tv"), config_text(b->c, "model.tv"));
     const char *fault = sosmc_blur_fault(&p->deblur.blur);
     if (fault) return job_wrong(b, "model.blur", "cannot be used: %s", fault);
     b->job->problem.model = sosmc_deblur_model(&p->deblur);

@@ -3,25 +3,31 @@
  *     U_theta(x) = |y - B x|^2 / (2 sigma^2) + e^theta TV(x) - freedom * theta.
  *
  * TV has no gradient: energy returns dU/dx of the first term alone, prox that of the second, which is what sosmc_myula and
- * its kin take. Every channel is blurred and penalised by itself; they share theta.
+ * its kin take. With an envelope of width lambda the target is smooth instead: min_v e^theta TV(v) + |v - x|^2 / (2 lambda)
+ * takes the place of e^theta TV(x), and dU/dx is whole. Every channel is blurred and penalised by itself; they share theta.
  *
- * Invariant: work holds, behind an energy call with gx, the TV of each particle in its first number. */
+ * Invariant: work holds, behind an energy call with gx, the misfit of each particle and the TV that multiplies e^theta in its
+ * first numbers. Another theta at the same x (b->fresh in an energy call) then takes two multiplications, with the same bits. */
 #include <math.h>
 #include <sosmc/imaging.h>
 #include <string.h>
 
-enum { HEAD = 8 }; /* numbers of work in front of the images: TV, and room that keeps the images aligned */
+#include "imaging.h"
+
+/* Numbers of work in front of the images, and room that keeps the images aligned. */
+enum { TV, MISFIT, HEAD = 8 };
 
 static size_t pixels_of(const sosmc_deblur *m) { return (size_t)m->blur.rows * (size_t)m->blur.columns; }
 
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Doubles of work for one particle: its picture, a residual, and whatever blur or prox need. */
+/* Doubles of work for one particle: its picture, a residual, a proximal map where there is an envelope, and whatever blur or
+ * prox need. */
 static size_t work_of(const sosmc_deblur *m)
 {
-    size_t pixels = pixels_of(m);
+    size_t pixels = pixels_of(m), images = m->envelope > 0 ? 3 : 2;
     size_t inner = most(sosmc_blur_scratch(&m->blur), sosmc_tv_prox_scratch(m->blur.rows, m->blur.columns));
-    return (HEAD + 2 * pixels + inner + 7) / 8 * 8;
+    return (HEAD + images * pixels + inner + 7) / 8 * 8;
 }
 
 /* A channel of particle i as a contiguous image: where it stands, or gathered into `room`. */
@@ -33,44 +39,87 @@ static const double *channel(const sosmc_batch *b, const double *x, int i, size_
     return room;
 }
 
+/* Where a channel of the result is to be written: in its place, or in `room`, from where `scatter` takes it. */
+static double *place(const sosmc_batch *b, double *x, size_t from, double *room)
+{
+    return b->ld == 1 ? x + from : room;
+}
+
 static void scatter(const sosmc_batch *b, const double *image, int i, size_t from, size_t pixels, double *x)
 {
-    for (size_t j = 0; j < pixels; j++) x[(from + j) * (size_t)b->ld + (size_t)i] = image[j];
+    for (size_t j = 0; b->ld > 1 && j < pixels; j++) x[(from + j) * (size_t)b->ld + (size_t)i] = image[j];
 }
 
 /* The misfit of one channel, and its gradient in `residual` when asked for. */
 static double misfit(const sosmc_deblur *m, const double *x, const double *y, int gradient, double *residual,
                      double *scratch)
 {
-    size_t pixels = pixels_of(m);
-    double scale = 1 / (m->sigma * m->sigma), sum = 0;
+    double scale = 1 / (m->sigma * m->sigma);
     sosmc_blur_apply(&m->blur, x, residual, scratch);
-    for (size_t j = 0; j < pixels; j++) {
-        double miss = m->blur.mask ? m->blur.mask[j] * y[j] : y[j];
-        residual[j] = (residual[j] - miss) * scale;
-        sum += residual[j] * residual[j];
-    }
+    double sum = sosmc_i_imaging(NULL)->residual(pixels_of(m), scale, m->blur.mask, y, residual);
     if (gradient) sosmc_blur_adjoint(&m->blur, residual, residual, scratch);
     return 0.5 * sum / scale;
+}
+
+/* The map of one channel. Returns 1 for settings that are wrong. */
+static int proximal(const sosmc_deblur *m, double weight, const double *x, double *u, double *scratch)
+{
+    sosmc_tv_settings settings = {
+        .rows = m->blur.rows, .columns = m->blur.columns, .kind = m->prox_tv, .tolerance = m->tolerance};
+    if (m->published_passes > 0) {
+        sosmc_tv_prox_published(m->blur.rows, m->blur.columns, m->published_passes, weight, x, u, scratch);
+        return 0;
+    }
+    sosmc_status status = sosmc_tv_prox(&settings, weight, x, u, scratch, NULL);
+    if (status != SOSMC_OK) memcpy(u, x, pixels_of(m) * sizeof *u); /* not finite: the energy tells */
+    return status == SOSMC_EINVAL;
+}
+
+/* |x - u|^2 / (2 lambda), whose gradient (x - u) / lambda is added to g unless that is NULL. */
+static double detour(const sosmc_deblur *m, const double *x, const double *u, double *g)
+{
+    double sum = 0, rate = 1 / m->envelope;
+    for (size_t j = 0; j < pixels_of(m); j++) {
+        double away = x[j] - u[j];
+        sum += away * away;
+        if (g) g[j] += rate * away;
+    }
+    return 0.5 * rate * sum;
+}
+
+/* The numbers of one particle in its work, and its gradient. */
+static int evaluate(const sosmc_deblur *m, double strength, const sosmc_batch *b, int i, double *gx)
+{
+    size_t pixels = pixels_of(m);
+    double *own = (double *)b->work + (size_t)i * work_of(m), *room = own + HEAD, *residual = room + pixels;
+    double *map = residual + pixels, *scratch = m->envelope > 0 ? map + pixels : map, tv = 0, sum = 0;
+    for (int c = 0; c < m->channels; c++) {
+        size_t from = (size_t)c * pixels;
+        const double *x = channel(b, b->x, i, from, pixels, room), *penalised = x;
+        double *g = gx ? place(b, gx, from, residual) : residual;
+        sum += misfit(m, x, m->y + from, gx != NULL, g, scratch);
+        if (m->envelope > 0) {
+            if (proximal(m, m->envelope * strength, x, map, scratch)) return 1;
+            sum += detour(m, x, map, gx ? g : NULL);
+            penalised = map;
+        }
+        tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns, penalised);
+        if (gx) scatter(b, g, i, from, pixels, gx);
+    }
+    own[TV] = tv;
+    own[MISFIT] = sum;
+    return 0;
 }
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
     const sosmc_deblur *m = self;
-    size_t pixels = pixels_of(m), work = work_of(m);
+    int kept = b->fresh && gx && !(m->envelope > 0); /* the envelope's gradient changes with theta */
     double strength = exp(theta[0]);
     for (int i = 0; i < b->n; i++) {
-        double *own = (double *)b->work + (size_t)i * work, *room = own + HEAD, *residual = room + pixels;
-        double *scratch = residual + pixels, tv = 0, sum = 0;
-        for (int c = 0; c < m->channels; c++) {
-            size_t from = (size_t)c * pixels;
-            const double *x = channel(b, b->x, i, from, pixels, room);
-            tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns, x);
-            sum += misfit(m, x, m->y + from, gx != NULL, residual, scratch);
-            if (gx) scatter(b, residual, i, from, pixels, gx);
-        }
-        own[0] = tv;
-        U[i] = sum + strength * tv - m->freedom * theta[0];
+        const double *own = (const double *)b->work + (size_t)i * work_of(m);
+        if (!kept && evaluate(m, strength, b, i, gx)) return 1;
+        U[i] = own[MISFIT] + strength * own[TV] - m->freedom * theta[0];
     }
     return 0;
 }
@@ -78,14 +127,16 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
     const sosmc_deblur *m = self;
-    size_t pixels = pixels_of(m), work = work_of(m);
+    size_t pixels = pixels_of(m);
     double strength = exp(theta[0]);
     for (int i = 0; i < b->n; i++) {
-        double *own = (double *)b->work + (size_t)i * work, tv = 0;
-        for (int k = 0; !b->fresh && k < m->channels; k++)
+        double *own = (double *)b->work + (size_t)i * work_of(m), tv = 0;
+        if (!b->fresh && m->envelope > 0 && evaluate(m, strength, b, i, NULL)) return 1;
+        int known = b->fresh || m->envelope > 0;
+        for (int k = 0; !known && k < m->channels; k++)
             tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns,
                            channel(b, b->x, i, (size_t)k * pixels, pixels, own + HEAD));
-        g[0] += c[i] * (strength * (b->fresh ? own[0] : tv) - m->freedom);
+        g[0] += c[i] * (strength * (known ? own[TV] : tv) - m->freedom);
     }
     return 0;
 }
@@ -95,22 +146,14 @@ static int prox(const void *self, const double *theta, double lambda, const sosm
     const sosmc_deblur *m = self;
     size_t pixels = pixels_of(m), work = work_of(m);
     double weight = lambda * exp(theta[0]);
-    sosmc_tv_settings settings = {
-        .rows = m->blur.rows, .columns = m->blur.columns, .kind = m->prox_tv, .tolerance = m->tolerance};
     for (int i = 0; i < b->n; i++) {
         double *own = (double *)b->work + (size_t)i * work, *room = own + HEAD, *out = room + pixels;
         double *scratch = out + pixels;
         for (int c = 0; c < m->channels; c++) {
             size_t from = (size_t)c * pixels;
-            const double *x = channel(b, b->x, i, from, pixels, room);
-            if (m->published_passes > 0) {
-                sosmc_tv_prox_published(m->blur.rows, m->blur.columns, m->published_passes, weight, x, out, scratch);
-            } else {
-                sosmc_status status = sosmc_tv_prox(&settings, weight, x, out, scratch, NULL);
-                if (status == SOSMC_EINVAL) return 1;
-                if (status != SOSMC_OK) memcpy(out, x, pixels * sizeof *out); /* not finite: the energy tells */
-            }
-            scatter(b, out, i, from, pixels, p);
+            double *u = place(b, p, from, out);
+            if (proximal(m, weight, channel(b, b->x, i, from, pixels, room), u, scratch)) return 1;
+            scatter(b, u, i, from, pixels, p);
         }
     }
     return 0;
@@ -118,10 +161,15 @@ static int prox(const void *self, const double *theta, double lambda, const sosm
 
 sosmc_model sosmc_deblur_model(const sosmc_deblur *m)
 {
-    sosmc_model model = {
-        .self = m, .dim_theta = 1, .tile = 1, .energy = energy, .grad_theta = grad_theta, .prox = prox};
+    sosmc_model model = {.self = m,
+                         .dim_theta = 1,
+                         .tile = 1,
+                         .energy = energy,
+                         .grad_theta = grad_theta,
+                         .prox = m->envelope > 0 ? NULL : prox};
     int sound = m->y && m->sigma > 0 && m->channels >= 1 && m->channels <= 4 && !sosmc_blur_fault(&m->blur) &&
-                m->tolerance >= 0 && m->published_passes >= 0;
+                m->tolerance >= 0 && m->published_passes >= 0 && m->envelope >= 0 && isfinite(m->envelope) &&
+                (m->envelope == 0 || m->tv == m->prox_tv);
     if (!sound) return model; /* dim_x 0: sosmc_create says that it must be positive */
     model.dim_x = (int)pixels_of(m) * m->channels;
     model.work = work_of(m) * sizeof(double);

@@ -26,6 +26,17 @@ typedef struct {
     /* u = z - D' q; returns sum (w |D u| - q . D u); *square = |u|^2 */
     double (*dual_gap)(int rows, int columns, double w, const double *z, const double *q, double *u, double *square);
 
+    /* --- quadratic forms --- */
+    double (*dot)(size_t n, const double *x, const double *y);
+    /* r <- scale (r - mask y), mask NULL: without; returns |r|^2 */
+    double (*residual)(size_t n, double scale, const double *mask, const double *y, double *r);
+    /* y <- factor y + D' diag(down, right) D x, a factor for each pixel's edge to the one below and to its right; those of edges
+     * that leave the image do not count. Returns x . y. */
+    double (*stiffness)(int rows, int columns, double factor, const double *down, const double *right, const double *x,
+                        double *y);
+    /* v <- v + a p, r <- r - a q; returns |r|^2 */
+    double (*descend)(size_t n, double a, const double *p, const double *q, double *v, double *r);
+
     /* --- rows --- */
     void (*slide)(int n, const double *enters, const double *leaves, double *sum); /* sum += enters - leaves */
     void (*add)(int n, double factor, const double *x, double *sum);               /* sum += factor * x */

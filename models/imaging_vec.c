@@ -295,6 +295,91 @@ static void multiply(int n, const double *x, const double *by, double *y)
     for (int j = 0; j < n; j++) y[j] = x[j] * by[j];
 }
 
+/* ------------------------------------------------------------------------------------------------ quadratic forms */
+
+static double dot(size_t n, const double *x, const double *y)
+{
+    vd sum = vd_set(0.0);
+    size_t e = 0;
+    for (; e + LANES <= n; e += LANES) sum = vd_fma(vd_load(x + e), vd_load(y + e), sum);
+    if (e < n) sum = vd_fma(vd_load_n(x + e, (int)(n - e)), vd_load_n(y + e, (int)(n - e)), sum);
+    return vd_fold(sum);
+}
+
+VEC vd residual_block(double scale, const double *mask, const double *y, double *r, int live)
+{
+    vd seen = vd_load_n(y, live);
+    if (mask) seen = vd_mul(vd_load_n(mask, live), seen);
+    vd miss = vd_mul(vd_sub(vd_load_n(r, live), seen), vd_set(scale));
+    vd_store_n(r, live, miss);
+    return miss;
+}
+
+static double residual(size_t n, double scale, const double *mask, const double *y, double *r)
+{
+    vd sum = vd_set(0.0);
+    for (size_t e = 0; e < n; e += LANES) {
+        int live = n - e < LANES ? (int)(n - e) : LANES;
+        vd miss = residual_block(scale, mask ? mask + e : NULL, y + e, r + e, live);
+        sum = vd_fma(miss, miss, sum);
+    }
+    return vd_fold(sum);
+}
+
+/* The rows around a block, and their factors; outside the image the row itself. */
+typedef struct {
+    const double *above, *row, *below, *down_above, *down, *right;
+    double factor;
+    int n;
+} stiff_row;
+
+VEC vd stiff_block(const stiff_row *s, int j, int live, double *y, vd sum)
+{
+    vd x = vd_load_n(s->row + j, live);
+    vd left = vd_mul(left_of(s->right, j, live, 0), vd_sub(x, left_of(s->row, j, live, s->row[0])));
+    vd right = vd_mul(vd_load_n(s->right + j, live), vd_sub(right_of(s->row, j, s->n, live), x));
+    vd up = vd_mul(vd_load_n(s->down_above + j, live), vd_sub(x, vd_load_n(s->above + j, live)));
+    vd low = vd_mul(vd_load_n(s->down + j, live), vd_sub(vd_load_n(s->below + j, live), x));
+    vd pulls = vd_add(vd_sub(left, right), vd_sub(up, low));
+    vd out = vd_fma(vd_set(s->factor), vd_load_n(y + j, live), pulls);
+    vd_store_n(y + j, live, out);
+    return vd_fma(x, out, sum);
+}
+
+static double stiffness(int rows, int columns, double factor, const double *down, const double *right, const double *x,
+                        double *y)
+{
+    vd sum = vd_set(0.0);
+    for (int i = 0; i < rows; i++) {
+        size_t m = (size_t)columns, at = (size_t)i * m;
+        stiff_row s = {.above = i > 0 ? x + at - m : x + at,
+                       .row = x + at,
+                       .below = i + 1 < rows ? x + at + m : x + at,
+                       .down_above = i > 0 ? down + at - m : down + at,
+                       .down = down + at,
+                       .right = right + at,
+                       .factor = factor,
+                       .n = columns};
+#define BODY(j, live) sum = stiff_block(&s, j, live, y + at, sum)
+        BLOCKS(columns, BODY);
+#undef BODY
+    }
+    return vd_fold(sum);
+}
+
+static double descend(size_t n, double a, const double *p, const double *q, double *v, double *r)
+{
+    vd sum = vd_set(0.0), step = vd_set(a);
+    for (size_t e = 0; e < n; e += LANES) {
+        int live = n - e < LANES ? (int)(n - e) : LANES;
+        vd left = vd_fnma(step, vd_load_n(q + e, live), vd_load_n(r + e, live));
+        vd_store_n(v + e, live, vd_fma(step, vd_load_n(p + e, live), vd_load_n(v + e, live)));
+        vd_store_n(r + e, live, left);
+        sum = vd_fma(left, left, sum);
+    }
+    return vd_fold(sum);
+}
+
 /* ------------------------------------------------------------------------------------------------ similarity */
 
 static void window_row(int n, int ld, const double *x, const double *y, const double *old_x, const double *old_y,
@@ -350,6 +435,10 @@ const imaging_code AT_LEVEL(sosmc_i_imaging) = {.tv = tv,
                                                 .moved = moved,
                                                 .dual_step = dual_step,
                                                 .dual_gap = dual_gap,
+                                                .dot = dot,
+                                                .residual = residual,
+                                                .stiffness = stiffness,
+                                                .descend = descend,
                                                 .slide = slide,
                                                 .add = add,
                                                 .multiply = multiply,

@@ -314,6 +314,14 @@ size_t sosmc_tv_prox_scratch(int rows, int columns)
     return 4 * (size_t)rows * (size_t)columns + 2 * longer + 8 + sosmc_tv_line_scratch((int)longer);
 }
 
+/* One line: both kinds are the same, and its map is exact. A number that is not finite might get lost on the way. */
+static void solve_line(proximal *p)
+{
+    sosmc_tv_line((int)p->pixels, p->w, p->z, p->u, p->scratch);
+    p->result = (sosmc_tv_result){
+        .passes = 1, .certified = 1, .gap = isfinite(square_of(p->pixels, p->z)) ? 0 : INFINITY};
+}
+
 static int sensible(const sosmc_tv_settings *s, double w)
 {
     if (s->rows < 1 || s->columns < 1 || s->columns > SOSMC_IMAGE_PIXELS / s->rows) return 0;
@@ -338,6 +346,8 @@ sosmc_status sosmc_tv_prox(const sosmc_tv_settings *s, double w, const double *z
     double range = p.code->range(p.pixels, z);
     if (w >= (double)p.pixels * range) { /* more than any flux through the image needs: nothing but the mean is left */
         level(&p);
+    } else if (s->rows == 1 || s->columns == 1) {
+        solve_line(&p);
     } else if (s->kind == SOSMC_TV_ISOTROPIC && w > 0) { /* without weight both maps are the identity */
         descend_dual(&p, s->dual);
     } else if (relax_edges(&p)) {

@@ -173,6 +173,8 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
     sosmc_batch b = sosmc_i_batch(s, &s->cut, t, a->x);
     b.work = sosmc_i_work(s, t, worker);
     double *U = worker_row(s, worker, ROW_U), *gx = gradient_for_work(s, worker, t, a);
+    /* only theta has changed since the last energy call; a move to be repeated has left its own numbers in work */
+    b.fresh = s->now->fresh[task] && s->retry == 0 && gx == a->gx;
     int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
     s->now->fresh[task] = gx && parks(s, t);
@@ -326,6 +328,7 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
     sosmc_batch b = sosmc_i_batch(s, l, t, a->x);
     double *u = worker_row(s, worker, ROW_A), *begun = begun_aux(s, worker);
     size_t ld = (size_t)l->ld;
+    s->now->fresh[task] = 0; /* other particles may come */
     TRY(draw_aux(s, task, name(s, SOSMC_STREAM_BEGIN, iteration), &b, begun));
     if (s->now->pool) {
         sosmc_uniforms(name(s, SOSMC_STREAM_POOL, iteration), 0, &b, u);
@@ -439,7 +442,7 @@ static sosmc_status write_back(sosmc *s)
         for (int i = 0; i < b.n; i++) {
             int64_t joins = newest ? (entries_so_far(s) + b.first + i) % s->cfg.scheme.pool : pool_member(s, u[i]);
             double *member = s->now->pool + (size_t)joins * dim;
-            const double *gathered = s->pool_gather + (size_t)(b.first + i) * dim;
+            const double *gathered = x ? NULL : s->pool_gather + (size_t)(b.first + i) * dim;
             for (size_t j = 0; j < dim; j++) member[j] = x ? x[j * (size_t)l->ld + (size_t)i] : gathered[j];
         }
     }

@@ -127,8 +127,19 @@ typedef struct {
     /* The prior's constant is e^(-freedom theta). TV does not see constants, so the exact one is channels * (pixels - 1);
      * the paper takes the number of pixels. */
     double freedom;
+    /* Above 0: the Moreau-Yosida envelope of this width replaces e^theta TV, for which tv and prox_tv must agree. dU/dx is then
+     * that of the whole potential and there is no prox left: use it with sosmc_ula, which is then MYULA with the envelope for
+     * its target, or with any other kernel that takes gradients. */
+    double envelope;
 } sosmc_deblur;
 SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *deblur); /* dim_x 0: the description is not sound */
+
+/* A kernel for this model alone: the picture and the variances behind its differences take turns, each drawn given the other
+ * (maths.md GIBBS). It leaves pi_theta invariant exactly and forgets within some ten moves what Langevin kernels take
+ * thousands for; a move solves one linear system per channel, some hundred blurs. The error of that solve, squared and in
+ * units of the posterior's own spread, is about `tolerance` (0.05), which is the kernel's h; a Metropolis test pays for it.
+ * Use it with the model of the same description, and without an envelope. */
+SOSMC_API sosmc_kernel sosmc_deblur_gibbs(const sosmc_deblur *deblur, double tolerance);
 
 #ifdef __cplusplus
 }

@@ -101,7 +101,9 @@ typedef struct {
     const void *prep;       /* what `prepare` made of this theta */
     void *work;             /* the model's scratch: model.work bytes for each of ld particles, 64-byte aligned */
     const sosmc_simd *simd; /* the vector code this engine uses */
-    int fresh;              /* work still holds the last energy call: these x, this theta, gx != NULL */
+    /* work still holds the last energy call: these x, this theta, gx != NULL. In an energy call: these x, perhaps another
+     * theta, and gx still holds what that call wrote; a model that kept what does not depend on theta need not look at x. */
+    int fresh;
     int dim, n, ld;
     int64_t first; /* index of particle 0 in the whole cloud: names its random numbers */
 } sosmc_batch;

@@ -15,12 +15,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "langevin.h"
+#include "moreau.h"
 
 enum { NOISE, PULL, DRIFT, DRIFT_NEW, SCRATCH };
 
-/* pull = x - prox(x) under theta. */
-static int pull_at(const sosmc_kernel *k, const sosmc_move *m, const double *x, double *pull)
+int sosmc_i_pull(const sosmc_kernel *k, const sosmc_move *m, const double *x, double *pull)
 {
     sosmc_batch b = m->b;
     b.x = x;
@@ -31,8 +30,8 @@ static int pull_at(const sosmc_kernel *k, const sosmc_move *m, const double *x, 
     return 0;
 }
 
-static void total(size_t len, const double *restrict f, const double *restrict pull, double rate,
-                  double *restrict drift)
+void sosmc_i_drift(size_t len, const double *restrict f, const double *restrict pull, double rate,
+                   double *restrict drift)
 {
     for (size_t e = 0; e < len; e++) drift[e] = f[e] + rate * pull[e];
 }
@@ -49,17 +48,17 @@ static int myula_step(const sosmc_kernel *k, sosmc_move *m)
         rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x, unused_U, g1);
         f = g1;
     }
-    if (!cached && !rc) rc = pull_at(k, m, m->x, pull);
+    if (!cached && !rc) rc = sosmc_i_pull(k, m, m->x, pull);
     if (rc) return rc;
-    total(len, f, cached ? m->aux : pull, 1 / k->lambda, g0);
+    sosmc_i_drift(len, f, cached ? m->aux : pull, 1 / k->lambda, g0);
     sosmc_normals(m->rng, &m->b, z);
     v->propose(len, m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
-    if (cached || m->logG) rc = pull_at(k, m, m->x_new, pull);
+    if (cached || m->logG) rc = sosmc_i_pull(k, m, m->x_new, pull);
     if (!rc) rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new); /* last: work is left to it */
     if (rc) return rc;
     if (cached) memcpy(m->aux_new, pull, len * sizeof *pull);
     if (!m->logG) return 0;
-    total(len, m->gx_new, pull, 1 / k->lambda, g1);
+    sosmc_i_drift(len, m->gx_new, pull, 1 / k->lambda, g1);
     v->langevin_ratio(m->b.dim, m->b.n, m->b.ld, m->x, m->x_new, g0, g1, m->h, 1 / (k->noise * k->noise), m->U,
                       m->U_new, m->logG);
     return 0;

@@ -188,19 +188,6 @@ static void start_is_nearer(void **state)
     }
 }
 
-/* Without a blur every frequency has |H| = 1, and t / 2 / (1 - t / 2) is the excess; a wide blur meets the largest step. */
-static void step_is_bounded(void **state)
-{
-    double step = NAN;
-    sosmc_blur none = {.rows = 9, .columns = 9}, box = {.rows = 99, .columns = 99, .kind = SOSMC_BLUR_BOX, .patch = 5};
-    assert_int_equal(step_bound(&none, 0.25, 1.9, &step, ERROR), 0);
-    assert_true(fabs(step - 0.4) < 1e-6);
-    assert_int_equal(step_bound(&box, 0.25, 1.78, &step, ERROR), 0);
-    assert_true(fabs(step - 1.78) < 1e-12);
-    assert_int_equal(step_bound(&box, 0.01, 1.78, &step, ERROR), 0);
-    assert_true(step > 0.01 && step < 1);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,7 +195,6 @@ int main(void)
         cmocka_unit_test(rounding_counts_as_noise), cmocka_unit_test(noise_beside_missing_pixels),
         cmocka_unit_test(too_small_for_noise),      cmocka_unit_test(missing_pixels_are_filled),
         cmocka_unit_test(theta_starts_near),        cmocka_unit_test(start_is_nearer),
-        cmocka_unit_test(step_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -464,6 +464,17 @@ static values ask(const sosmc_deblur *d, double theta, const double *x)
     return v;
 }
 
+/* The energy alone, and its gradient when asked for. */
+static double ask_energy(const sosmc_deblur *d, double theta, const double *x, double *gx)
+{
+    sosmc_model m = sosmc_deblur_model(d);
+    double U = NAN;
+    sosmc_batch b = {.x = x, .work = work_for(&m, 1), .dim = m.dim_x, .n = 1, .ld = 1};
+    assert_int_equal(m.energy(d, &theta, &b, &U, gx), 0);
+    free(b.work);
+    return U;
+}
+
 static void gradients_are_right(void **state)
 {
     double x[MOST], away[MOST], theta = -1.5;
@@ -565,9 +576,74 @@ static void colour_is_the_sum_of_its_channels(void **state)
     assert_true(fabs(whole.U - U) < 1e-12 * fabs(U) && fabs(whole.gtheta - g) < 1e-12 * fabs(g));
 }
 
+/* Another theta at the same pictures: the same bits, and the gradient is left alone. */
+static void what_does_not_change_is_kept(void **state)
+{
+    enum { N = 3 };
+    static double tile[PIXELS * TILE], gx[PIXELS * TILE], again[PIXELS * TILE];
+    double U[TILE], V[TILE], x[PIXELS], theta = -1, other = -1.3;
+    sosmc_deblur d = deblur_of(1, 1);
+    sosmc_model m = sosmc_deblur_model(&d);
+    sosmc_batch b = {.x = tile, .work = work_for(&m, TILE), .dim = PIXELS, .n = N, .ld = TILE};
+    for (int i = 0; i < N; i++) {
+        fill(70 + (uint64_t)i, PIXELS, x);
+        for (int e = 0; e < PIXELS; e++) tile[e * TILE + i] = x[e];
+    }
+    assert_int_equal(m.energy(&d, &other, &b, V, again), 0);
+    assert_int_equal(m.energy(&d, &theta, &b, U, gx), 0);
+    memset(tile, 0xFF, sizeof tile); /* not numbers: nobody looks */
+    b.fresh = 1;
+    assert_int_equal(m.energy(&d, &other, &b, U, gx), 0);
+    assert_memory_equal(U, V, N * sizeof *U);
+    for (int e = 0; e < PIXELS * TILE; e++) assert_true(e % TILE >= N || gx[e] == again[e]);
+    free(b.work);
+}
+
+/* ------------------------------------------------------------------------------------------------ the envelope */
+
+/* min_v e^theta TV(v) + |v - x|^2 / (2 lambda): at most what v = x gives, nearly that for a narrow one; smooth. */
+static void the_envelope_is_smooth(void **state)
+{
+    double x[MOST], away[MOST], theta = 0.4, h = 1e-4;
+    for (int which = 0; which < 4; which++) {
+        sosmc_deblur d = deblur_of(which, 2), plain;
+        d.prox_tv = d.tv;
+        plain = d;
+        fill(30 + (uint64_t)which, 2 * PIXELS, x);
+        double U = ask(&plain, theta, x).U, steepest2 = 8 * exp(2 * theta) * 2 * PIXELS; /* |D|^2 <= 8 */
+        for (double width = 4; width > 1e-5; width /= 100) {
+            d.envelope = width;
+            double near = ask_energy(&d, theta, x, NULL);
+            assert_true(near < U && U - near < 0.5 * width * steepest2);
+        }
+        d.envelope = 0.8;
+        d.tolerance = 1e-9;
+        ask_energy(&d, theta, x, away);
+        double gx[MOST];
+        memcpy(gx, away, sizeof gx);
+        for (int e = 0; e < 2 * PIXELS; e += 17) {
+            double at[2];
+            for (int side = 0; side < 2; side++) {
+                memcpy(away, x, sizeof away);
+                away[e] += side ? h : -h;
+                at[side] = ask_energy(&d, theta, away, NULL);
+            }
+            assert_true(fabs((at[1] - at[0]) / (2 * h) - gx[e]) < 1e-3 * fmax(1, fabs(gx[e])));
+        }
+        double slope = (ask_energy(&d, theta + h, x, NULL) - ask_energy(&d, theta - h, x, NULL)) / (2 * h), g = 0;
+        const double one = 1;
+        sosmc_model m = sosmc_deblur_model(&d);
+        sosmc_batch b = {.x = x, .work = work_for(&m, 1), .dim = m.dim_x, .n = 1, .ld = 1};
+        assert_true(m.prox == NULL);
+        assert_int_equal(m.grad_theta(&d, &theta, &b, &one, &g), 0);
+        assert_true(fabs(g - slope) < 1e-4 * fabs(slope));
+        free(b.work);
+    }
+}
+
 static void unsound_descriptions_make_no_model(void **state)
 {
-    for (int which = 0; which < 6; which++) {
+    for (int which = 0; which < 9; which++) {
         sosmc_deblur d = deblur_of(1, 1);
         assert_int_equal(sosmc_deblur_model(&d).dim_x, PIXELS);
         if (which == 0) d.y = NULL;
@@ -576,6 +652,9 @@ static void unsound_descriptions_make_no_model(void **state)
         if (which == 3) d.blur.patch = 0;
         if (which == 4) d.tolerance = NAN;
         if (which == 5) d.published_passes = -1;
+        if (which == 6) d.envelope = -1;
+        if (which == 7) d.envelope = INFINITY;
+        if (which == 8) d.envelope = 1, d.prox_tv = SOSMC_TV_ISOTROPIC; /* the prior has the other */
         assert_int_equal(sosmc_deblur_model(&d).dim_x, 0);
     }
 }
@@ -644,6 +723,38 @@ static void threads_and_levels_give_the_same_bits(void **state)
     }
 }
 
+/* ULA on the envelope makes the moves of MYULA; only its weights are those of another target. */
+static void ula_on_the_envelope_is_myula(void **state)
+{
+    static double x[PARTICLES * 2 * PIXELS], y[PARTICLES * 2 * PIXELS];
+    deblurring one, two;
+    begin(&one, SOSMC_MYULA_CACHED);
+    one.cfg.scheme = sosmc_scheme_unweighted(PARTICLES);
+    one.cfg.scheme.drift_at = SOSMC_AT_CURRENT;
+    one.cfg.adapt[0].factor = 0;
+    one.cfg.kernel = sosmc_myula(0.02, 0.4, SOSMC_MYULA_AS_INVARIANT);
+    one.cfg.optimiser = sosmc_sgd(0);
+    one.d.prox_tv = one.d.tv;
+    two = one;
+    two.d.envelope = 0.4;
+    one.p.model = sosmc_deblur_model(&one.d);
+    two.p.model = sosmc_deblur_model(&two.d);
+    one.p.init.self = &one.start;
+    two.p.init.self = &two.start;
+    two.cfg.kernel = sosmc_ula(0.02);
+    sosmc *s = engine(&one.p, &one.cfg), *t = engine(&two.p, &two.cfg);
+    for (int k = 0; k < ITERATIONS; k++) {
+        step(s);
+        step(t);
+    }
+    assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
+    assert_int_equal(sosmc_cloud(t, y, NULL), SOSMC_OK);
+    for (int e = 0; e < PARTICLES * 2 * PIXELS; e++) assert_true(fabs(x[e] - y[e]) < 1e-9 * fmax(1, fabs(x[e])));
+    assert_true(fabs(sosmc_last(s)->mean_energy - sosmc_last(t)->mean_energy) > 1e-3);
+    sosmc_free(s);
+    sosmc_free(t);
+}
+
 typedef struct {
     unsigned char bytes[1 << 17];
     size_t used, read;
@@ -705,6 +816,9 @@ int main(void)
         cmocka_unit_test(the_prox_is_that_of_total_variation),
         cmocka_unit_test(tiles_change_nothing),
         cmocka_unit_test(colour_is_the_sum_of_its_channels),
+        cmocka_unit_test(what_does_not_change_is_kept),
+        cmocka_unit_test(the_envelope_is_smooth),
+        cmocka_unit_test(ula_on_the_envelope_is_myula),
         cmocka_unit_test(unsound_descriptions_make_no_model),
         cmocka_unit_test(threads_and_levels_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_changes_nothing),

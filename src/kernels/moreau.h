@@ -1,0 +1,13 @@
+/* moreau.h: the drift that MYULA and MYMALA share (maths.md MYULA): D(x) = f(x) + (x - prox_{lambda g}(x)) / lambda. */
+#ifndef SOSMC_KERNELS_MOREAU_H
+#define SOSMC_KERNELS_MOREAU_H
+
+#include "langevin.h"
+
+/* pull = x - prox(x) under theta. Returns the model's value. */
+int sosmc_i_pull(const sosmc_kernel *k, const sosmc_move *m, const double *x, double *pull);
+/* drift = f + rate pull. */
+void sosmc_i_drift(size_t len, const double *restrict f, const double *restrict pull, double rate,
+                   double *restrict drift);
+
+#endif
