@@ -457,7 +457,7 @@ static int curves(const study *s, page *page, int setting, int col, const char *
                    : col == ADAM_0 ? "adam"
                                    : "adam_beta");
     (void)snprintf(title, sizeof title, "Setting %s: %s, %s", st->name, st->label, column_names[col]);
-    (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with 95%% bands.", title, s->seeds);
+    (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with bands of 1.96 standard errors.", title, s->seeds);
     (void)snprintf(stem, sizeof stem, "figures/%s", name);
     plot_figure f = {
         .name = name, .title = title, .panel = panel, .panels = PANELS, .columns = 2, .width = 460, .height = 280};

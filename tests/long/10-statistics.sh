@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# 10-statistics.sh: the statistical battery with more replicates, one program after the other (docs/statistics.md).
+#
+# The contract of tests/long: LONG_STATE keeps what is done, LONG_BUILD holds the built tests, LONG_SECONDS is how long to
+# work now; exit 0 finished, 75 to be continued, anything else a failure. A finished program leaves its output as
+# ROUND-NAME.log; one that is cut off begins again. Every round has random numbers of its own (SOSMC_TEST_SEED), so that
+# running it again is a new experiment.
+set -euo pipefail
+: "${LONG_STATE:?names a folder}" "${LONG_BUILD:?names a built tree}" "${LONG_SECONDS:=1800}"
+mkdir -p "$LONG_STATE"
+round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
+export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
+
+programs=(stat/test_ledger stat/test_resampling_counts stat/test_coverage stat/test_calibration stat/test_score
+    stat/test_geweke stat/test_feynman_kac property/test_myula stat/test_mmle_toy stat/test_objectives)
+
+# One line of markdown of a log: comparisons, the largest deviation, the control that was noticed least.
+line_of()
+{
+    awk -v name="$1" '
+        / comparisons, bound /    { made += $1; bound = $4; where = $0; sub(/.*largest /, "", where); largest = where + 0
+                                    if (largest >= top) { top = largest; place = where; sub(/^[0-9.]+ /, "", place); gsub(/[|]/, "\\|", place) } }
+        /negative control, /      { z = $(NF - 2); if (z < 0) z = -z
+                                    if (z == "inf") z = 99
+                                    if (!controls++ || z < least) least = z }
+        END { if (!made) printf "| %s | | | none | | |\n", name
+              else printf "| %s | %d | %.2f | %.2f %s | %d | %.1f |\n", name, made, bound, top, place, controls, least }' "$2"
+}
+
+summarise()
+{
+    {
+        echo "Round $round, $1. Largest deviation and weakest control in standard errors (two-sided normal deviates)."
+        echo
+        echo '| program | comparisons | bound | largest deviation | negative controls | weakest of them |'
+        echo '|---|---|---|---|---|---|'
+        for program in "${programs[@]}"; do
+            log=$LONG_STATE/$round-${program##*/test_}.log
+            [ ! -f "$log" ] || line_of "${program##*/test_}" "$log"
+        done
+    } >"$LONG_STATE/summary"
+}
+
+for program in "${programs[@]}"; do
+    name=${program##*/test_} log=$LONG_STATE/$round-${program##*/test_}.log
+    [ ! -f "$log" ] || continue
+    left=$((LONG_SECONDS - SECONDS))
+    [ "$left" -gt 0 ] || { summarise "to be continued with $name"; exit 75; }
+    code=0
+    timeout "$left" "$LONG_BUILD/tests/$program" >"$log.part" 2>&1 || code=$?
+    [ "$code" -ne 124 ] || { summarise "to be continued with $name"; exit 75; }
+    if [ "$code" -ne 0 ]; then
+        mv "$log.part" "$LONG_STATE/failed-$round-$name.log"
+        summarise "$name FAILED, see failed-$round-$name.log"
+        exit 1
+    fi
+    mv "$log.part" "$log"
+done
+summarise 'finished'
+echo $((round + 1)) >"$LONG_STATE/round"
