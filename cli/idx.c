@@ -52,6 +52,7 @@ static int64_t pull(source *s, unsigned char *out, uint64_t n)
         unsigned part = n - done < (1U << 30) ? (unsigned)(n - done) : 1U << 30;
         int got = gzread(s->stream, out + done, part), code = Z_OK;
         (void)gzerror(s->stream, &code);
+        if (code == Z_MEM_ERROR) return files_fail(s->error, s->room, "no memory to read %s", s->path);
         if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) { /* a stream cut short gives bytes and an error */
             return files_fail(s->error, s->room, "%s is damaged: its compressed bytes end early or make no sense",
                               s->path);

@@ -35,7 +35,10 @@ static void on_error(j_common_ptr jpeg)
     char message[JMSG_LENGTH_MAX];
     job *j = job_of(jpeg);
     jpeg->err->format_message(jpeg, message);
-    (void)files_fail(j->error, j->room, "%s is damaged: as a JPEG file, libjpeg says: %s", j->path, message);
+    if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY) /* the file may be sound */
+        (void)files_fail(j->error, j->room, "no memory to read %s: libjpeg says: %s", j->path, message);
+    else
+        (void)files_fail(j->error, j->room, "%s is damaged: as a JPEG file, libjpeg says: %s", j->path, message);
     longjmp(j->jump, 1);
 }
 

@@ -4,10 +4,13 @@
  * that outlives the setjmp; no local variable that changes does. */
 #include "images_inside.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "files.h"
 
@@ -36,7 +39,10 @@ static void on_warning(png_structp png, png_const_charp message)
 static void on_read_error(png_structp png, png_const_charp message)
 {
     job *j = png_get_error_ptr(png);
-    (void)files_fail(j->error, j->room, "%s is damaged: as a PNG file, libpng says: %s", j->path, message);
+    if (strstr(message, "memory")) /* the file may be sound */
+        (void)files_fail(j->error, j->room, "no memory to read %s: libpng says: %s", j->path, message);
+    else
+        (void)files_fail(j->error, j->room, "%s is damaged: as a PNG file, libpng says: %s", j->path, message);
     png_longjmp(png, 1);
 }
 
@@ -97,6 +103,26 @@ static int read_lines(job *j)
     return 0;
 }
 
+/* libpng takes memory for what a chunk says of its length, and only warns when that is beyond its own limit. Here no chunk
+ * is longer than the file:  { length, type, bytes, sum } per chunk, behind a signature of 8 bytes. */
+static int check_chunks(const job *j, FILE *file)
+{
+    enum { SIGNATURE = 8, HEAD = 8, SUM = 4 };
+    unsigned char head[HEAD] = {0};
+    for (uint64_t at = SIGNATURE; at < j->size;) {
+        if (fseeko(file, (off_t)at, SEEK_SET)) return files_cannot("read", j->path, errno, j->error, j->room);
+        if (fread(head, 1, HEAD, file) != HEAD) break; /* libpng has words for an end that comes early */
+        uint64_t length = png_get_uint_32(head);
+        if (length > j->size - at - HEAD)
+            return files_fail(j->error, j->room,
+                              "%s is damaged: a piece of it promises %" PRIu64 " bytes, and %" PRIu64 " are left",
+                              j->path, length, j->size - at - HEAD);
+        if (!memcmp(head + 4, "IEND", 4)) break;
+        at += HEAD + length + SUM;
+    }
+    return fseeko(file, 0, SEEK_SET) ? files_cannot("read", j->path, errno, j->error, j->room) : 0;
+}
+
 static int read_guarded(job *j, FILE *file)
 {
     if (setjmp(png_jmpbuf(j->png))) return -1; /* on_read_error has put the sentence */
@@ -112,7 +138,8 @@ int image_png_read(FILE *file, const char *path, uint64_t size, image *out, char
     job j = {.path = path, .error = error, .room = room, .size = size, .out = out};
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, on_read_error, on_warning);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
-    int status = j.info ? read_guarded(&j, file) : files_fail(error, room, "no memory to read %s", path);
+    int status = !j.info ? files_fail(error, room, "no memory to read %s", path) : check_chunks(&j, file);
+    if (!status) status = read_guarded(&j, file);
     free(j.raw);
     png_destroy_read_struct(&j.png, &j.info, NULL);
     return status;

@@ -170,11 +170,15 @@ static void pack_info(const sosmc_info *f, double out[INFO])
     memcpy(out, all, sizeof all);
 }
 
+/* The whole number that a double of a stream stands for; 0 where it is none, or too large. */
+static int64_t whole(double value) { return fabs(value) <= 0x1p53 ? (int64_t)value : 0; }
+static int counted(double value) { return fabs(value) <= INT32_MAX ? (int)value : 0; }
+
 static sosmc_info unpack_info(const double in[INFO])
 {
-    return (sosmc_info){.iteration = (int64_t)in[0],
-                        .updates = (int64_t)in[1],
-                        .gradient_updates = (int64_t)in[2],
+    return (sosmc_info){.iteration = whole(in[0]),
+                        .updates = whole(in[1]),
+                        .gradient_updates = whole(in[2]),
                         .ess = in[3],
                         .mean_score = in[4],
                         .mean_energy = in[5],
@@ -185,9 +189,9 @@ static sosmc_info unpack_info(const double in[INFO])
                         .accept = in[10],
                         .h = in[11],
                         .rate = in[12],
-                        .resampled = (int)in[13],
-                        .nonfinite = (int)in[14],
-                        .retries = (int)in[15],
+                        .resampled = counted(in[13]),
+                        .nonfinite = counted(in[14]),
+                        .retries = counted(in[15]),
                         .data_energy = in[16],
                         .penalty = in[17]};
 }
@@ -243,31 +247,31 @@ static int finite_or_zero_weight(const sosmc *s, const double *record, int n)
     return 1;
 }
 
-/* *heaviest receives this rank's largest log-weight. */
-static sosmc_status check_health(sosmc *s, double *heaviest)
+/* May this state be saved, or gone on with? *heaviest receives this rank's largest log-weight; `verdict` ends the message. */
+static sosmc_status check_health(sosmc *s, state *st, sosmc_status failure, const char *verdict, double *heaviest)
 {
     const layout *l = &s->cut;
-    const vital *v = &s->now->v;
+    const vital *v = &st->v;
     const double scalars[] = {v->h, v->rate, v->logz, v->logz0, v->logmean};
     span spans[SPANS];
-    spans_of(s, s->now, spans);
+    spans_of(s, st, spans);
     for (int i = 1; i < SPANS; i++) /* the first holds the scalars, whole numbers among them */
         if (spans[i].bytes && !s->simd->all_finite(spans[i].bytes / sizeof(double), spans[i].data))
-            return sosmc_i_fail(s, SOSMC_ENUMERIC,
+            return sosmc_i_fail(s, failure,
                                 "iteration %lld: theta, the optimiser's memory, the average or the pool is "
-                                "not finite; not saved",
-                                (long long)v->iteration);
+                                "not finite; %s",
+                                (long long)v->iteration, verdict);
     if (!s->simd->all_finite(sizeof scalars / sizeof *scalars, scalars))
-        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: the step, the rate or log Z is not finite; not saved",
-                            (long long)v->iteration);
+        return sosmc_i_fail(s, failure, "iteration %lld: the step, the rate or log Z is not finite; %s",
+                            (long long)v->iteration, verdict);
     for (int t = l->tile_lo; t < l->tile_hi; t++) {
-        double tile_max = s->simd->max(l->count[t], row_at(s->now->logw, l, t));
+        double tile_max = s->simd->max(l->count[t], row_at(st->logw, l, t));
         if (tile_max > *heaviest) *heaviest = tile_max;
-        sosmc_i_pack(s, s->now, t, s->record);
+        sosmc_i_pack(s, st, t, s->record);
         if (!finite_or_zero_weight(s, s->record, l->count[t]))
-            return sosmc_i_fail(
-                s, SOSMC_ENUMERIC, "iteration %lld: a particle between %lld and %lld is not finite; not saved",
-                (long long)v->iteration, (long long)l->first[t], (long long)l->first[t] + l->count[t] - 1);
+            return sosmc_i_fail(s, failure, "iteration %lld: a particle between %lld and %lld is not finite; %s",
+                                (long long)v->iteration, (long long)l->first[t],
+                                (long long)l->first[t] + l->count[t] - 1, verdict);
     }
     return SOSMC_OK;
 }
@@ -279,7 +283,7 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     if (s->failed) return s->failed;
     int writes = ranks(s) == 1 || s->cfg.comm.rank == 0;
     if (writes && !put) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_save needs a function that takes the bytes");
-    sosmc_status health = check_health(s, &heaviest);
+    sosmc_status health = check_health(s, s->now, SOSMC_ENUMERIC, "not saved", &heaviest);
     TRY(sosmc_i_agree(s, health, &heaviest, &none));
     if (heaviest == -INFINITY)
         return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: no particle has any weight; not saved",
@@ -318,8 +322,18 @@ static int read_bytes(stream *f, void *bytes, size_t n)
 
 static sosmc_status truncated(sosmc *s) { return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint ends too early"); }
 
+/* Names go into messages. */
+static int is_printable(const char *name)
+{
+    for (int i = 0; i < NAME && name[i]; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7F) return 0;
+    return 1;
+}
+
 static sosmc_status compare_names(sosmc *s, const header *theirs, const header *ours)
 {
+    if (!is_printable(theirs->kernel) || !is_printable(theirs->optimiser))
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its names hold control characters");
     if (strncmp(theirs->kernel, ours->kernel, NAME) != 0)
         return sosmc_i_fail(s, SOSMC_EINVAL, "the checkpoint was made with kernel %.*s, this run has %s", NAME,
                             theirs->kernel, ours->kernel);
@@ -364,6 +378,19 @@ static sosmc_status compare(sosmc *s, const header *theirs)
     return SOSMC_OK;
 }
 
+/* A stream with the right sums need not come from sosmc_save. Counts name random numbers and slots of the pool: those that
+ * no run can reach would lead outside of both. */
+static sosmc_status check_counts(sosmc *s, const vital *v)
+{
+    const sosmc_scheme *c = &s->cfg.scheme;
+    int64_t most = ((int64_t)1 << 48) / c->sweeps, slots = INT64_MAX / c->particles - 2;
+    if (v->iteration >= 0 && v->iteration < most && v->iteration < slots && v->updates >= 0 &&
+        v->updates <= v->iteration && v->averaged >= 0 && v->averaged <= v->updates &&
+        (v->cached == 0 || v->cached == 1) && v->h > 0 && v->rate >= 0)
+        return SOSMC_OK;
+    return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its counts or its step make no sense");
+}
+
 static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
 {
     const layout *l = &s->cut;
@@ -386,7 +413,9 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     if (f->get(f->ctx, &checksum, sizeof checksum)) return truncated(s);
     if (checksum != expected)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
-    return SOSMC_OK;
+    TRY(check_counts(s, &s->spare->v));
+    double heaviest = -INFINITY;
+    return check_health(s, s->spare, SOSMC_EIO, "the checkpoint is damaged", &heaviest);
 }
 
 /* Fills `work` of the tiles that had it filled. */

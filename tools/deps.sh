@@ -6,6 +6,7 @@
 #   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
 #             a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
+#   clang     clang with its runtimes, for the fuzzers and the matrix of compilers
 #   coverage  gcovr
 #
 # Installs through apt-get as root or with password-less sudo. Otherwise prints the command to run, and fails.
@@ -61,6 +62,10 @@ for group in "$@"; do
         need clang-format either clang-format-14 clang-format
         need clang-tidy either clang-tidy-14 clang-tidy
         need cppcheck command -v cppcheck
+        ;;
+    clang)
+        group_build
+        need clang either clang-14 clang
         ;;
     coverage)
         need gcovr command -v gcovr

@@ -1,0 +1,45 @@
+/* fuzz_csv.c: tables, read with each kind of header, and as points. */
+#include "fuzz.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+#include "points.h"
+
+static void look_at(const csv_table *t)
+{
+    char error[FUZZ_SENTENCE] = "";
+    const double *number = NULL;
+    size_t letters = 0;
+    for (int c = 0; c < t->columns; c++) {
+        const csv_column *column = &t->column[c];
+        fuzz_must((column->number != NULL) != (column->text != NULL), "a column holds numbers or text");
+        for (int64_t r = 0; column->text && r < t->rows; r++) letters += strlen(column->text[r]);
+        fuzz_must(csv_find(t, column->name) != NULL, "a column is found by its name");
+        int status = csv_numbers(t, c, &number, error, sizeof error);
+        fuzz_judge(status, error);
+        for (int64_t r = 0; status == 0 && r < t->rows; r++) fuzz_must(isfinite(number[r]) != 0, "numbers are finite");
+    }
+    fuzz_must(letters < (size_t)1 << 40, "text ends");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char error[FUZZ_SENTENCE] = "";
+    const char *path = fuzz_file("table.csv", data, size);
+    double *x = NULL;
+    int64_t rows = 0;
+    for (int header = CSV_HEADER_GUESS; header <= CSV_HEADER_NO; header++) {
+        csv_options options = {.header = (csv_header)header, .max_columns = header == CSV_HEADER_NO ? 20 : 0};
+        csv_table t;
+        int status = csv_read(path, &options, &t, error, sizeof error);
+        fuzz_judge(status, error);
+        if (status == 0) look_at(&t);
+        csv_free(&t);
+    }
+    fuzz_judge(points_load(path, 2, &x, &rows, error, sizeof error), error);
+    free(x);
+    return 0;
+}
