@@ -6,7 +6,9 @@
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
 #   make bench      benchmarks of engine, networks and proximal maps       make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
-#   make clean      remove the build folders
+#   make clean      remove the build folders                               make test-long  the long tier, continued by the next
+#                                                                                          call: LONG_HOURS=3, TESTS=regex
+#   make fuzz       every reader fed with noise, FUZZ_SECONDS=60 each      make matrix     gcc and clang give the same states
 #
 # Variables: PREFIX, DESTDIR, JOBS (parallel jobs), CMAKE_FLAGS (for the configuration), TESTS (regex of tests to run).
 
@@ -14,10 +16,12 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 TESTS ?=
+LONG_HOURS ?= 3
+FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
-        deps-build deps-test deps-lint deps-coverage
+.PHONY: build demo test test-long fuzz matrix bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
+        deps-build deps-test deps-lint deps-coverage deps-clang
 .NOTPARALLEL:
 
 # $(call configure,FOLDER,FLAGS): a folder keeps the generator it started with; a new one gets ninja where there is one.
@@ -48,6 +52,10 @@ test: deps-test build/venv/ready
 	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
 	$(call compile,build)
 	$(call check,build)
+
+# Hours of tests, resumable; state and results in build-long/.
+test-long: deps-test
+	@LONG_HOURS='$(LONG_HOURS)' TESTS='$(TESTS)' JOBS=$(JOBS) tools/test-long.sh
 
 bench: deps-build
 	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
@@ -80,6 +88,17 @@ tsan: deps-test
 	$(call compile,build-tsan) --target tests_unit tests_property tests_fault
 	$(subst && ctest,&& $(steady) ctest,$(call check,build-tsan,-L '^(unit|property|fault)$$'))
 
+# Both need clang. An input that crashed is kept under build-fuzz/fuzzing/crashes/ and read again by every later run.
+clang = $$(command -v clang-14 || command -v clang || echo clang)
+fuzz: deps-build deps-clang
+	$(call configure,build-fuzz,-DCMAKE_C_COMPILER=$(clang) -DSOSMC_FUZZ=ON -DSOSMC_BUILD_TESTS=OFF -DSOSMC_BUILD_EXAMPLES=OFF \
+	    -DSOSMC_BUILD_BENCH=OFF)
+	$(call compile,build-fuzz) --target fuzzers
+	tools/fuzz.sh -b build-fuzz -t $(FUZZ_SECONDS) -j $(JOBS)
+
+matrix: deps-test deps-clang
+	tools/matrix.sh -s build-matrix -j $(JOBS)
+
 coverage: deps-test deps-coverage
 	$(call configure,build-coverage,-DSOSMC_COVERAGE=ON -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUILD_BENCH=OFF)
 	$(call compile,build-coverage)
@@ -92,7 +111,7 @@ coverage: deps-test deps-coverage
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src models cli examples bench tests -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src models cli examples bench fuzz tests -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
 compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
 
@@ -124,10 +143,10 @@ format: deps-lint
 
 # ------------------------------------------------------------------------------------------------ the rest
 
-deps-build deps-test deps-lint deps-coverage: deps-%:
+deps-build deps-test deps-lint deps-coverage deps-clang: deps-%:
 	@tools/deps.sh $*
 
 clean:
-	rm -rf build build-sanitize build-tsan build-coverage
+	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix
 
 comma := ,

@@ -312,12 +312,12 @@ static int print_plan(const plan *p, config *const *start, const config *tune)
     return ebm_print_config(tune);
 }
 
-static int is_finished(const char *dir)
+/* 1, 0, or -1 with a sentence. */
+static int is_finished(const char *dir, char *error, size_t room)
 {
-    char path[FILES_PATH], error[EBM_SENTENCE];
+    char path[FILES_PATH];
     json_t *summary = NULL;
-    if (files_join(path, dir, "summary.json", error, sizeof error) || json_read(path, &summary, error, sizeof error))
-        return 0;
+    if (files_join(path, dir, "summary.json", error, room) || json_read(path, &summary, error, room)) return -1;
     int finished = json_is_true(json_object_get(summary, "finished"));
     json_decref(summary);
     return finished;
@@ -333,14 +333,18 @@ static double left_of_budget(const ebm_request *q)
 /* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
 static int run_start(const ebm_request *q, const run_options *options, const char *dir, const config *start, int *done)
 {
+    char error[EBM_SENTENCE];
     run_options first = *options;
     first.out = dir;
     first.resume = options->resume || !options->overwrite;
     first.budget_seconds = left_of_budget(q);
     int code = run_job(start, &first);
-    *done = code == SOSMC_EXIT_OK && is_finished(dir);
-    if (code == SOSMC_EXIT_OK && !*done)
-        return complain(code, "the time was over before the initial particles were made; go on with --resume");
+    *done = 0;
+    if (code != SOSMC_EXIT_OK) return code;
+    int finished = is_finished(dir, error, sizeof error);
+    if (finished < 0) return complain(SOSMC_EXIT_IO, "%s", error);
+    *done = finished;
+    if (!*done) return complain(code, "the time was over before the initial particles were made; go on with --resume");
     return code;
 }
 

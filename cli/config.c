@@ -24,8 +24,9 @@ static config *make_config(const char *name, const char *path, char *error, size
     if (c) {
         config_listen(c, error, room);
         c->name = strdup(name);
+        errno = 0;
         c->directory = folder_of(path);
-        if (!c->directory) c->directory = strdup("."); /* a folder that was removed, or may not be seen */
+        if (!c->directory && errno != ENOMEM) c->directory = strdup("."); /* it was removed, or may not be seen */
     }
     if (c && c->name && c->directory) return c;
     if (error && room) snprintf(error, room, "%s: out of memory", name);
@@ -45,7 +46,9 @@ void config_free(config *c)
 
 static config *parse_into(config *c, const char *text, size_t length)
 {
+    errno = 0;
     c->root = config_read_yaml(c, text, length, FROM_FILE, NULL);
+    int why = !c->root && errno == ENOMEM ? ENOMEM : 0;
     if (c->root && c->root->kind != NODE_MAP) {
         config_fail(c, c->root, "a run file is a mapping of keys to values, such as 'seed: 1'");
         c->root = NULL;
@@ -53,6 +56,7 @@ static config *parse_into(config *c, const char *text, size_t length)
     errno = 0;
     if (c->root) return c;
     config_free(c);
+    errno = why;
     return NULL;
 }
 

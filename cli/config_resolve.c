@@ -612,6 +612,24 @@ static int rule_scheme(config *c)
     return 0;
 }
 
+static int rule_kernel(config *c)
+{
+    const node *kernel = config_find(c, "kernel.type");
+    if (!is(c, "kernel.type", "gibbs")) return 0;
+    if (!is(c, "model.type", "deblur"))
+        return config_fail(c, kernel, "kernel.type is gibbs, which knows the model deblur alone; model.type is %s",
+                           config_text(c, "model.type"));
+    if (config_number(c, "model.envelope") > 0)
+        return config_fail(c, kernel, "kernel.type is gibbs, which knows no envelope; expected model.envelope to be 0");
+    return 0;
+}
+
+static int accepts_everything(const config *c)
+{
+    return is(c, "kernel.type", "ula") || is(c, "kernel.type", "underdamped") || is(c, "kernel.type", "leapfrog") ||
+           is(c, "kernel.type", "myula") || is(c, "kernel.type", "jitter");
+}
+
 /* One rule of `adapt`: the signal must exist, and the interval must not be empty. */
 static int check_rule(config *c, const node *rule)
 {
@@ -626,8 +644,9 @@ static int check_rule(config *c, const node *rule)
                            "adapt follows the effective sample size, which scheme %s does not have; take adapt out, "
                            "for instance with --set adapt=null",
                            config_text(c, "scheme.type"));
-    if (!ess && is(c, "kernel.type", "ula"))
-        return config_fail(c, signal, "adapt.signal is accept, but kernel ula accepts everything; expected ess");
+    if (!ess && accepts_everything(c))
+        return config_fail(c, signal, "adapt.signal is accept, but kernel %s accepts everything; expected ess",
+                           config_text(c, "kernel.type"));
     return 0;
 }
 
@@ -641,7 +660,8 @@ static int rule_adapt(config *c)
 
 int config_resolve(config *c, char *error, size_t room)
 {
-    static int (*const rules[])(config *) = {rule_theta, rule_dimension, rule_observations, rule_scheme, rule_adapt};
+    static int (*const rules[])(config *) = {rule_theta,  rule_dimension, rule_observations,
+                                             rule_scheme, rule_kernel,    rule_adapt};
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);

@@ -48,7 +48,7 @@ void draft_put_quoted(draft *d, const char *text)
 config *draft_config(draft *d, const char *name, const char *const *set, int sets)
 {
     char error[SENTENCE] = "out of memory";
-    int rc = fclose(d->out) ? -1 : 0;
+    int rc = fclose(d->out) || !d->bytes ? -1 : 0; /* no bytes: there was no memory for them */
     config *c = rc ? NULL : config_parse(d->bytes, name, error, sizeof error);
     free(d->bytes);
     for (int i = 0; c && rc == 0 && i < sets; i++) rc = config_set(c, set[i], error, sizeof error);

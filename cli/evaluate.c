@@ -117,21 +117,28 @@ static int allocate(evaluation *e, char *error, size_t room)
 static int fix_reference(evaluation *e, const config *c, char *error, size_t room)
 {
     const sosmc_objective *o = &e->job->problem.objective;
+    int scored = 0;
     char where[512];
     if (!e->lattice.nodes) return 0;
-    if (o->theta_ref && sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
-                                             e->job->settings.threads, e->U_ref) != SOSMC_OK)
+    sosmc_status status = o->theta_ref ? sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
+                                                              e->job->settings.threads, e->U_ref)
+                                       : SOSMC_OK;
+    if (status == SOSMC_OK && o->score.eval) {
+        scored = 1;
+        status = sosmc_lattice_score(&o->score, &e->lattice, e->R);
+    }
+    if (status == SOSMC_OK) return 0;
+    if (status == SOSMC_ENOMEM)
+        return files_fail(error, room, "out of memory for evaluate.nodes of %d", e->lattice.nodes);
+    if (!scored)
         return files_fail(error, room,
                           "%s: objective.reference gives energies on the lattice of evaluate that are NaN; "
                           "expected numbers",
                           config_where(c, "objective.reference", where, sizeof where));
-    if (o->score.eval && sosmc_lattice_score(&o->score, &e->lattice, e->R) != SOSMC_OK)
-        return files_fail(error, room,
-                          "%s: objective.reward is not finite everywhere on the lattice of evaluate; "
-                          "expected a finite number at every node of [%g, %g]^2",
-                          config_where(c, "objective.reward", where, sizeof where), e->lattice.low[0],
-                          e->lattice.high[0]);
-    return 0;
+    return files_fail(error, room,
+                      "%s: objective.reward is not finite everywhere on the lattice of evaluate; "
+                      "expected a finite number at every node of [%g, %g]^2",
+                      config_where(c, "objective.reward", where, sizeof where), e->lattice.low[0], e->lattice.high[0]);
 }
 
 /* A run that has nothing left to do still has its last row to tell. */

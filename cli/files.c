@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,8 @@ void files_say(char *error, size_t room, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(error, room, format, list);
     va_end(list);
+    for (char *p = error; *p; p++) /* what a file holds must not speak to the terminal, or in lines of its own */
+        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
 }
 
 int files_cannot(const char *verb, const char *path, int number, char *error, size_t room)
@@ -326,6 +329,34 @@ void json_put_numbers(json_writer *w, const char *key, const double *value, int6
     atomic_put(w->file, "]", 1);
 }
 
+/* Jansson's lexer takes want of memory for a mistake of its own and aborts the program. So its allocator does not come back
+ * empty-handed: it leaves the parser, and what that held is lost, which matters little then. */
+static _Thread_local jmp_buf *way_out; /* NULL: not in the parser */
+
+static void *json_allocate(size_t bytes)
+{
+    void *got = malloc(bytes);
+    if (!got && way_out) longjmp(*way_out, 1);
+    return got;
+}
+
+json_t *json_parse(const char *bytes, size_t n, json_error_t *why)
+{
+    jmp_buf here;
+    json_t *volatile out = NULL;
+    *why = (json_error_t){.line = -1};
+    json_set_alloc_funcs(json_allocate, free);
+    if (setjmp(here) == 0) {
+        way_out = &here;
+        out = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, why);
+        errno = 0;
+    } else {
+        errno = ENOMEM;
+    }
+    way_out = NULL;
+    return out;
+}
+
 int json_read(const char *path, json_t **out, char *error, size_t room)
 {
     char *bytes = NULL;
@@ -333,7 +364,9 @@ int json_read(const char *path, json_t **out, char *error, size_t room)
     json_error_t why;
     *out = NULL;
     if (files_read(path, (size_t)64 << 20, &bytes, &size, error, room)) return -1;
-    *out = json_loadb(bytes, size, JSON_REJECT_DUPLICATES, &why);
+    *out = json_parse(bytes, size, &why);
+    int no_memory = !*out && errno == ENOMEM;
     free(bytes);
+    if (no_memory) return files_fail(error, room, "no memory to read %s", path);
     return *out ? 0 : files_fail(error, room, "%s:%d: %s", path, why.line, why.text);
 }

@@ -149,6 +149,8 @@ void json_put_whole(json_writer *w, const char *key, int64_t value);
 void json_put_truth(json_writer *w, const char *key, int value);
 void json_put_numbers(json_writer *w, const char *key, const double *value, int64_t n);
 
+/* The value that n bytes hold; duplicate keys are an error. NULL: errno is ENOMEM, or 0 and *why tells. */
+json_t *json_parse(const char *bytes, size_t n, json_error_t *why);
 /* A JSON file of at most 64 MiB; duplicate keys are an error. The caller calls json_decref. */
 int json_read(const char *path, json_t **out, char *error, size_t room);
 
@@ -167,6 +169,11 @@ int trace_open(trace **out, const char *path, const char *columns, int64_t from,
 void trace_append(trace *t, int64_t iteration, const double *value, int values);
 int trace_flush(trace *t, char *error, size_t room);
 int trace_close(trace *t, char *error, size_t room); /* flushes; NULL is fine */
+/* A bound on the rows: of iterations 0, ..., n - 1 those stay that are multiples of `every` times the smallest power of two
+ * that leaves at most `most` of them (0: no bound). It depends on n alone, so a resumed run has the rows of another. */
+int64_t trace_stride(int64_t n, int64_t every, int64_t most);
+/* Takes the rows of all other iterations out of a flushed trace; whoever looks sees the old file or the new one. */
+int trace_thin(trace *t, int64_t stride, char *error, size_t room);
 /* The last row that was kept on opening: its iteration, and the field behind it; -1 and 0 when there was none. */
 int64_t trace_kept(const trace *t, double *value);
 

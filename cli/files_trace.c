@@ -2,7 +2,8 @@
  *
  *     header | rows below `from`: kept | rows the resumed run writes again, half a line, zeros: cut off on opening
  *
- * Invariant: the file is the header and whole rows with rising iterations, then at most what is not flushed yet. */
+ * Invariant: the file is the header and whole rows with rising iterations, then at most what is not flushed yet. A file
+ * that is thinned is replaced, never changed in place. */
 #include "files.h"
 
 #include <errno.h>
@@ -160,6 +161,75 @@ int trace_flush(trace *t, char *error, size_t room)
     errno = 0;
     if ((fflush(t->stream) || fsync(fileno(t->stream))) && !t->error) t->error = errno ? errno : EIO;
     return t->error ? files_cannot("write", t->path, t->error, error, room) : 0;
+}
+
+/* ---------------------------------------------------------------------------- fewer rows */
+
+int64_t trace_stride(int64_t n, int64_t every, int64_t most)
+{
+    int64_t stride = every;
+    while (most > 0 && n > 0 && (n - 1) / stride >= most) stride *= 2;
+    return stride;
+}
+
+/* Copies the header and the rows of multiples of `stride` to `out` (NULL: nowhere); how many rows do not go along. */
+static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
+{
+    char number[24];
+    size_t digits = 0;
+    int64_t others = 0;
+    int keep = 1, inside = 1; /* the header is kept; inside: behind the iteration */
+    for (int c = getc(in); c != EOF; c = getc(in)) {
+        if (!inside && c >= '0' && c <= '9' && digits + 1 < sizeof number) {
+            number[digits++] = (char)c;
+            continue;
+        }
+        if (!inside) {
+            number[digits] = 0;
+            keep = strtoll(number, NULL, 10) % stride == 0;
+            others += !keep;
+            if (keep && out) atomic_put(out, number, digits);
+        }
+        inside = c != '\n';
+        if (!inside) digits = 0;
+        if (keep && out) (void)putc(c, out->stream); /* atomic_close tells */
+    }
+    return others;
+}
+
+/* The stream goes over to the file that now bears the name. */
+static int reopen(trace *t, char *error, size_t room)
+{
+    int fd = open(t->path, O_RDWR | O_APPEND | O_CLOEXEC);
+    FILE *stream = fd >= 0 ? fdopen(fd, "ab") : NULL;
+    if (!stream) {
+        (void)files_cannot("open", t->path, errno, error, room);
+        if (fd >= 0) (void)close(fd);
+        return -1;
+    }
+    (void)setvbuf(stream, NULL, _IOFBF, BUFFER);
+    (void)fclose(t->stream); /* flushed before */
+    t->stream = stream;
+    return 0;
+}
+
+int trace_thin(trace *t, int64_t stride, char *error, size_t room)
+{
+    uint64_t size;
+    atomic_file out;
+    FILE *in = stride > 1 ? files_open(t->path, &size, error, room) : NULL;
+    if (!in) return stride > 1 ? -1 : 0;
+    int64_t others = copy_rows(in, NULL, stride);
+    int status = others > 0 ? atomic_open(&out, t->path, error, room) : 0;
+    if (others > 0 && !status) {
+        rewind(in);
+        (void)copy_rows(in, &out, stride);
+        if (ferror(in) && !out.error) out.error = EIO;
+        status = atomic_close(&out, error, room);
+        if (!status) status = reopen(t, error, room);
+    }
+    (void)fclose(in);
+    return status;
 }
 
 int trace_close(trace *t, char *error, size_t room)

@@ -1,4 +1,6 @@
-/* interrupt.c: the only global of the program, because a signal handler has nowhere else to write. */
+/* interrupt.c: what a signal asks for, in a global, because a signal handler has nowhere else to write.
+ *
+ * The first SIGINT, SIGTERM or SIGHUP asks for an end after the iteration under way; all of them end with exit code 130. */
 #include "interrupt.h"
 
 #include <signal.h>
@@ -22,6 +24,7 @@ void interrupt_catch(void)
     (void)sigaction(SIGHUP, &action, NULL);
     action.sa_handler = SIG_IGN; /* a reader of our output that has gone is no reason to lose a run */
     (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL); /* a file beyond the limit is an error of writing, which has a sentence */
 }
 
 int interrupt_requested(void) { return requested; }

@@ -1,7 +1,8 @@
 /* run.c: one run and its directory.
  *
  *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
- *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock
+ *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock. Both are thinned as
+ *                     they grow: the first and the last row stay
  *     checkpoint      the whole state, with checkpoint.previous behind it
  *     evaluation.csv  exact values on a lattice, where the run file asks for them
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
@@ -9,8 +10,10 @@
  *     samples.npy     the final particles alone, when nothing is optimised
  *     mean.npy, sd.npy    moments over many iterations, where the run file asks for them; moments.npz goes with checkpoint
  *
- * Rows reach the disk before the checkpoint that follows them, so a run that is killed at any moment and resumed ends with
- * the bytes of one that was not. */
+ * Rows reach the disk before the checkpoint that follows them, and are thinned behind it. The results come in the order arrays,
+ * summary.json, report.html, each of which goes before a new one of its predecessor comes: a directory whose summary has the
+ * checkpoint's state hash is complete up to there. So a run that is killed at any moment and resumed ends with the bytes
+ * of one that was not. */
 #include "run.h"
 
 #include <errno.h>
@@ -27,12 +30,16 @@
 #include "picture.h"
 #include "problem.h"
 #include "progress.h"
+#include "run_file.h"
 
 enum { SENTENCE = 1024 };
+
+static int memory_ran_out; /* when a complaint was made; the ways to the exit codes are many, the reason is one */
 
 int complain(int code, const char *format, ...)
 {
     va_list args;
+    memory_ran_out |= errno == ENOMEM;
     va_start(args, format);
     fputs("sosmc: ", stderr);
     vfprintf(stderr, format, args);
@@ -40,6 +47,8 @@ int complain(int code, const char *format, ...)
     va_end(args);
     return code;
 }
+
+int complain_code(int code) { return code == SOSMC_EXIT_USAGE && memory_ran_out ? SOSMC_EXIT_NUMERIC : code; }
 
 static int exit_code(sosmc_status status)
 {
@@ -67,7 +76,9 @@ typedef struct {
     double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
     double seconds;       /* of all iterations */
     double last_checkpoint;
-    int64_t thin, checkpoint_every;
+    int64_t thin, trace_rows,
+        stride; /* of the trace: at most a row in `thin`, so many; so now it is a row in `stride` */
+    int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
 } run;
 
@@ -88,73 +99,41 @@ static int exists(run *r, const char *name)
 
 static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, "checkpoint.previous"); }
 
+/* What a run writes; the first OF_ANY are written anew by every one. */
+enum { OF_ANY = 3 };
+static const char *const written[] = {
+    "run.yaml",      "trace.csv",           "timing.csv",  "checkpoint", "checkpoint.previous",
+    "summary.json",  "theta.npy",           "report.html", "model.npz",  "model.safetensors",
+    "particles.npz", "evaluation.csv",      "samples.npy", "mean.npy",   "moments.npz",
+    "sd.npy",        "moments.previous.npz"};
+enum { WRITTEN = sizeof written / sizeof *written };
+
+static void forget(run *r, const char *name)
+{
+    char path[FILES_PATH];
+    if (path_in(r, name, path) == 0) (void)unlink(path);
+}
+
 static void forget_old_run(run *r)
 {
-    static const char *const names[] = {
-        "checkpoint",  "checkpoint.previous",  "summary.json", "theta.npy",      "particles.npz",
-        "report.html", "model.safetensors",    "model.npz",    "evaluation.csv", "samples.npy",
-        "moments.npz", "moments.previous.npz", "mean.npy",     "sd.npy"};
-    char path[FILES_PATH];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (path_in(r, names[i], path) == 0) (void)unlink(path);
+    for (int i = OF_ANY; i < WRITTEN; i++) forget(r, written[i]);
 }
 
-/* A resolved run file without what may change between a run and its continuation. */
-static char *comparable(const config *c)
+/* What a writer that was killed left half done. Only after the checkpoint is read: its temporary may be the whole one. */
+static void forget_temporaries(run *r)
 {
-    char *text = NULL, *kept = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f || config_write(c, f) || fclose(f)) return NULL;
-    kept = calloc(size + 1, 1);
-    int skipping = 0;
-    size_t used = 0;
-    for (char *line = text; kept && line && *line;) {
-        char *end = strchr(line, '\n');
-        size_t length = end ? (size_t)(end - line) + 1 : strlen(line);
-        if (*line != ' ' && *line != '#')
-            skipping = strncmp(line, "iterations:", 11) == 0 || strncmp(line, "threads:", 8) == 0 ||
-                       strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0;
-        if (!skipping && *line != '#') {
-            memcpy(kept + used, line, length);
-            used += length;
-        }
-        line = end ? end + 1 : NULL;
+    char name[64];
+    for (int i = 0; i < WRITTEN; i++) {
+        (void)snprintf(name, sizeof name, "%s.tmp", written[i]);
+        forget(r, name);
     }
-    free(text);
-    return kept;
-}
-
-/* The first lines in which two run files differ, for the message. */
-static void difference(const char *a, const char *b, char *out, size_t room)
-{
-    size_t line = 0;
-    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
-        if (a[i] == '\n') line = i + 1;
-    (void)snprintf(out, room, "it has '%.*s', this run '%.*s'", (int)strcspn(a + line, "\n"), a + line,
-                   (int)strcspn(b + line, "\n"), b + line);
 }
 
 /* A directory is continued only with the run file that began it; iterations, threads, evaluate and output may change. */
 static int same_run(run *r)
 {
-    char path[FILES_PATH], difference_text[256];
-    if (path_in(r, "run.yaml", path)) return -1;
-    config *old = config_load(path, r->error, sizeof r->error);
-    if (!old || config_resolve(old, r->error, sizeof r->error)) {
-        config_free(old);
-        return -1;
-    }
-    char *a = comparable(old), *b = comparable(r->c);
-    int same = a && b && strcmp(a, b) == 0;
-    if (a && b && !same) {
-        difference(a, b, difference_text, sizeof difference_text);
-        (void)files_fail(r->error, sizeof r->error, "%s belongs to another run: %s", path, difference_text);
-    }
-    free(a);
-    free(b);
-    config_free(old);
-    return same ? 0 : -1;
+    char path[FILES_PATH];
+    return path_in(r, "run.yaml", path) || run_file_fits(r->c, path, r->error, sizeof r->error) ? -1 : 0;
 }
 
 static int write_run_file(run *r)
@@ -184,6 +163,14 @@ static int open_directory(run *r)
 
 /* ---------------------------------------------------------------------------- beginning */
 
+static int thin_traces(run *r)
+{
+    return trace_thin(r->trace, r->stride, r->error, sizeof r->error) ||
+                   trace_thin(r->timing, r->stride, r->error, sizeof r->error)
+               ? -1
+               : 0;
+}
+
 static int open_traces(run *r)
 {
     char path[FILES_PATH], columns[TRACE_COLUMNS];
@@ -194,6 +181,10 @@ static int open_traces(run *r)
     if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
         return -1;
     (void)trace_kept(r->timing, &r->before);
+    r->thin = config_integer(r->c, "output.thin");
+    r->trace_rows = config_integer(r->c, "output.trace_rows");
+    r->stride = trace_stride(from, r->thin, r->trace_rows);
+    if (thin_traces(r)) return -1; /* a last row out of step goes too: it is not the last any more */
     if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->error, sizeof r->error);
 }
@@ -208,18 +199,42 @@ static int prepare_run(run *r)
     return status == SOSMC_OK ? SOSMC_EXIT_OK : complain(exit_code(status), "%s", sosmc_message(r->engine));
 }
 
+static int read_bytes(void *stream, void *bytes, size_t n) { return fread(bytes, 1, n, stream) == n ? 0 : -1; }
+
+/* A checkpoint that cannot be read must not become the previous one, in place of a whole one: it goes when that serves. */
+static sosmc_status load_checkpoint(run *r)
+{
+    uint64_t size;
+    FILE *f = files_open(r->checkpoint, &size, NULL, 0);
+    sosmc_status status = f ? sosmc_load(r->engine, read_bytes, f) : SOSMC_EIO;
+    (void)snprintf(r->error, sizeof r->error, "%s", status == SOSMC_OK ? "" : sosmc_message(r->engine));
+    if (f) (void)fclose(f);
+    if (status != SOSMC_EIO) return status;
+    status = sosmc_load_file(r->engine, r->checkpoint);
+    if (status != SOSMC_OK || !f) return status;
+    (void)complain(0, "%s: %s; the run goes on from iteration %lld, of the checkpoint before it", r->checkpoint,
+                   r->error, (long long)sosmc_iteration(r->engine));
+    (void)unlink(r->checkpoint);
+    return SOSMC_OK;
+}
+
+static int resume_run(run *r)
+{
+    r->saved = -1;
+    if (!r->options->resume || !has_checkpoint(r)) return SOSMC_EXIT_OK;
+    sosmc_status status = load_checkpoint(r);
+    if (status != SOSMC_OK) return complain(exit_code(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
+    if (exists(r, "checkpoint")) r->saved = sosmc_iteration(r->engine);
+    return SOSMC_EXIT_OK;
+}
+
 static int begin_run(run *r)
 {
-    if (r->options->resume && has_checkpoint(r)) {
-        sosmc_status status = sosmc_load_file(r->engine, r->checkpoint);
-        if (status != SOSMC_OK) return complain(exit_code(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
-    }
     if (write_run_file(r)) return say(r, SOSMC_EXIT_IO);
     if (open_traces(r)) return say(r, SOSMC_EXIT_IO);
     /* the row that an interrupt kept from being written */
     if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
         return say(r, SOSMC_EXIT_IO);
-    r->thin = config_integer(r->c, "output.thin");
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
     r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
     r->begun = r->last_checkpoint = monotonic_seconds();
@@ -231,16 +246,42 @@ static int begin_run(run *r)
 
 static double elapsed(const run *r) { return r->before + monotonic_seconds() - r->begun; }
 
+static int flush_rows(run *r)
+{
+    return trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
+                   evaluation_flush(r->evaluation, r->error, sizeof r->error)
+               ? say(r, SOSMC_EXIT_IO)
+               : SOSMC_EXIT_OK;
+}
+
 static int save(run *r)
 {
-    if (trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
-        evaluation_flush(r->evaluation, r->error, sizeof r->error) ||
-        moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error))
-        return say(r, SOSMC_EXIT_IO);
+    int64_t stride = trace_stride(sosmc_iteration(r->engine), r->thin, r->trace_rows);
+    int code = flush_rows(r);
+    if (code != SOSMC_EXIT_OK) return code;
+    if (moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error)) return say(r, SOSMC_EXIT_IO);
     sosmc_status status = sosmc_save_file(r->engine, r->checkpoint);
     if (status != SOSMC_OK) return complain(exit_code(status), "%s", sosmc_message(r->engine));
     r->last_checkpoint = monotonic_seconds();
-    return SOSMC_EXIT_OK;
+    r->saved = sosmc_iteration(r->engine);
+    if (stride == r->stride) return SOSMC_EXIT_OK;
+    r->stride = stride;
+    return thin_traces(r) ? say(r, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
+}
+
+static void put_row(run *r, const sosmc_info *info)
+{
+    trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
+    trace_time(r->timing, info->iteration, elapsed(r));
+}
+
+/* The last row of a thinned trace: behind the checkpoint, so that a run that goes on from there does without it. */
+static int put_last_row(run *r)
+{
+    const sosmc_info *info = sosmc_last(r->engine);
+    if (sosmc_iteration(r->engine) < 1 || info->iteration % r->stride == 0) return SOSMC_EXIT_OK;
+    put_row(r, info);
+    return flush_rows(r);
 }
 
 static int due(const run *r, int64_t done)
@@ -264,10 +305,7 @@ static int iterate(run *r)
             return complain(exit_code(status), "%s", sosmc_message(r->engine));
         }
         const sosmc_info *info = sosmc_last(r->engine);
-        if (info->iteration % r->thin == 0) {
-            trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
-            trace_time(r->timing, info->iteration, elapsed(r));
-        }
+        if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
         if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
             moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
             char ignored[SENTENCE];
@@ -282,7 +320,8 @@ static int iterate(run *r)
     }
     progress_end(&r->progress);
     r->seconds = elapsed(r);
-    return save(r);
+    int code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
+    return code == SOSMC_EXIT_OK ? put_last_row(r) : code;
 }
 
 /* ---------------------------------------------------------------------------- the end */
@@ -326,6 +365,11 @@ static int write_arrays(run *r)
     return rc;
 }
 
+static void state_hash(const run *r, char out[32])
+{
+    (void)snprintf(out, 32, "%016llx", (unsigned long long)sosmc_hash(r->engine));
+}
+
 static int write_summary(run *r)
 {
     char path[FILES_PATH], hash[32];
@@ -367,7 +411,7 @@ static int write_summary(run *r)
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     json_put_number(&w, "seconds", r->seconds);
     json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
-    (void)snprintf(hash, sizeof hash, "%016llx", (unsigned long long)sosmc_hash(r->engine));
+    state_hash(r, hash);
     json_put_text(&w, "state_hash", hash);
     json_close(&w);
     return atomic_close(&f, r->error, sizeof r->error);
@@ -393,9 +437,25 @@ static void tell(const run *r, int64_t done)
     printf("results in %s\n", r->dir);
 }
 
+/* Whether the results in the directory are those of the engine's state, which has no iterations left. */
+static int is_complete(run *r)
+{
+    char path[FILES_PATH], hash[32];
+    json_t *summary = NULL;
+    if (sosmc_iteration(r->engine) < r->job.iterations || !r->options->resume || !exists(r, "summary.json")) return 0;
+    if (config_flag(r->c, "output.report") && !exists(r, "report.html")) return 0;
+    if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
+    const char *there = json_string_value(json_object_get(summary, "state_hash"));
+    state_hash(r, hash);
+    int same = there && strcmp(there, hash) == 0;
+    json_decref(summary);
+    return same;
+}
+
 static int finish(run *r)
 {
     int64_t done = sosmc_iteration(r->engine);
+    if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) || write_summary(r)) return say(r, SOSMC_EXIT_IO);
     if (interrupt_requested()) {
         (void)complain(0, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
@@ -430,11 +490,12 @@ int run_job(const config *c, const run_options *options)
     (void)snprintf(r->dir, sizeof r->dir, "%s", options->out);
     int code = prepare_run(r);
     if (code == SOSMC_EXIT_OK) code = open_directory(r);
-    if (code == SOSMC_EXIT_OK) code = begin_run(r);
-    if (code == SOSMC_EXIT_OK && sosmc_iteration(r->engine) >= r->job.iterations && exists(r, "summary.json") &&
-        options->resume) {
+    if (code == SOSMC_EXIT_OK) code = resume_run(r);
+    if (code == SOSMC_EXIT_OK) forget_temporaries(r);
+    if (code == SOSMC_EXIT_OK && is_complete(r)) {
         if (!options->quiet) printf("%s is finished: %lld iterations\n", r->dir, (long long)sosmc_iteration(r->engine));
     } else {
+        if (code == SOSMC_EXIT_OK) code = begin_run(r);
         if (code == SOSMC_EXIT_OK) code = iterate(r);
         if (code == SOSMC_EXIT_OK) code = finish(r);
     }

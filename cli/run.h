@@ -24,5 +24,7 @@ int run_job(const config *c, const run_options *options);
 
 /* "sosmc: SENTENCE" on standard error; returns `code`, so that `return complain(...)` reads well. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The exit code of a command that returned `code`: what looked like an error of usage is one of memory, if it ran out. */
+int complain_code(int code);
 
 #endif

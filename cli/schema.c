@@ -76,6 +76,10 @@ const schema_key schema_keys[] = {
      "The relative error of the proximal map, proved by its duality gap."},
     {"model.passes", TYPE_INTEGER, "[0, 10000]", "0", DEBLUR,
      "Above 0: so many Douglas-Rachford passes without a stopping rule instead; the published experiment has 35."},
+    {"model.envelope", TYPE_NUMBER, "[0, inf)", "0", DEBLUR,
+     "Above 0: the target has the Moreau-Yosida envelope of this width instead of e^theta times the total variation. It is "
+     "smooth: take `ula`, which is then `myula` with the envelope for its target, or another kernel with gradients; "
+     "`model.prox_tv` must be `model.tv`."},
     {"model.freedom", TYPE_CHOICE, "pixels|exact", "pixels", DEBLUR, "The power of e^theta in the prior's constant."},
     {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", PERCEPTRON, "The dimension of a point."},
     {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
@@ -252,11 +256,16 @@ const schema_key schema_keys[] = {
      "The theta whose gradient moves the particles."},
 
     {"kernel", TYPE_MAP, "type", "{}", NULL, "The Markov kernel that moves the particles."},
-    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|jitter|myula", "ula", NULL, "Which kernel."},
-    {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=ula|mala|rwm|hmc|myula",
-     "The step size h at the start: noise of variance 2h for `ula`, `mala` and `rwm`, the leapfrog step for `hmc`."},
+    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter|myula|mymala|gibbs", "ula", NULL,
+     "Which kernel."},
+    {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=ula|mala|rwm|hmc|underdamped|leapfrog|myula|mymala",
+     "The step size h at the start: noise of variance 2h for `ula`, `mala` and `rwm`; with momentum (`hmc`, `underdamped`, "
+     "`leapfrog`) the step in time, where h^2 / (2 mass) is what `ula` calls h."},
     {"kernel.step", TYPE_NUMBER, "(0, inf)", "10", "kernel.type=jitter", "How far a gradient of 1 moves a coordinate."},
-    {"kernel.noise", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=ula|mala|rwm|myula",
+    {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=gibbs",
+     "The squared error that the solution of a linear system may have, in units of the posterior's own spread: a larger one "
+     "makes moves cheaper and more of them rejected."},
+    {"kernel.noise", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=ula|mala|rwm|myula|mymala",
      "Scales the noise; 1 is Langevin, and weighted methods need it above 0."},
     {"kernel.noise", TYPE_NUMBER, "[0, inf)", "0.005", "kernel.type=jitter",
      "The standard deviation of the noise that comes before the gradient."},
@@ -267,12 +276,16 @@ const schema_key schema_keys[] = {
     {"kernel.clamp", TYPE_NUMBER, "[0, inf)", "0", "kernel.type=ula",
      "Above 0, coordinates are held to this distance from 0 after every move. Such a kernel has no density: unweighted "
      "methods only."},
-    {"kernel.lambda", TYPE_NUMBER, "(0, inf)", "0.4", "kernel.type=myula",
+    {"kernel.lambda", TYPE_NUMBER, "(0, inf)", "0.4", "kernel.type=myula|mymala",
      "The width of the Moreau-Yosida envelope of the non-smooth part."},
     {"kernel.weight", TYPE_CHOICE, "invariant|ratio|cached", "invariant", "kernel.type=myula",
      "How its moves are weighed."},
-    {"kernel.leapfrog", TYPE_INTEGER, "[1, inf)", "1", "kernel.type=hmc", "Leapfrog steps per move."},
-    {"kernel.mass", TYPE_NUMBER, "(0, inf)", "1", "kernel.type=hmc", "The mass of every coordinate."},
+    {"kernel.leapfrog", TYPE_INTEGER, "[1, inf)", "1", "kernel.type=hmc|leapfrog", "Leapfrog steps per move."},
+    {"kernel.mass", TYPE_NUMBER, "(0, inf)", "1", "kernel.type=hmc|underdamped|leapfrog",
+     "The mass of every coordinate."},
+    {"kernel.friction", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=underdamped",
+     "How fast momentum is forgotten: exp(-friction step) of it is left after a step. 0 forgets nothing; a large number "
+     "makes it `ula`."},
 
     {"resampling", TYPE_MAP, "scheme", "{}", NULL,
      "How weighted particles are resampled. Other methods never resample."},
@@ -363,7 +376,10 @@ const schema_key schema_keys[] = {
     {"evaluate.clamp", TYPE_NUMBER, "[0, inf)", "1", "evaluate.sampler=jitter", "As `kernel.clamp` of `jitter`."},
 
     {"output", TYPE_MAP, NULL, "{}", NULL, "What a run leaves in its folder."},
-    {"output.thin", TYPE_LONG, "[1, inf)", "1", NULL, "The trace has one row for every so many iterations."},
+    {"output.thin", TYPE_LONG, "[1, inf)", "1", NULL,
+     "The trace has one row for every so many iterations, and the last."},
+    {"output.trace_rows", TYPE_LONG, "[0, inf)", "100000", NULL,
+     "The trace has at most so many rows and the last: whenever it outgrows them, every other row goes; 0 keeps all."},
     {"output.checkpoint_seconds", TYPE_NUMBER, "[0, inf)", "60", NULL,
      "Write a checkpoint when this much time has passed since the last; 0 takes no notice of time."},
     {"output.checkpoint_every", TYPE_LONG, "[0, inf)", "0", NULL,
@@ -456,11 +472,19 @@ const schema_choice schema_choices[] = {
     {"kernel.type", "mala", "Langevin with a Metropolis test"},
     {"kernel.type", "rwm", "random-walk Metropolis, which needs no gradient"},
     {"kernel.type", "hmc", "Hamiltonian Monte Carlo"},
+    {"kernel.type", "underdamped",
+     "Langevin with momentum that the particles keep, weighed exactly; one evaluation per move"},
+    {"kernel.type", "leapfrog",
+     "Hamiltonian dynamics from fresh momentum, weighed exactly instead of accepted or rejected"},
     {"kernel.type", "jitter",
      "noise, then a step along the clipped gradient, within bounds: for training on pictures. It has no density: unweighted "
      "methods only"},
     {"kernel.type", "myula",
      "unadjusted Langevin for a potential with a non-smooth part: along its Moreau-Yosida envelope"},
+    {"kernel.type", "mymala", "the same with a Metropolis test on the potential itself"},
+    {"kernel.type", "gibbs",
+     "for `model.type: deblur` alone: the picture and the variances behind its differences, each given the other; exact, and "
+     "without a step size"},
     {"kernel.weight", "invariant", "as if the move left pi_theta invariant: U at the old theta less U at the new one"},
     {"kernel.weight", "ratio", "exactly, with both kernels at the new theta; a second proximal map"},
     {"kernel.weight", "cached", "exactly, with the forward kernel at the previous theta"},

@@ -209,9 +209,11 @@ static json_t *parse_json(const char *path, const char *what, const char *text, 
         (void)files_fail(error, room, "%s is damaged: its %s is not UTF-8 text", path, what);
         return NULL;
     }
-    json_t *out = json_loadb(text, n, JSON_REJECT_DUPLICATES, &why);
+    json_t *out = json_parse(text, n, &why);
     if (out) return out;
-    if (json_error_code(&why) == json_error_duplicate_key)
+    if (errno == ENOMEM)
+        (void)files_fail(error, room, "no memory for the %s of %s", what, path);
+    else if (json_error_code(&why) == json_error_duplicate_key)
         (void)files_fail(error, room, "%s is damaged: its %s holds a name twice: %s", path, what, why.text);
     else
         (void)files_fail(error, room, "%s is damaged: its %s is not JSON: %s", path, what, why.text);

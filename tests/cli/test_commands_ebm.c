@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 #include "files.h"
 #include "model_file.h"
 #include "network_text.h"
+#include "outside.h"
 #include "run.h"
 
 enum { TEXT = 1 << 16, WORDS = 64 };
@@ -29,20 +29,6 @@ static char folder[64], error[1024];
 static char output[TEXT];
 
 /* ---------------------------------------------------------------------------- a command */
-
-static int divert(int stream, const char *path)
-{
-    int kept = dup(stream), file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    assert_true(kept >= 0 && file >= 0 && dup2(file, stream) >= 0);
-    assert_int_equal(close(file), 0);
-    return kept;
-}
-
-static void restore(int stream, int kept)
-{
-    assert_true(dup2(kept, stream) >= 0);
-    assert_int_equal(close(kept), 0);
-}
 
 /* Runs "COMMAND WORD ..." (a space inside a word is written ~); returns the exit code, the streams are in `output`. */
 static int says(const char *line)
@@ -62,14 +48,10 @@ static int says(const char *line)
         if (*word) argv[argc++] = word;
     }
     argv[argc] = NULL;
-    (void)fflush(NULL);
-    (void)unlink("streams");
-    int out = divert(1, "streams"), err = divert(2, "streams");
+    outside_streams kept = outside_divert("streams");
     for (size_t i = 0; argv[0] && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, argv[0]) == 0) code = commands[i].run(argc, argv);
-    (void)fflush(NULL);
-    restore(1, out);
-    restore(2, err);
+    outside_restore(kept);
     if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);
@@ -243,6 +225,16 @@ static void tuning_has_its_choices(void **state)
     expect_word(c, "adapt.signal", "accept");
     expect_number(c, "kernel.step", 0.03);
     config_free(c);
+    c = printed("tune small.npz --reward left --beta 1 --kernel underdamped");
+    expect_word(c, "kernel.type", "underdamped");
+    expect_number(c, "kernel.friction", 1);
+    config_free(c);
+    c = printed("tune small.npz --reward left --beta 1 --kernel leapfrog");
+    expect_word(c, "kernel.type", "leapfrog");
+    expect_number(c, "kernel.leapfrog", 5);
+    config_free(c);
+    expect(SOSMC_EXIT_USAGE, "--kernel is 'myula'; expected ula or mala or rwm or hmc",
+           "tune small.npz --reward left --beta 1 --kernel myula");
 }
 
 static void sampling_is_printed(void **state)

@@ -186,6 +186,14 @@ static void defaults_of_the_library(void **state)
     assert_int_equal(config_integer(c, "kernel.leapfrog"), cfg.kernel.leapfrog);
     assert_true(config_number(c, "kernel.mass") == cfg.kernel.mass);
     config_free(c);
+    c = resolved(SMALL "kernel: underdamped");
+    assert_true(config_number(c, "kernel.friction") == 1 && config_number(c, "kernel.mass") == cfg.kernel.mass);
+    assert_int_equal(config_has(c, "kernel.leapfrog"), 0);
+    config_free(c);
+    c = resolved(SMALL "kernel: leapfrog");
+    assert_int_equal(config_integer(c, "kernel.leapfrog"), cfg.kernel.leapfrog);
+    assert_int_equal(config_has(c, "kernel.friction"), 0);
+    config_free(c);
     c = resolved(SMALL);
     assert_int_equal(config_count(c, "adapt"), 0); /* no rule: sosmc_defaults has them switched off */
     config_free(c);
@@ -376,7 +384,7 @@ static void wrong_files(void **state)
          "run.yaml:5: unknown key 'adapt.factr'; did you mean 'adapt.factor'?"},
         {SMALL "kernel: {zzz: 1}",
          "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, gradient_clip, "
-         "clamp, lambda, weight, leapfrog and mass"},
+         "clamp, lambda, weight, leapfrog, mass and friction"},
         {SMALL "zzz: 1",
          "run.yaml:3: unknown key 'zzz'; a run file has the keys model, objective, init, scheme, kernel, "
          "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, evaluate and output"},
@@ -400,7 +408,9 @@ static void wrong_files(void **state)
          "run.yaml:3: optimiser.schedule.a is missing; expected a positive number, "
          "because optimiser.schedule.type is cosine"},
         {SMALL "kernel: {type: mala, leapfrog: 2}",
-         "run.yaml:3: kernel.leapfrog applies only when kernel.type is hmc; here it is mala"},
+         "run.yaml:3: kernel.leapfrog applies only when kernel.type is hmc or leapfrog; here it is mala"},
+        {SMALL "kernel: {type: leapfrog, friction: 2}",
+         "run.yaml:3: kernel.friction applies only when kernel.type is underdamped; here it is leapfrog"},
         {SMALL "scheme: {type: soul, pool: 5}",
          "run.yaml:3: scheme.pool applies only when scheme.type is unweighted or pcd; here it is soul"},
         {SMALL "scheme: {type: impdiff, sweeps: 5}",
@@ -445,10 +455,15 @@ static void wrong_files(void **state)
         {SMALL "kernel: {step: }", "run.yaml:3: kernel.step is empty; expected a positive number"},
         {SMALL "kernel: {step: [1]}", "run.yaml:3: kernel.step is a list; expected a positive number"},
         {SMALL "kernel: {step: {a: 1}}", "run.yaml:3: kernel.step is a mapping; expected a positive number"},
+        {SMALL "kernel: {type: underdamped, friction: -1}",
+         "run.yaml:3: kernel.friction is '-1'; expected a number of at least 0"},
         {SMALL "kernel: {noise: -1}", "run.yaml:3: kernel.noise is '-1'; expected a number of at least 0"},
         {SMALL "kernel: {type: mla}",
-         "run.yaml:3: kernel.type is 'mla'; expected ula, mala, rwm, hmc, jitter or myula (did you mean 'ula'?)"},
-        {SMALL "kernel: nuts", "run.yaml:3: kernel.type is 'nuts'; expected ula, mala, rwm, hmc, jitter or myula"},
+         "run.yaml:3: kernel.type is 'mla'; expected ula, mala, rwm, hmc, underdamped, leapfrog, jitter, myula, mymala or gibbs (did you mean 'ula'?)"},
+        {SMALL "kernel: nuts",
+         "run.yaml:3: kernel.type is 'nuts'; expected ula, mala, rwm, hmc, underdamped, leapfrog, jitter, myula, mymala or gibbs"},
+        {SMALL "kernel: gibbs",
+         "run.yaml:3: kernel.type is gibbs, which knows the model deblur alone; model.type is gaussian_mixture"},
         {SMALL "kernel: [ula]", "run.yaml:3: kernel is a list; expected a mapping of keys to values"},
         {SMALL "kernel:\nseed: 1", "run.yaml:3: kernel is empty; expected a mapping of keys to values"},
         {SMALL "optimiser: {momentum: 1, type: momentum}",
@@ -539,6 +554,8 @@ static void wrong_files(void **state)
          "instance with --set adapt=null"},
         {SMALL "adapt: {signal: accept}",
          "run.yaml:3: adapt.signal is accept, but kernel ula accepts everything; expected ess"},
+        {SMALL "kernel: underdamped\nadapt: {signal: accept}",
+         "run.yaml:4: adapt.signal is accept, but kernel underdamped accepts everything; expected ess"},
         /* YAML */
         {"model: [1, 2",
          "run.yaml:2: not valid YAML: did not find expected ',' or ']' while parsing a flow sequence that begins "
@@ -689,7 +706,7 @@ static void wrong_assignments(void **state)
         const char *set, *message;
     } cases[] = {
         {"kernel.type=mla",
-         "--set kernel.type=mla: kernel.type is 'mla'; expected ula, mala, rwm, hmc, jitter or myula (did you mean 'ula'?)"},
+         "--set kernel.type=mla: kernel.type is 'mla'; expected ula, mala, rwm, hmc, underdamped, leapfrog, jitter, myula, mymala or gibbs (did you mean 'ula'?)"},
         {"kernal.step=1", "--set kernal.step=1: unknown key 'kernal'; did you mean 'kernel'?"},
         {"kernel.stp=1", "--set kernel.stp=1: unknown key 'kernel.stp'; did you mean 'kernel.step'?"},
         {"kernel.step=", "--set kernel.step=: there is no value after '='; null stands for the default"},

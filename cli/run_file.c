@@ -1,0 +1,71 @@
+/* run_file.c: whether a run file continues the run that another one began.
+ *
+ * Both are compared as the program writes them, resolved: what a key is set to counts, not how. */
+#include "run_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files.h"
+
+/* A resolved run file without what may change between a run and its continuation. */
+static char *comparable(const config *c)
+{
+    char *text = NULL, *kept = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    int failed = !f || config_write(c, f);
+    if (f && fclose(f)) failed = 1;
+    if (!failed && text) kept = calloc(size + 1, 1); /* no text: there was no memory for it */
+    int skipping = 0;
+    size_t used = 0;
+    for (char *line = text; kept && line && *line;) {
+        char *end = strchr(line, '\n');
+        size_t length = end ? (size_t)(end - line) + 1 : strlen(line);
+        if (*line != ' ' && *line != '#')
+            skipping = strncmp(line, "iterations:", 11) == 0 || strncmp(line, "threads:", 8) == 0 ||
+                       strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0;
+        if (!skipping && *line != '#') {
+            memcpy(kept + used, line, length);
+            used += length;
+        }
+        line = end ? end + 1 : NULL;
+    }
+    free(text);
+    return kept;
+}
+
+/* The first lines in which two run files differ, for the message. */
+static void difference(const char *a, const char *b, char *out, size_t room)
+{
+    size_t line = 0;
+    for (size_t i = 0; a[i] && a[i] == b[i]; i++)
+        if (a[i] == '\n') line = i + 1;
+    (void)snprintf(out, room, "it has '%.*s', this run '%.*s'", (int)strcspn(a + line, "\n"), a + line,
+                   (int)strcspn(b + line, "\n"), b + line);
+}
+
+int run_file_fits(const config *c, const char *path, char *error, size_t room)
+{
+    char words[256];
+    config *old = config_load(path, error, room);
+    if (!old || config_resolve(old, error, room)) {
+        config_free(old);
+        return -1;
+    }
+    char *a = comparable(old), *b = comparable(c);
+    int same = a && b && strcmp(a, b) == 0, no_memory = !a || !b;
+    if (no_memory) {
+        files_say(error, room, "no memory to compare this run with %s", path);
+    } else if (!same) {
+        difference(a, b, words, sizeof words);
+        files_say(error, room, "%s belongs to another run: %s", path, words);
+    }
+    free(a);
+    free(b);
+    config_free(old);
+    if (no_memory) errno = ENOMEM;
+    return same ? 0 : -1;
+}

@@ -1,0 +1,223 @@
+/* test_signals.c: somebody wants the program to stop, or has gone away.
+ *
+ * SIGINT, SIGTERM and SIGHUP: exit code 130 after the iteration under way, everything saved, and the continued run has the bytes
+ * of an undisturbed one. A second SIGINT: 130 at once, and the last checkpoint serves. Closed or broken streams: the run
+ * goes on; the exit code tells when the words did not arrive. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "folder.h"
+#include "program.h"
+
+static char folder[FOLDER_ROOM];
+static const program_scene *const scene = &program_scenes[SCENE_RUN];
+
+/* So many iterations that the signal comes first, and few enough to be made again. */
+#define LONGER "run run.yaml --out run --quiet --set particles=2000 --set iterations=300000 --set output.report=false"
+#define SHORTER "run run.yaml --out whole --quiet --set particles=2000 --set output.report=false --set iterations="
+
+static void nap(double seconds)
+{
+    struct timespec t = {.tv_nsec = (long)(1e9 * seconds)};
+    (void)nanosleep(&t, NULL);
+}
+
+static void wait_for(const char *name)
+{
+    for (int i = 0; i < 6000 && access(folder_path(folder, name), F_OK) != 0; i++) nap(0.01);
+    assert_int_equal(access(folder_path(folder, name), F_OK), 0);
+}
+
+static int run(void (*in_child)(void), const char *arguments, char said[PROGRAM_WORDS])
+{
+    program_setting s = {.folder = folder, .in_child = in_child};
+    return program_run(&s, arguments, said);
+}
+
+static void must_run(const char *arguments)
+{
+    char said[PROGRAM_WORDS];
+    int code = run(NULL, arguments, said);
+    if (code != 0) fail_msg("sosmc %s: exit code %d: %s", arguments, code, said);
+}
+
+/* The number of iterations that summary.json tells. */
+static long iterations_done(void)
+{
+    char line[512];
+    long done = -1;
+    FILE *f = fopen(folder_path(folder, "run/summary.json"), "r");
+    assert_non_null(f);
+    while (done < 0 && fgets(line, sizeof line, f)) {
+        char *at = strstr(line, "\"iterations\": ");
+        if (at) done = strtol(at + strlen("\"iterations\": "), NULL, 10);
+    }
+    (void)fclose(f);
+    return done;
+}
+
+static void must_be_same(const char *one, const char *other)
+{
+    char difference[PROGRAM_WORDS];
+    if (program_differ(folder_path(folder, one), folder_path(folder, other), difference)) fail_msg("%s", difference);
+}
+
+static void clear(void)
+{
+    (void)folder_remove(folder_path(folder, "run"));
+    (void)folder_remove(folder_path(folder, "whole"));
+}
+
+/* ---------------------------------------------------------------------------- signals */
+
+static void stopped_by(int signal_number)
+{
+    char arguments[512];
+    program_setting s = {.folder = folder};
+    clear();
+    pid_t pid = program_start(&s, LONGER);
+    wait_for("run/checkpoint");
+    (void)kill(pid, signal_number);
+    int code = program_wait(pid);
+    if (code != 130) fail_msg("signal %d: exit code %d", signal_number, code);
+    long done = iterations_done();
+    assert_true(done > 0 && done < 300000);
+    assert_null(program_leftover(folder_path(folder, "run")));
+    /* a few iterations more: the bytes of a run that was never stopped */
+    (void)snprintf(arguments, sizeof arguments, "%s --set iterations=%ld --resume", LONGER, done + 9);
+    must_run(arguments);
+    (void)snprintf(arguments, sizeof arguments, SHORTER "%ld", done + 9);
+    must_run(arguments);
+    must_be_same("whole", "run");
+}
+
+static void asked_to_stop(void **state)
+{
+    stopped_by(SIGINT);
+    stopped_by(SIGTERM);
+    stopped_by(SIGHUP); /* the terminal is closed */
+    clear();
+}
+
+/* Iterations that take long, a checkpoint after each: a second signal finds the program within one. */
+#define SLOW                                                                                                \
+    "run run.yaml --out run --quiet --set particles=5000 --set kernel.type=hmc --set kernel.leapfrog=1000 " \
+    "--set evaluate.every=0 --set output.report=false --set output.checkpoint_every=1 --set iterations="
+
+/* 1: it stopped within an iteration, so that nothing was written since the last checkpoint. */
+static int stops_at_once(void)
+{
+    program_setting s = {.folder = folder};
+    clear();
+    must_run(SLOW "1");
+    long before = iterations_done();
+    pid_t pid = program_start(&s, SLOW "10000 --resume");
+    wait_for("run/checkpoint.previous");
+    (void)kill(pid, SIGINT);
+    nap(0.005);
+    (void)kill(pid, SIGINT);
+    assert_int_equal(program_wait(pid), 130);
+    return iterations_done() == before;
+}
+
+static void asked_twice(void **state)
+{
+    int tries = 0;
+    while (!stops_at_once() && tries < 20) tries++; /* the first signal may have come just before the iteration's end */
+    assert_true(tries < 20);
+    must_run(SLOW "10000 --resume --budget-seconds 0.001");
+    assert_true(iterations_done() >= 2);
+    clear();
+}
+
+/* ---------------------------------------------------------------------------- streams */
+
+static void close_streams(void)
+{
+    (void)close(0);
+    (void)close(1);
+    (void)close(2);
+}
+static void full_output(void) { (void)dup2(open("/dev/full", O_WRONLY), 1); }
+static void full_errors(void) { (void)dup2(open("/dev/full", O_WRONLY), 2); }
+static void broken_pipe(void)
+{
+    int end[2];
+    if (pipe(end)) _exit(96);
+    (void)close(end[0]);
+    (void)dup2(end[1], 1);
+    (void)dup2(end[1], 2);
+}
+static void broken_output(void)
+{
+    int end[2];
+    if (pipe(end)) _exit(96);
+    (void)close(end[0]);
+    (void)dup2(end[1], 1);
+}
+
+static void nobody_listens(void **state)
+{
+    char said[PROGRAM_WORDS];
+    void (*const how[])(void) = {close_streams, full_errors, full_output, broken_output, broken_pipe};
+    const int codes[] = {0, 0, 4, 4, 4};
+    clear();
+    must_run(scene->fresh);
+    char from[PROGRAM_WORDS];
+    (void)snprintf(from, sizeof from, "%s", folder_path(folder, "run"));
+    assert_int_equal(rename(from, folder_path(folder, "whole")), 0);
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        (void)folder_remove(folder_path(folder, "run"));
+        int code = run(how[i], "run run.yaml --out run", said);
+        if (code != codes[i]) fail_msg("streams of kind %zu: exit code %d: %s", i, code, said);
+        must_be_same("whole", "run"); /* nothing lost, nothing of ours in a file */
+    }
+    clear();
+}
+
+static void words_must_arrive(void **state)
+{
+    static const char *const commands[] = {"list",
+                                           "help",
+                                           "help run",
+                                           "run --help",
+                                           "--version",
+                                           "check run.yaml",
+                                           "train circles --print",
+                                           "deblur photo.pgm --noise 2 --print"};
+    char said[PROGRAM_WORDS];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        int code = run(NULL, commands[i], said);
+        if (code != 0) fail_msg("sosmc %s: exit code %d: %s", commands[i], code, said);
+        code = run(full_output, commands[i], said);
+        if (code != 4 || !strstr(said, "cannot write to standard output"))
+            fail_msg("sosmc %s to a full device: exit code %d, '%s'", commands[i], code, said);
+        code = run(broken_output, commands[i], said);
+        if (code != 4) fail_msg("sosmc %s to a broken pipe: exit code %d, '%s'", commands[i], code, said);
+        code = run(close_streams, commands[i], said);
+        if (code != 0) fail_msg("sosmc %s with closed streams: exit code %d", commands[i], code);
+    }
+}
+
+static int set_up(void **state) { return folder_make(folder, "sosmc_signals") || program_furnish(folder) ? -1 : 0; }
+static int tear_down(void **state) { return folder_remove(folder); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(asked_to_stop), cmocka_unit_test(asked_twice),
+                                       cmocka_unit_test(nobody_listens), cmocka_unit_test(words_must_arrive)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
