@@ -31,6 +31,22 @@ either() # COMMAND COMMAND: one of them exists
     command -v "$1" || command -v "$2"
 }
 
+# The runtimes of the clang that there is, or that "clang" would install: Debian numbers their package.
+clang_runtimes()
+{
+    number=$(clang-14 -dumpversion 2>/dev/null || clang -dumpversion 2>/dev/null ||
+        apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p')
+    number=${number%%.*}
+    echo "libclang-rt-${number:-14}-dev"
+}
+
+clang_fuzzes()
+{
+    compiler=$(command -v clang-14 || command -v clang) || return 1
+    echo 'int LLVMFuzzerTestOneInput(const char *data, unsigned long n) { return data && n ? 0 : 0; }' |
+        "$compiler" -fsanitize=fuzzer,address -x c - -o /dev/null
+}
+
 group_build()
 {
     need gcc command -v "${CC:-cc}"
@@ -66,12 +82,13 @@ for group in "$@"; do
     clang)
         group_build
         need clang either clang-14 clang
+        need "$(clang_runtimes)" clang_fuzzes
         ;;
     coverage)
         need gcovr command -v gcovr
         ;;
     *)
-        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, coverage" >&2
+        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, clang, coverage" >&2
         exit 2
         ;;
     esac

@@ -233,7 +233,7 @@ static void tuning_has_its_choices(void **state)
     expect_word(c, "kernel.type", "leapfrog");
     expect_number(c, "kernel.leapfrog", 5);
     config_free(c);
-    expect(SOSMC_EXIT_USAGE, "--kernel is 'myula'; expected ula or mala or rwm or hmc",
+    expect(SOSMC_EXIT_USAGE, "--kernel is 'myula'; expected ula, mala, rwm, hmc, underdamped, leapfrog or jitter",
            "tune small.npz --reward left --beta 1 --kernel myula");
 }
 
