@@ -18,6 +18,7 @@ CMAKE_FLAGS ?=
 TESTS ?=
 LONG_HOURS ?= 3
 FUZZ_SECONDS ?= 60
+FUZZ_JOBS ?= $(shell expr 2 \* $(JOBS))
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-long fuzz matrix bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
@@ -94,7 +95,7 @@ fuzz: deps-build deps-clang
 	$(call configure,build-fuzz,-DCMAKE_C_COMPILER=$(clang) -DSOSMC_FUZZ=ON -DSOSMC_BUILD_TESTS=OFF -DSOSMC_BUILD_EXAMPLES=OFF \
 	    -DSOSMC_BUILD_BENCH=OFF)
 	$(call compile,build-fuzz) --target fuzzers
-	tools/fuzz.sh -b build-fuzz -t $(FUZZ_SECONDS) -j $(JOBS)
+	tools/fuzz.sh -b build-fuzz -t $(FUZZ_SECONDS) -j $(FUZZ_JOBS)
 
 matrix: deps-test deps-clang
 	tools/matrix.sh -s build-matrix -j $(JOBS)
