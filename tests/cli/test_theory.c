@@ -92,7 +92,7 @@ static void derivatives(const theory_family *f)
 {
     static const double at[] = {0.2, 0.9, 1.7, 3};
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
-        for (int j = 0; j < f->parameters; j++) {
+        for (int j = 0; j < f->parameters && j < 2; j++) {
             double up[2] = {f->theta[0], f->theta[1]}, down[2] = {f->theta[0], f->theta[1]}, d[2];
             up[j] += 1e-5;
             down[j] -= 1e-5;

@@ -181,7 +181,7 @@ static void moves_without_the_test_are_noticed(void **state)
 /* The mean of theta over the second half of a run. */
 static double learnt(const sosmc_deblur *d, sosmc_kernel k, int weighted, uint64_t seed)
 {
-    enum { PARTICLES = 200, ITERATIONS = 600 };
+    enum { PARTICLES = 200, BURN = 300, KEPT = 300 };
     const double begin = -1;
     sosmc_rows start = {.data = ROW, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = 0.5};
     sosmc_problem p = {
@@ -194,12 +194,12 @@ static double learnt(const sosmc_deblur *d, sosmc_kernel k, int weighted, uint64
     cfg.optimiser = sosmc_sgd(0.02);
     cfg.seed = seed;
     sosmc *s = engine(&p, &cfg);
-    for (int i = 0; i < ITERATIONS; i++) {
+    for (int i = 0; i < BURN + KEPT; i++) {
         step(s);
-        if (i >= ITERATIONS / 2) sum += sosmc_theta(s)[0];
+        if (i >= BURN) sum += sosmc_theta(s)[0];
     }
     sosmc_free(s);
-    return sum / (ITERATIONS - ITERATIONS / 2);
+    return sum / KEPT;
 }
 
 static void theta_goes_where_it_is_most_likely(void **state)
