@@ -598,7 +598,7 @@ static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'
 static int files_in(const char *path)
 {
     struct dirent **entry = NULL;
-    int count = scandir(path, &entry, is_shown, NULL);
+    int count = scandir(path, &entry, is_shown, alphasort);
     for (int i = 0; i < count; i++) free(entry[i]);
     free((void *)entry);
     return count;
