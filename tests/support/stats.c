@@ -25,7 +25,7 @@
 int stats_replicates(int wanted)
 {
 #ifdef INSTRUMENTED
-    int fewer = wanted / 15;
+    int fewer = wanted / 6;
     return fewer > 20 ? fewer : wanted < 20 ? wanted : 20;
 #else
     return wanted;
