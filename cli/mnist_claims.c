@@ -212,8 +212,8 @@ static void judge_agreement(const mnist_findings *f, claim *c)
     }
     claim_decide(
         c, is_paper(f), near == all,
-        "%d of %d cells are within three standard errors of the chains, the farthest at %.1f (%d when the variance of "
-        "tuning from run to run is counted too)%s%s",
+        "%d of %d cells are within three standard errors of the chains, the farthest at %.1f; %d of them when the variance "
+        "of tuning from run to run is counted too%s%s",
         near, all, most, with_runs, failing.used ? "; beyond: " : "", failing.text);
 }
 
