@@ -18,7 +18,7 @@ CMAKE_FLAGS ?=
 TESTS ?=
 LONG_HOURS ?= 3
 FUZZ_SECONDS ?= 60
-FUZZ_JOBS ?= $(shell expr 2 \* $(JOBS))
+FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test test-long fuzz matrix bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
