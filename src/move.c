@@ -173,8 +173,7 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
     sosmc_batch b = sosmc_i_batch(s, &s->cut, t, a->x);
     b.work = sosmc_i_work(s, t, worker);
     double *U = worker_row(s, worker, ROW_U), *gx = gradient_for_work(s, worker, t, a);
-    /* only theta has changed since the last energy call; a move to be repeated has left its own numbers in work */
-    b.fresh = s->now->fresh[task] && s->retry == 0 && gx == a->gx;
+    b.fresh = s->now->fresh[task] && gx == a->gx; /* only theta has changed since the last energy call */
     int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, gx);
     if (rc) return sosmc_i_broken(s, task, "energy", rc, b.first);
     s->now->fresh[task] = gx && parks(s, t);

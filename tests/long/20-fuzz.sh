@@ -43,16 +43,16 @@ summary()
 
 failed=0
 while [ $SECONDS -lt $((end - 5)) ] && [ $failed = 0 ]; do
-    todo=$(for name in $names; do
+    waiting=$(for name in $names; do
         n=$(count "$run/$name")
         [ "$n" -ge "$goal" ] || echo "$n $name"
     done | sort -n | head -n "$jobs" | cut -d' ' -f2)
-    [ -n "$todo" ] || break
+    [ -n "$waiting" ] || break
     share=$((end - SECONDS))
     [ $share -le 120 ] || share=120
     # A seed of its own for every stretch: the same one would take the same turns.
     FUZZ_SEED=$((1 + $(cat "$total"/* 2>/dev/null | awk '{ s += $1 } END { print s % 2000000000 }'))) \
-        tools/fuzz.sh -b "$build" -s "$LONG_STATE/fuzzing" -t "$share" -n "$goal" $todo || failed=1
+        tools/fuzz.sh -b "$build" -s "$LONG_STATE/fuzzing" -t "$share" -n "$goal" $waiting || failed=1
     note
     summary
 done

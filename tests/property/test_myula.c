@@ -702,6 +702,78 @@ static void hashes(const deblurring *r, uint64_t hash[ITERATIONS])
     sosmc_free(s);
 }
 
+/* The model as it is, or one that is never told that only theta has changed; both with cracks, if asked for, where U is not
+ * a number. */
+typedef struct {
+    sosmc_model model;
+    int deaf;
+    double crack; /* width */
+} listener;
+
+static int listener_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    const listener *l = self;
+    sosmc_batch heard = *b;
+    if (l->deaf) heard.fresh = 0;
+    int rc = l->model.energy(l->model.self, theta, &heard, U, gx);
+    for (int i = 0; i < b->n; i++)
+        if (fabs(remainder(b->x[i] - 0.3, 1)) < l->crack) U[i] = NAN;
+    return rc;
+}
+
+static int listener_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    const listener *l = self;
+    return l->model.grad_theta(l->model.self, theta, b, c, g);
+}
+
+static int listener_prox(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *p)
+{
+    const listener *l = self;
+    return l->model.prox(l->model.self, theta, lambda, b, p);
+}
+
+static int listen(const deblurring *r, int deaf, double crack, uint64_t hash[ITERATIONS])
+{
+    listener l = {.model = r->p.model, .deaf = deaf, .crack = crack};
+    deblurring with = *r;
+    int retries = 0;
+    with.p.model.self = &l;
+    with.p.model.energy = listener_energy;
+    with.p.model.grad_theta = listener_grad_theta;
+    with.p.model.prox = listener_prox;
+    sosmc *s = engine(&with.p, &with.cfg);
+    for (int k = 0; k < ITERATIONS; k++) {
+        step(s);
+        hash[k] = sosmc_hash(s);
+        retries += sosmc_last(s)->retries;
+    }
+    sosmc_free(s);
+    return retries;
+}
+
+/* What the engine says of work is true: after resampling, after moves that were repeated, in either order. */
+static void being_told_changes_no_bit(void **state)
+{
+    uint64_t told[ITERATIONS], deaf[ITERATIONS];
+    for (int which = 0; which < 6; which++) {
+        int retry = which >= 4, weighted = which % 2 || retry; /* the others know no repeated moves */
+        int order = (retry ? which : which / 2) % 2 ? SOSMC_ORDER_AUTHORS : SOSMC_ORDER_PAPER;
+        deblurring r;
+        begin(&r, SOSMC_MYULA_AS_INVARIANT);
+        r.cfg.adapt[0].factor = 0;
+        if (!weighted) r.cfg.scheme = sosmc_scheme_unweighted(PARTICLES);
+        r.cfg.scheme.drift_at = SOSMC_AT_CURRENT;
+        r.cfg.scheme.order = order;
+        if (weighted) r.cfg.scheme.ess_min = 2; /* always */
+        if (retry) r.cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
+        int repeated = listen(&r, 0, retry ? 0.02 : 0, told);
+        assert_true(!retry || repeated > 0);
+        (void)listen(&r, 1, retry ? 0.02 : 0, deaf);
+        assert_memory_equal(told, deaf, sizeof told);
+    }
+}
+
 static void threads_and_levels_give_the_same_bits(void **state)
 {
     static const char *const level[] = {"plain", "avx2", "avx512"};
@@ -822,6 +894,7 @@ int main(void)
         cmocka_unit_test(the_envelope_is_smooth),
         cmocka_unit_test(ula_on_the_envelope_is_myula),
         cmocka_unit_test(unsound_descriptions_make_no_model),
+        cmocka_unit_test(being_told_changes_no_bit),
         cmocka_unit_test(threads_and_levels_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_changes_nothing),
     };
