@@ -68,7 +68,7 @@ run_one()
     [ -z "$runs" ] || arguments+=(-runs="$runs")
     [ ! -f "$state/seeds/$name.dict" ] || arguments+=(-dict="$state/seeds/$name.dict")
     before=$(date +%s)
-    ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
         "$build/fuzz/$name" "${arguments[@]}" "$corpus" "$state/seeds/$name" "$kept" >"$log" 2>&1 || status=$?
     find "$kept" -name 'slow-unit-*' -delete
     crashes=$(find "$kept" -type f -newermt "@$((before - 1))" | wc -l)
