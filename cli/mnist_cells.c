@@ -121,6 +121,9 @@ static int run_text(const mnist_plan *plan, const char *text, const char *name, 
     return experiment_run(text, name, path, 3 + MNIST_SETS, dir, quiet);
 }
 
+/* Starts of further seeds stay clear of the seeds of tuning. */
+#define SEEDS_APART UINT64_C(1000)
+
 /* Several moves per iteration: what is logged of a start costs an evaluation, and nobody reads it. */
 static int sweeps_of(int steps)
 {
@@ -144,7 +147,7 @@ static int sample_start(const mnist_plan *plan, const mnist_cell *c, int purify,
                    "kernel: {%s}\n"
                    "particles: %d\niterations: %d\nseed: %" PRIu64 "\nthreads: %d\noutput: {report: false}\n",
                    purify ? "file" : "uniform, low: -1, high: 1", sweeps, kernel, s->particles, steps / sweeps + 1,
-                   plan->seed + (purify ? 1 : 0), threads);
+                   plan->seed + SEEDS_APART * (uint64_t)c->seed + (purify ? 1 : 0), threads);
     if (start_path(plan, c, purify, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     return run_text(plan, text, purify ? "start by Langevin steps" : "start by the sampler", init, dir, NULL, quiet);
 }

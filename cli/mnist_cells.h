@@ -2,7 +2,7 @@
  * they left behind.
  *
  *     OUT/start/NAME    the initial particles of a setting: the pre-training sampler, then Langevin steps; drawn once and
- *                       shared by methods and betas
+ *                       shared by the methods and betas of a seed
  *     OUT/cells/NAME    a tuning run each, with evaluation.csv, trace.csv, and cloud.csv about its particles
  *
  * Every cell is an ordinary run directory. One that is finished is left as it is, one that was cut short goes on. */

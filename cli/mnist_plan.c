@@ -253,7 +253,9 @@ void mnist_start_name(const mnist_cell *c, int purified, char out[MNIST_NAME])
     const mnist_setting *s = &c->set;
     int used = snprintf(out, MNIST_NAME, "n%d-sampler%d", s->particles, s->warm);
     if (purified)
-        (void)snprintf(out + used, (size_t)(MNIST_NAME - used), "-ula%d-step%g-noise%g", s->purify, s->gamma, s->noise);
+        used += snprintf(out + used, (size_t)(MNIST_NAME - used), "-ula%d-step%g-noise%g", s->purify, s->gamma,
+                         s->noise);
+    if (c->seed > 0) (void)snprintf(out + used, (size_t)(MNIST_NAME - used), "-seed%d", c->seed);
 }
 
 static int same_start(const mnist_cell *a, const mnist_cell *b)

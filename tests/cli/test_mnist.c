@@ -106,6 +106,48 @@ static void names_differ(void **state)
     mnist_plan_free(&p);
 }
 
+static mnist_scale tiny(void)
+{
+    return (mnist_scale){.reduced = 1,
+                         .particles = 8,
+                         .iterations = 4,
+                         .warm = 2,
+                         .purify = 2,
+                         .chains = 2,
+                         .steps = 2,
+                         .final_chains = 8,
+                         .final_steps = 3,
+                         .figure_steps = 12,
+                         .least_every = 2};
+}
+
+/* Run to run, the start differs as well as the noise; within a run of all betas it does not. */
+static void every_seed_has_its_start(void **state)
+{
+    char at[FILES_PATH], a[MNIST_NAME], b[MNIST_NAME];
+    npy_array x[2];
+    mnist_plan p = {.out = folder, .scale = tiny(), .seed = 42};
+    (void)snprintf(p.model, sizeof p.model, "%s", small_network("starts.safetensors", 1, SMALL));
+    for (int seed = 0; seed < 2; seed++) {
+        mnist_cell c = {.seed = seed, .beta = 1, .set = {.particles = 4, .warm = 2, .gamma = 0.003, .noise = 1}};
+        mnist_cell other = c;
+        other.beta = 2;
+        mnist_start_name(&c, 0, a);
+        mnist_start_name(&other, 0, b);
+        assert_string_equal(a, b);
+        assert_int_equal(mnist_start_run(&p, &c, 1, 1), SOSMC_EXIT_OK);
+        (void)snprintf(at, sizeof at, "%s/start/%s/particles.npz", folder, a);
+        if (npz_read(at, "x", &x[seed], ERROR)) fail_msg("%s", error);
+    }
+    const double *first = x[0].data, *second = x[1].data;
+    int64_t equal = 0, n = npy_count(&x[0]);
+    assert_true(n == (int64_t)4 * MNIST_PIXELS && npy_count(&x[1]) == n && x[0].type == NPY_F64);
+    for (int64_t i = 0; i < n; i++) equal += first[i] == second[i];
+    assert_true(equal < n / 10);
+    npy_free(&x[0]);
+    npy_free(&x[1]);
+}
+
 static config *resolved(const mnist_plan *p, const mnist_cell *cell)
 {
     char text[4096];
@@ -407,21 +449,6 @@ static void distances(void **state)
 
 /* ---------------------------------------------------------------------------- the whole, small */
 
-static mnist_scale tiny(void)
-{
-    return (mnist_scale){.reduced = 1,
-                         .particles = 8,
-                         .iterations = 4,
-                         .warm = 2,
-                         .purify = 2,
-                         .chains = 2,
-                         .steps = 2,
-                         .final_chains = 8,
-                         .final_steps = 3,
-                         .figure_steps = 12,
-                         .least_every = 2};
-}
-
 static char *contents(const char *dir, const char *name)
 {
     char path[FILES_PATH], *bytes = NULL;
@@ -515,6 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes),
         cmocka_unit_test(names_differ),
+        cmocka_unit_test(every_seed_has_its_start),
         cmocka_unit_test(run_files),
         cmocka_unit_test(rewards),
         cmocka_unit_test(recorded),
