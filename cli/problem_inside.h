@@ -7,6 +7,7 @@
 #include <sosmc/imaging.h>
 #include <sosmc/models.h>
 
+#include "files.h"
 #include "formula.h"
 #include "images.h"
 #include "model_file.h"
@@ -59,7 +60,22 @@ static inline int is(const builder *b, const char *path, const char *word)
 
 /* One sentence that names the key's place in the run file; the value is -1. */
 int job_wrong(const builder *b, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int job_no_memory(const builder *b); /* likewise */
+/* Likewise; its value is in sight of what follows an allocation, and of those who check that. */
+static inline int job_no_memory(const builder *b)
+{
+    (void)files_fail(b->error, b->room, "out of memory");
+    return -1;
+}
+/* A vector of the file that must have `n` numbers; NULL: it has not, and the sentence says so. */
+const double *job_vector(const builder *b, const char *path, int n);
+
+/* The sections of a run file, in the order in which they need each other. */
+int job_build_model(builder *b);      /* problem_model.c */
+int job_build_objective(builder *b);  /* problem_objective.c */
+int job_build_init(builder *b);       /* problem_init.c */
+void job_build_settings(builder *b);  /* problem_settings.c */
+int job_is_network(const builder *b); /* is the model one, of points or of pictures? */
+double job_base_sd(const builder *b); /* of the network's Gaussian base; 0: it has none */
 
 /* problem_pictures.c */
 int job_new_pictures(builder *b);                     /* model.layers into parts.network, with weights still 0 */

@@ -7,10 +7,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <ctype.h>
+#include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "../../cli/formula.c" /* NOLINT(bugprone-suspicious-include): the tests count instructions and registers */
+#include "formula_inside.h" /* the tests count instructions and registers */
 
 enum { DIM = 3, N = 301, LD = 304 };
 
@@ -189,7 +193,7 @@ static void folding_changes_no_bit(void **state)
             if (strstr(values[k].text, "^x") || strstr(values[k].text, ", x2)"))
                 continue; /* a constant exponent is another case */
             for (const char *c = values[k].text; *c; c++) {
-                if (*c == 'x' && is_digit(c[1]))
+                if (*c == 'x' && isdigit((unsigned char)c[1]))
                     to += sprintf(to, "(%.17g)", x[*++c - '1']);
                 else
                     *to++ = *c;

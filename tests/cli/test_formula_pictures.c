@@ -6,11 +6,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <sosmc/models.h>
 
-#include "../../cli/formula.c" /* NOLINT(bugprone-suspicious-include): the tests count instructions */
+#include "formula_inside.h" /* the tests count instructions */
 
 enum { CHANNELS = 2, ROWS = 5, COLUMNS = 4, PIXELS = CHANNELS * ROWS * COLUMNS, N = 301, LD = 304 };
 

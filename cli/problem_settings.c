@@ -1,0 +1,138 @@
+/* problem_settings.c: how a run file wants its problem solved: scheme, kernel, optimiser, schedule and adaptation. Nothing
+ * here can fail: the run file was checked against its schema, and the engine checks the values. */
+#include <float.h>
+#include <stdio.h>
+
+#include "problem_inside.h"
+
+static int choice(const builder *b, const char *path, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (is(b, path, words[i])) return i;
+    return 0;
+}
+#define CHOICE(b, path, ...)                            \
+    choice(b, path, (const char *const[]){__VA_ARGS__}, \
+           (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)))
+
+static sosmc_scheme build_scheme(const builder *b)
+{
+    int n = (int)config_integer(b->c, "particles"), sweeps = (int)config_integer(b->c, "scheme.sweeps");
+    sosmc_scheme s;
+    if (is(b, "scheme.type", "sosmc"))
+        s = sosmc_scheme_sosmc(n);
+    else if (is(b, "scheme.type", "impdiff"))
+        s = sosmc_scheme_moved_first(n);
+    else if (is(b, "scheme.type", "soul"))
+        s = sosmc_scheme_soul(sweeps);
+    else if (is(b, "scheme.type", "pcd"))
+        s = sosmc_scheme_pcd(n, n, sweeps);
+    else
+        s = sosmc_scheme_unweighted(n);
+    if (config_has(b->c, "scheme.order")) s.order = CHOICE(b, "scheme.order", "paper", "authors");
+    if (config_has(b->c, "scheme.drift_at")) s.drift_at = CHOICE(b, "scheme.drift_at", "previous", "current");
+    if (config_has(b->c, "scheme.sweeps")) s.sweeps = sweeps;
+    if (config_has(b->c, "scheme.keep")) s.keep = (int)config_integer(b->c, "scheme.keep");
+    if (config_has(b->c, "scheme.pool")) s.pool = (int)config_integer(b->c, "scheme.pool");
+    if (config_has(b->c, "scheme.pool_rule")) s.pool_rule = CHOICE(b, "scheme.pool_rule", "in_place", "newest");
+    if (config_has(b->c, "scheme.refresh")) s.refresh = config_number(b->c, "scheme.refresh");
+    s.ess_min = config_number(b->c, "resampling.threshold");
+    s.resampling = CHOICE(b, "resampling.scheme", "multinomial", "stratified", "systematic", "residual", "ssp");
+    return s;
+}
+
+static sosmc_kernel build_kernel(const builder *b)
+{
+    double h = config_number(b->c, "kernel.step");
+    if (is(b, "kernel.type", "hmc"))
+        return sosmc_hmc(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "leapfrog"))
+        return sosmc_leapfrog(h, (int)config_integer(b->c, "kernel.leapfrog"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "underdamped"))
+        return sosmc_underdamped(h, config_number(b->c, "kernel.friction"), config_number(b->c, "kernel.mass"));
+    if (is(b, "kernel.type", "myula")) {
+        sosmc_kernel k = sosmc_myula(h, config_number(b->c, "kernel.lambda"),
+                                     (sosmc_myula_weight)CHOICE(b, "kernel.weight", "invariant", "ratio", "cached"));
+        k.noise = config_number(b->c, "kernel.noise");
+        return k;
+    }
+    if (is(b, "kernel.type", "mymala")) {
+        sosmc_kernel k = sosmc_mymala(h, config_number(b->c, "kernel.lambda"));
+        k.noise = config_number(b->c, "kernel.noise");
+        return k;
+    }
+    if (is(b, "kernel.type", "gibbs")) return sosmc_deblur_gibbs(&b->p->deblur, h);
+    if (is(b, "kernel.type", "jitter"))
+        return sosmc_jitter(h, config_number(b->c, "kernel.noise"), config_number(b->c, "kernel.clamp"),
+                            config_number(b->c, "kernel.gradient_clip"));
+    sosmc_kernel k = is(b, "kernel.type", "mala")  ? sosmc_mala(h)
+                     : is(b, "kernel.type", "rwm") ? sosmc_rwm(h)
+                                                   : sosmc_ula(h);
+    if (is(b, "kernel.type", "ula") && config_number(b->c, "kernel.clamp") > 0)
+        k = sosmc_ula_clamped(h, config_number(b->c, "kernel.clamp"));
+    k.noise = config_number(b->c, "kernel.noise");
+    return k;
+}
+
+static sosmc_optimiser build_optimiser(const builder *b)
+{
+    double lr = config_number(b->c, "optimiser.rate"), momentum = config_number(b->c, "optimiser.momentum");
+    sosmc_optimiser o;
+    switch (CHOICE(b, "optimiser.type", "sgd", "momentum", "nesterov", "rmsprop", "adagrad", "adam", "adamw")) {
+    case 0: o = sosmc_sgd(lr); break;
+    case 1: o = sosmc_momentum(lr, momentum); break;
+    case 2: o = sosmc_nesterov(lr, momentum); break;
+    case 3: o = sosmc_rmsprop(lr, config_number(b->c, "optimiser.decay")); break;
+    case 4: o = sosmc_adagrad(lr); break;
+    case 5: o = sosmc_adam(lr); break;
+    default: o = sosmc_adamw(lr, config_number(b->c, "optimiser.weight_decay")); break;
+    }
+    if (config_has(b->c, "optimiser.beta1")) o.beta1 = config_number(b->c, "optimiser.beta1");
+    if (config_has(b->c, "optimiser.beta2")) o.beta2 = config_number(b->c, "optimiser.beta2");
+    if (config_has(b->c, "optimiser.eps")) o.eps = config_number(b->c, "optimiser.eps");
+    o.clip = config_number(b->c, "optimiser.clip");
+    if (config_has(b->c, "optimiser.low") || config_has(b->c, "optimiser.high")) {
+        o.low = config_has(b->c, "optimiser.low") ? config_number(b->c, "optimiser.low") : -DBL_MAX;
+        o.high = config_has(b->c, "optimiser.high") ? config_number(b->c, "optimiser.high") : DBL_MAX;
+    }
+    return o;
+}
+
+static sosmc_adapt build_rule(const builder *b, int i)
+{
+    char path[64];
+    sosmc_adapt a = {0};
+#define RULE(name) (snprintf(path, sizeof path, "adapt.%d." name, i), path)
+    a.signal = CHOICE(b, RULE("signal"), "ess", "accept");
+    a.target = CHOICE(b, RULE("target"), "step", "rate");
+    a.threshold = config_number(b->c, RULE("threshold"));
+    a.factor = config_number(b->c, RULE("factor"));
+    a.min = config_number(b->c, RULE("min"));
+    a.max = config_number(b->c, RULE("max"));
+    a.before_move = config_flag(b->c, RULE("before_move"));
+#undef RULE
+    return a;
+}
+
+void job_build_settings(builder *b)
+{
+    sosmc_settings *s = &b->job->settings;
+    *s = sosmc_defaults();
+    s->scheme = build_scheme(b);
+    s->kernel = build_kernel(b);
+    s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
+                   : is(b, "objective.type", "none") ? sosmc_sgd(0)
+                                                     : build_optimiser(b);
+    s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine",
+                              "steps");
+    if (config_has(b->c, "optimiser.schedule.a")) s->schedule.a = config_number(b->c, "optimiser.schedule.a");
+    if (config_has(b->c, "optimiser.schedule.b")) s->schedule.b = config_number(b->c, "optimiser.schedule.b");
+    s->schedule.warmup = config_integer(b->c, "optimiser.schedule.warmup");
+    for (int i = 0; i < 2 && i < config_count(b->c, "adapt"); i++) s->adapt[i] = build_rule(b, i);
+    s->average = config_number(b->c, "optimiser.average");
+    s->average_from = config_integer(b->c, "optimiser.average_from");
+    s->seed = config_unsigned(b->c, "seed");
+    s->threads = (int)config_integer(b->c, "threads");
+    s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");
+    b->job->iterations = config_integer(b->c, "iterations");
+}
