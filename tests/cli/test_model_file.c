@@ -312,30 +312,9 @@ static void the_published_digits_are_read(void **state)
 
 /* ---------------------------------------------------------------------------- the Python packages */
 
-static void real_packages(const char *verb)
-{
-    char script[FILES_PATH], *log = NULL;
-    size_t n;
-    const char *tests = getenv("SOSMC_TEST_SOURCE");
-    (void)snprintf(script, sizeof script, "%s/cli/real_packages.py", tests ? tests : "");
-    if (!tests || access(script, R_OK)) {
-        print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
-        skip();
-    }
-    if (outside_python(NULL, at("python.log"), "-c", "import numpy, safetensors.numpy", NULL)) {
-        print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install numpy safetensors\n");
-        skip();
-    }
-    if (!outside_python(NULL, at("python.log"), script, verb, folder)) return;
-    assert_fine(files_read(at("python.log"), 1 << 20, &log, &n, ERROR));
-    print_message("%s", log);
-    free(log);
-    fail_msg("real_packages.py %s failed", verb);
-}
-
 static void we_read_what_the_packages_write(void **state)
 {
-    real_packages("write_network");
+    outside_packages(folder, "write_network");
     assert_stored("described.safetensors", NULL);
     assert_stored("tutorial.safetensors", SMALL);
     assert_stored("published.npz", SMALL);
@@ -348,7 +327,7 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(model_write(at("network.safetensors"), &m, ERROR));
     assert_fine(model_write(at("network.npz"), &m, ERROR));
     model_free(&m);
-    real_packages("check_network");
+    outside_packages(folder, "check_network");
 }
 
 /* ---------------------------------------------------------------------------- */

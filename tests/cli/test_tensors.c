@@ -628,30 +628,9 @@ static void published_models_are_read(void **state)
 
 /* ---------------------------------------------------------------------------- the Python packages */
 
-static void real_packages(const char *verb)
-{
-    char script[FILES_PATH], line[1024];
-    const char *tests = getenv("SOSMC_TEST_SOURCE");
-    (void)snprintf(script, sizeof script, "%s/cli/real_packages.py", tests ? tests : "");
-    if (!tests || access(script, R_OK)) {
-        print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
-        skip();
-    }
-    if (outside_python(NULL, at("python.log"), "-c", "import numpy, safetensors.numpy", NULL)) {
-        print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install numpy safetensors\n");
-        skip();
-    }
-    if (!outside_python(NULL, at("python.log"), script, verb, folder)) return;
-    FILE *log = fopen(at("python.log"), "r");
-    assert_non_null(log);
-    while (fgets(line, sizeof line, log)) print_message("%s", line);
-    (void)fclose(log);
-    fail_msg("real_packages.py %s failed", verb);
-}
-
 static void we_read_what_the_packages_write(void **state)
 {
-    real_packages("write");
+    outside_packages(folder, "write");
     assert_model("sequential.safetensors", "tanh", 2.5);
     assert_model("double.safetensors", "silu", 0.0);
     assert_model("plain.npz", "silu", 0.0);
@@ -685,7 +664,7 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(tensors_write(at("odd.safetensors"), &f, ERROR));
     tensors_free(&f);
     model_free(&m);
-    real_packages("check");
+    outside_packages(folder, "check");
 }
 
 /* ---------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "folder.h"
+
 extern char **environ;
 
 static int divert(int stream, const char *path)
@@ -65,4 +67,25 @@ int outside_python(const char *out, const char *log, const char *a, const char *
     if (failed) return 127;
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+void outside_packages(const char *folder, const char *verb)
+{
+    char script[4096], line[1024];
+    const char *tests = getenv("SOSMC_TEST_SOURCE"), *log = folder_path(folder, "python.log");
+    (void)snprintf(script, sizeof script, "%s/cli/real_packages.py", tests ? tests : "");
+    if (!tests || access(script, R_OK)) {
+        print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
+        skip();
+    }
+    if (outside_python(NULL, log, "-c", "import numpy, safetensors.numpy", NULL)) {
+        print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install numpy safetensors\n");
+        skip();
+    }
+    if (!outside_python(NULL, log, script, verb, folder)) return;
+    FILE *in = fopen(log, "r");
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in)) print_message("%s", line);
+    (void)fclose(in);
+    fail_msg("real_packages.py %s failed", verb);
 }

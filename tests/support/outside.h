@@ -15,4 +15,8 @@ void outside_restore(outside_streams kept);
  * prints goes into `out` (NULL: where ours goes), what it complains about into `log`. */
 int outside_python(const char *out, const char *log, const char *a, const char *b, const char *c);
 
+/* Runs tests/cli/real_packages.py VERB FOLDER, which fails the test when it fails, and skips it, saying why, where the
+ * script, numpy or safetensors is absent. Its log stays in the folder. */
+void outside_packages(const char *folder, const char *verb);
+
 #endif

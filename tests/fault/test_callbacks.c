@@ -1,0 +1,296 @@
+/* test_callbacks.c: callbacks that return non-zero stop a run wherever they are called.
+ *
+ * The status says so, and the message names the callback, the iteration and what was returned: of several failures the
+ * lowest, for any number of threads. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "assertions.h"
+#include "lab.h"
+#include "memory_stream.h"
+
+typedef enum {
+    C_PREPARE,
+    C_ENERGY,
+    C_GRAD,
+    C_SCORE,
+    C_INIT,
+    C_INIT_PDF,
+    C_DATA,
+    C_DATA_PDF,
+    C_KERNEL,
+    C_H,
+    C_PENALTY,
+    CALLBACKS
+} callback;
+static const char *const CALLBACK_NAMES[CALLBACKS] = {"prepare",   "energy",      "grad_theta", "score",
+                                                      "init.draw", "init.logpdf", "data.draw",  "data.logpdf",
+                                                      "witness",   "H",           "penalty"};
+
+/* Which call of which callback fails; or, for several threads, every call on the second tile and behind. */
+static struct {
+    atomic_int calls[CALLBACKS];
+    callback which;
+    int at, by_tile, sick; /* at: counted from 1; sick: particle 5 of a batch has no energy (to be restarted) */
+} script;
+
+enum { RETURNED = 77 };
+
+static int trip(callback which, const sosmc_batch *b)
+{
+    int call = atomic_fetch_add(&script.calls[which], 1) + 1;
+    if (which != script.which) return 0;
+    if (script.by_tile) return b && b->first >= TILE ? 100 + (int)(b->first / TILE) : 0;
+    return call == script.at ? RETURNED : 0;
+}
+
+static int s_prepare(const void *self, const double *theta, void *prep)
+{
+    memcpy(prep, theta, D * sizeof(double));
+    return trip(C_PREPARE, NULL);
+}
+static int s_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    static const plan calm = {.offender = {-1, -1, -1, -1}};
+    (void)lab_energy(&calm, theta, b, U, gx);
+    if (script.sick && b->n > 5 && b->first == 0) U[5] = NAN;
+    return trip(C_ENERGY, b);
+}
+static int s_grad(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    static const plan calm = {.offender = {-1, -1, -1, -1}};
+    (void)lab_grad_theta(&calm, theta, b, c, g);
+    return trip(C_GRAD, b);
+}
+static int s_h(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    return trip(C_H, b);
+}
+static int s_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g,
+                     double *value)
+{
+    return trip(C_PENALTY, y);
+}
+static int s_score(const void *self, const sosmc_batch *b, double *s)
+{
+    for (int i = 0; i < b->n; i++) s[i] = b->x[i];
+    return trip(C_SCORE, b);
+}
+static int s_init(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)
+{
+    sosmc_normals(rng, b, x);
+    return trip(C_INIT, b);
+}
+static int s_data(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)
+{
+    sosmc_normals(rng, b, x);
+    return trip(C_DATA, b);
+}
+static int s_init_pdf(const void *self, const sosmc_batch *b, double *lq)
+{
+    (void)sosmc_standard_normal().logpdf(NULL, b, lq);
+    return trip(C_INIT_PDF, b);
+}
+static int s_data_pdf(const void *self, const sosmc_batch *b, double *lq)
+{
+    (void)sosmc_standard_normal().logpdf(NULL, b, lq);
+    return trip(C_DATA_PDF, b);
+}
+static int s_step(const sosmc_kernel *k, sosmc_move *m)
+{
+    sosmc_kernel ula = sosmc_ula(k->h);
+    int rc = ula.step(&ula, m);
+    return rc ? rc : trip(C_KERNEL, &m->b);
+}
+
+enum { FORWARD, FORWARD_REFERENCE, REVERSE, PCD, SOUL, RESTARTS, SCENARIOS };
+
+static void scenario(lab *l, int which)
+{
+    sosmc_source init = {.draw = s_init}, data = {.draw = s_data};
+    sosmc_score score = {.eval = s_score};
+    lab_fill(l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+    l->cfg.optimiser = sosmc_sgd(0.01);
+    l->p.model.prep = D * sizeof(double);
+    l->p.model.prepare = s_prepare;
+    l->p.model.energy = s_energy;
+    l->p.model.grad_theta = s_grad;
+    l->p.init = init;
+    script.sick = which == RESTARTS;
+    switch (which) {
+    case FORWARD: /* densities of both laws, a regulariser, a user's kernel */
+        l->p.init.logpdf = s_init_pdf;
+        data.logpdf = s_data_pdf;
+        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, lab_theta0);
+        l->p.objective.penalty = s_penalty;
+        l->cfg.kernel.name = "witness";
+        l->cfg.kernel.step = s_step;
+        break;
+    case FORWARD_REFERENCE: /* exact start, so that the KL needs U at theta_ref */
+        l->p.init.exact = 1;
+        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, lab_theta0);
+        l->cfg.kernel = sosmc_hmc(0.2, 2, 1.0);
+        break;
+    case REVERSE:
+        l->p.objective = sosmc_reward_reverse(score, 0.5, lab_theta0);
+        l->cfg.kernel = sosmc_mala(0.1);
+        l->cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+        break;
+    case PCD:
+        l->p.objective = sosmc_likelihood(data, N);
+        l->p.objective.energy2 = 0.01;
+        l->cfg.scheme = sosmc_scheme_pcd(N, 2 * N, 2);
+        break;
+    case SOUL:
+        l->p.objective.score = score;
+        l->p.objective.H = s_h;
+        l->cfg.scheme = sosmc_scheme_soul(4);
+        l->cfg.scheme.particles = l->cfg.scheme.pool = N;
+        l->cfg.kernel = sosmc_rwm(0.1);
+        break;
+    default:
+        l->cfg.scheme = sosmc_scheme_moved_first(N);
+        l->cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
+        break;
+    }
+}
+
+/* A run that calls everything there is to call: start, steps, and the evaluations after a load. */
+static sosmc_status run_script(lab *l, const char **stage)
+{
+    static memory m;
+    for (int c = 0; c < CALLBACKS; c++) atomic_store(&script.calls[c], 0);
+    m.used = m.at = 0;
+    l->s = NULL;
+    *stage = "";
+    /* nothing of the start counts for a restarting scenario: sick particles may not start */
+    int sick = script.sick;
+    script.sick = 0;
+    sosmc_status status = sosmc_create(&l->s, &l->p, &l->cfg);
+    script.sick = sick;
+    for (int k = 0; k < 2 && status == SOSMC_OK; k++) {
+        *stage = k ? "iteration 1" : "iteration 0";
+        status = sosmc_step(l->s);
+    }
+    if (status != SOSMC_OK) return status;
+    *stage = "";
+    status = sosmc_save(l->s, memory_put, &m);
+    if (status == SOSMC_OK) status = sosmc_load(l->s, memory_get, &m);
+    if (status != SOSMC_OK) return status;
+    *stage = "iteration 2";
+    return sosmc_step(l->s);
+}
+
+static void every_call_may_fail(void **state)
+{
+    int tripped[CALLBACKS] = {0};
+    for (int which = 0; which < SCENARIOS; which++)
+        for (int c = 0; c < CALLBACKS; c++)
+            for (int at = 1;; at++) {
+                lab l;
+                const char *stage;
+                char value[32];
+                script.which = (callback)c;
+                script.at = at;
+                script.by_tile = 0;
+                scenario(&l, which);
+                sosmc_status status = run_script(&l, &stage);
+                if (status == SOSMC_OK) {
+                    assert_true(atomic_load(&script.calls[c]) < at);
+                    sosmc_free(l.s);
+                    break;
+                }
+                const char *message = sosmc_message(l.s);
+                assert_true(atomic_load(&script.calls[c]) >= at);
+                if (status != SOSMC_EMODEL)
+                    fail_msg("scenario %d, %s call %d: status %d, %s", which, CALLBACK_NAMES[c], at, status, message);
+                /* an energy that fails inside a kernel makes the kernel fail: see the test below */
+                if (c != C_ENERGY || !strstr(message, l.cfg.kernel.name)) assert_contains(message, CALLBACK_NAMES[c]);
+                (void)snprintf(value, sizeof value, "returned %d", RETURNED);
+                assert_contains(message, value);
+                assert_contains(message, stage);
+                tripped[c]++;
+                sosmc_free(l.s);
+            }
+    for (int c = 0; c < CALLBACKS; c++)
+        if (tripped[c] == 0) fail_msg("no scenario calls %s", CALLBACK_NAMES[c]);
+    script.sick = 0;
+}
+
+/* The user wrote an energy, not a kernel: the message must send them to the right place. */
+static void an_energy_inside_a_kernel_is_called_energy(void **state)
+{
+    const sosmc_kernel kernels[] = {sosmc_ula(0.05), sosmc_mala(0.1), sosmc_rwm(0.1), sosmc_hmc(0.2, 2, 1.0)};
+    for (int k = 0; k < 4; k++) {
+        lab l;
+        script.which = C_ENERGY;
+        script.by_tile = 0;
+        script.at = 0;
+        scenario(&l, REVERSE);
+        l.p.objective = sosmc_mmle();
+        l.cfg.kernel = kernels[k];
+        l.cfg.scheme = sosmc_scheme_unweighted(N);
+        lab_open(&l);
+        lab_steps(&l, 1);
+        script.at = atomic_load(&script.calls[C_ENERGY]) +
+                    (kernels[k].invariant ? 2 : 1); /* tile 0 evaluates, then moves */
+        assert_int_equal(sosmc_step(l.s), SOSMC_EMODEL);
+        assert_contains(sosmc_message(l.s), "energy");
+        assert_contains(sosmc_message(l.s), "returned 77");
+        sosmc_free(l.s);
+    }
+}
+
+/* Two tiles fail on three threads, in any order: the lower is reported, with what it returned. */
+static void the_lowest_failure_is_reported(void **state)
+{
+    const callback which[] = {C_ENERGY, C_GRAD, C_SCORE, C_INIT, C_INIT_PDF, C_DATA, C_DATA_PDF, C_KERNEL, C_PENALTY};
+    for (size_t q = 0; q < sizeof which / sizeof *which; q++)
+        for (int at_start = 0; at_start < 2; at_start++) {
+            char first[512] = "";
+            for (int repeat = 0; repeat < 12; repeat++) {
+                lab l;
+                script.which = CALLBACKS;
+                script.by_tile = 1;
+                scenario(&l, FORWARD);
+                l.cfg.threads = repeat ? 3 : 1;
+                if (at_start) script.which = which[q];
+                sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);
+                if (status == SOSMC_OK) {
+                    lab_steps(&l, at_start ? 0 : 2);
+                    script.which = which[q];
+                    status = sosmc_step(l.s);
+                }
+                if (status == SOSMC_OK) { /* the initial law is not asked again */
+                    assert_true(which[q] == C_INIT || which[q] == C_INIT_PDF || (at_start && which[q] == C_KERNEL));
+                    sosmc_free(l.s);
+                    continue;
+                }
+                assert_int_equal(status, SOSMC_EMODEL);
+                assert_contains(sosmc_message(l.s), "returned 101");
+                assert_contains(sosmc_message(l.s), "particle 64");
+                if (repeat == 0) (void)snprintf(first, sizeof first, "%s", sosmc_message(l.s));
+                assert_string_equal(first, sosmc_message(l.s));
+                sosmc_free(l.s);
+            }
+        }
+    script.by_tile = 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_call_may_fail),
+        cmocka_unit_test(an_energy_inside_a_kernel_is_called_energy),
+        cmocka_unit_test(the_lowest_failure_is_reported),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* bowl.h: a small target with every quantity known in closed form, as a model that counts and checks how it is called,
+ * and the engine on it.
+ *
+ *     U = sum_j (1 + theta_2^2) (x_j - theta_j)^2 / 2 + x_j^4 / 20
+ *
+ * hand.h has the same formulas for one particle. What goes wrong in the functions below that run an engine fails the
+ * test that called them. */
+#ifndef SOSMC_TESTS_BOWL_H
+#define SOSMC_TESTS_BOWL_H
+
+#include <stdatomic.h>
+
+#include <sosmc/sosmc.h>
+
+enum { DIM = 2, THETA = 3, N = 37, TILE = 8, ROWS = 7, BATCH = 11, STAMP = DIM + THETA };
+
+/* Where theta begins; and another theta, at which energies are counted as references. */
+extern const double bowl_start[THETA], bowl_away[THETA];
+
+/* ---------------------------------------------------------------------------- a model that watches */
+
+enum { SEEN_ROOM = 64 };
+
+/* What the callbacks have seen. The lists are kept by runs on one thread only. */
+typedef struct {
+    atomic_llong energies, references, contracted, fresh; /* particles */
+    atomic_llong stale; /* particles promised to be fresh whose work holds something else */
+    atomic_llong odd;   /* batches that are not laid out, or not prepared, as promised */
+    atomic_llong names; /* sum of the numbers of the particles that grad_theta saw */
+    atomic_llong wrong; /* cached values that do not belong to the particle */
+    atomic_llong lost;  /* numbers in aux that do not belong to it */
+    int first_move;     /* no move has been made yet: nothing is in aux */
+    double h;           /* the step of the last move */
+    int listing, evaluated, seen;
+    double evaluated_at[SEEN_ROOM][DIM], seen_at[SEEN_ROOM][DIM], seen_c[SEEN_ROOM];
+} tally;
+
+typedef struct {
+    double shift; /* added to U */
+    tally *t;     /* may be NULL */
+} bowl;
+
+sosmc_problem bowl_problem(const bowl *m); /* mmle, from a standard normal */
+int bowl_reward(const void *self, const sosmc_batch *b, double *s);
+
+/* ROWS points of data, taken in order. */
+extern const sosmc_rows bowl_rows;
+const double *bowl_row(int j);
+
+enum { MMLE, LIKELIHOOD, FORWARD, REVERSE, OBJECTIVES };
+sosmc_objective bowl_objective(int which, const double *theta_ref);
+
+/* ---------------------------------------------------------------------------- the engine on it */
+
+enum { ULA, MALA, RWM, HMC1, HMC3, KERNELS };
+sosmc_kernel bowl_kernel(int which);
+sosmc_kernel bowl_ula_at(int forward, int backward);
+/* Weighted, never resampled, plain gradient steps: what happens can be followed by hand. */
+sosmc_settings bowl_calm(sosmc_kernel kernel, int order);
+sosmc_adapt bowl_rule(double threshold, double factor, double min, double max);
+
+sosmc *bowl_engine(const sosmc_problem *p, const sosmc_settings *cfg);
+const sosmc_info *bowl_step(sosmc *s);
+
+/* The cloud and theta at one moment. */
+typedef struct {
+    double x[N][DIM], logw[N], theta[THETA];
+} moment;
+moment bowl_now(const sosmc *s);
+int bowl_same(const double *a, const double *b, int n);
+
+/* ---------------------------------------------------------------------------- a kernel that looks */
+
+/* A kernel that looks at what it is given before it hands it to another: U and gx must be those of x under theta_prev, and
+ * aux, which it keeps at 2 x + 1, must have come along. */
+typedef struct {
+    sosmc_kernel inner;
+    int sweeps;
+    tally *t;
+} checker;
+sosmc_kernel bowl_checking(const checker *c);
+
+#endif

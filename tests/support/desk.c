@@ -1,0 +1,105 @@
+/* desk.c: see desk.h. A checkpoint is PATH, the one before it PATH.previous, and PATH.tmp is gone after every save. */
+#include "desk.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+place place_new(void)
+{
+    place p;
+    const char *base = getenv("TMPDIR");
+    (void)snprintf(p.dir, sizeof p.dir, "%s/sosmc_XXXXXX", base && strlen(base) < 100 ? base : "/tmp");
+    assert_non_null(mkdtemp(p.dir));
+    (void)snprintf(p.path, sizeof p.path, "%s/run.checkpoint", p.dir);
+    (void)snprintf(p.previous, sizeof p.previous, "%s.previous", p.path);
+    (void)snprintf(p.tmp, sizeof p.tmp, "%s.tmp", p.path);
+    return p;
+}
+
+void place_free(const place *p)
+{
+    (void)unlink(p->path);
+    (void)rmdir(p->path);
+    (void)unlink(p->previous);
+    (void)rmdir(p->previous);
+    (void)unlink(p->tmp);
+    assert_int_equal(rmdir(p->dir), 0); /* nothing else was left there */
+}
+
+int place_exists(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0;
+}
+
+static memory read_all(const char *path)
+{
+    memory m = {.used = 0};
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    m.room = 1 << 23;
+    m.bytes = malloc(m.room);
+    assert_non_null(m.bytes);
+    m.used = fread(m.bytes, 1, m.room, f);
+    (void)fclose(f);
+    return m;
+}
+
+void place_write(const char *path, const void *bytes, size_t n)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+}
+
+void place_save(sosmc *s, const place *p)
+{
+    if (sosmc_save_file(s, p->path) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
+    assert_false(place_exists(p->tmp));
+}
+
+void assert_file_is(const char *path, const memory *expected)
+{
+    memory m = read_all(path);
+    if (!memory_same(&m, expected)) fail_msg("%s does not hold what it should", path);
+    free(m.bytes);
+}
+
+desk desk_new(int which)
+{
+    desk d = {.p = place_new(), .w = world_of(which)};
+    d.r = record_run(&d.w);
+    d.s = world_open(d.w);
+    place_write(d.p.previous, d.r->at[3].bytes, d.r->at[3].used);
+    place_write(d.p.path, d.r->at[4].bytes, d.r->at[4].used);
+    world_steps(d.s, 1);
+    return d;
+}
+
+void desk_free(desk *d)
+{
+    sosmc_free(d->s);
+    record_free(d->r);
+    place_free(&d->p);
+}
+
+void assert_not_saved(desk *d, sosmc_status expected)
+{
+    uint64_t before = sosmc_hash(d->s);
+    sosmc_status status = sosmc_save_file(d->s, d->p.path);
+    if (status != expected) fail_msg("status %d: %s", status, sosmc_message(d->s));
+    assert_true(sosmc_hash(d->s) == before);
+    assert_false(place_exists(d->p.tmp));
+    assert_file_is(d->p.path, &d->r->at[4]);
+    assert_file_is(d->p.previous, &d->r->at[3]);
+}
