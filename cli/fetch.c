@@ -109,14 +109,22 @@ static int run_npm(const char *folder, char *error, size_t room)
 
 /* ------------------------------------------------------------------------------------------------ the command */
 
-/* The folder and the files in it; npm makes no folders there. */
-static void remove_folder(const char *folder)
+static void remove_file(const char *folder, const char *name)
 {
     char path[FILES_PATH];
+    if (!files_join(path, folder, name, NULL, 0)) (void)unlink(path);
+}
+
+/* The folder and the files in it; npm makes no folders there. Those that are known go without asking for memory. */
+static void remove_folder(const char *folder)
+{
     struct dirent **entry = NULL;
+    remove_file(folder, package_file);
+    remove_file(folder, log_file);
+    if (rmdir(folder) == 0) return;
     int n = scandir(folder, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
-        if (!files_join(path, folder, entry[i]->d_name, NULL, 0)) (void)unlink(path); /* . and .. refuse */
+        remove_file(folder, entry[i]->d_name); /* . and .. refuse */
         free(entry[i]);
     }
     free((void *)entry);

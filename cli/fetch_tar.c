@@ -55,6 +55,7 @@ static int pull(package *p, unsigned char *out, unsigned n)
     if (interrupt_requested()) return files_fail(p->error, p->room, "interrupted; nothing was written");
     if (got == (int)n) return 0;
     if (got == 0 && code == Z_OK) return 1;
+    if (code == Z_MEM_ERROR) return files_fail(p->error, p->room, "no memory to unpack %s", p->path);
     return files_fail(p->error, p->room,
                       "%s is damaged, or no gzipped tar archive: its bytes end early or make no sense", p->path);
 }

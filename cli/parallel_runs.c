@@ -63,7 +63,9 @@ int parallel_runs(parallel_run run, void *context, int jobs, int threads, int qu
     for (int i = 0; i < started; i++) (void)pthread_join(helper[i], NULL);
     progress_end(&bar);
     (void)pthread_mutex_destroy(&c.lock);
-    if (jobs > 0 && started == 0) return files_fail(error, room, "no thread could be started");
+    if (jobs > 0 && started == 0)
+        return files_fail(error, room,
+                          "no thread could be started: out of memory, or the system allows no more of them");
     if (interrupt_requested()) return files_fail(error, room, "interrupted");
     if (atomic_load(&c.failed)) return files_fail(error, room, "%s", c.error);
     return 0;

@@ -204,7 +204,9 @@ static int finish_picture(child *c, const plot_figure *f, plot_format format, ch
     } else {
         *bytes = whole_stream(c->out, size);
         if (*bytes && format == PLOT_SVG) plot_merge_polygons(*bytes, size);
-        if (!*bytes) status = files_fail(error, room, "cannot read what gnuplot drew for figure %s", f->name);
+        if (!*bytes)
+            status = files_fail(error, room, "cannot read what gnuplot drew for figure %s: %s", f->name,
+                                strerror(errno));
     }
     child_clean(c);
     return status;

@@ -114,9 +114,8 @@ static int run_pair(const theory_options *o, theory_statement *s, const theory_s
         d->resampled += sosmc_last(left)->resampled;
         compare(&a, &b, d);
     }
-    int code = status == SOSMC_OK ? 0
-                                  : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: a run failed: %s", p->claim,
-                                                sosmc_message(right ? right : left));
+    const char *why = *sosmc_message(left) ? sosmc_message(left) : sosmc_message(right); /* the one that has words */
+    int code = status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: a run failed: %s", p->claim, why);
     sosmc_free(left);
     sosmc_free(right);
     return code;

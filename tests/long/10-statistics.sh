@@ -10,9 +10,13 @@ set -euo pipefail
 mkdir -p "$LONG_STATE"
 round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
 export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
+# Reference data are where the build was told that they are; a test that finds none skips and says so.
+data=$(sed -n 's/^SOSMC_TEST_DATA:PATH=//p' "$LONG_BUILD/CMakeCache.txt" 2>/dev/null || true)
+[ -z "$data" ] || export SOSMC_TEST_DATA="${SOSMC_TEST_DATA:-$data}"
 
 programs=(stat/test_ledger stat/test_resampling_counts stat/test_coverage stat/test_calibration stat/test_score
-    stat/test_geweke stat/test_feynman_kac property/test_myula stat/test_mmle_toy stat/test_objectives)
+    stat/test_geweke stat/test_sampling unit/test_resample stat/test_mmle_data stat/test_feynman_kac property/test_myula
+    property/test_mymala stat/test_mmle_toy stat/test_objectives)
 
 # One line of markdown of a log: comparisons, the largest deviation, the control that was noticed least.
 line_of()

