@@ -128,7 +128,7 @@ void mnist_page_agreement(page *p, const mnist_findings *findings)
                              experiment_with_error(k.rerun_gain, k.rerun_gain_error, t[3]),
                              number(apart.chains, 1, t[4]),
                              number(apart.all, 1, t[5])};
-        page_mark mark[7] = {[4] = PAGE_DIM, [5] = apart.chains > 3 ? PAGE_WARN : PAGE_PLAIN};
+        page_mark mark[7] = {[4] = PAGE_DIM, [6] = apart.all > 3 ? PAGE_WARN : PAGE_PLAIN};
         page_row(p, row, mark);
     }
     page_table_end(p);

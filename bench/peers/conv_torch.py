@@ -16,8 +16,9 @@ import sys
 
 import common
 
-OPTIONS = common.options(1000, "conv1_weight, conv1_bias to fc2_bias")
-common.settle_torch(OPTIONS.threads)
+if __name__ == "__main__":
+    OPTIONS = common.options(1000, "conv1_weight, conv1_bias to fc2_bias")
+    common.settle_torch(OPTIONS.threads)
 
 import numpy as np
 import torch

@@ -386,6 +386,17 @@ static void expect(const mnist_findings *f, const char *verdicts, const char *wh
     }
 }
 
+/* The gain of SOSMC-ULA in a sweep, `apart` more with every further seed. */
+static void set_gains(mnist_findings *f, const mnist_plan *p, mnist_reward reward, double beta, double gain,
+                      double apart)
+{
+    for (int i = 0; i < p->cells; i++) {
+        const mnist_cell *c = &p->cell[i];
+        if (c->group == MNIST_SWEEP && c->method == MNIST_SOSMC && c->reward == reward && c->beta == beta)
+            f->cell[i].gain.mean = gain + c->seed * apart;
+    }
+}
+
 static void verdicts(void **state)
 {
     mnist_plan p = planned(mnist_scale_full());
@@ -406,16 +417,23 @@ static void verdicts(void **state)
     dark->sample.spread = 0.5;
     expect(&f, "yyynyy", "no collapse");
     dark->sample.spread = 0.3;
-    half->gain.mean = 0.001; /* positive, but within its errors; and far from the re-run */
+    set_gains(&f, &p, MNIST_HALF, 0.5, 0.001, 0); /* positive, but within its errors; and far from the re-run */
     expect(&f, "nyyyyn", "a gain that is none");
-    half->gain.mean = -0.1;
+    set_gains(&f, &p, MNIST_HALF, 0.5, -0.1, 0);
     expect(&f, "nyyynn", "a loss");
-    half->gain.mean = 0.21;
+    set_gains(&f, &p, MNIST_HALF, 0.5, 0.21, 0);
     f.published = 0;
     expect(&f, "yyyyy-", "another network");
     f.published = 1;
     for (int i = 0; i < p.cells; i++) f.cell[i].gain.mean += 0.3;
     expect(&f, "yyyyyn", "all gains elsewhere");
+    for (int i = 0; i < p.cells; i++) f.cell[i].gain.mean -= 0.3;
+    set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.03, 0); /* 5 standard errors of the chains, and runs do not differ */
+    expect(&f, "yyyyyn", "a gain farther than the chains' errors");
+    set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.02, 0.02); /* now they do, by 0.02 */
+    expect(&f, "yyyyyy", "a gain as far as runs differ");
+    set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.1, 0.02);
+    expect(&f, "yyyyyn", "a gain farther than runs differ");
     mnist_findings_free(&f);
     mnist_plan_free(&p);
 }
