@@ -18,13 +18,10 @@
 
 #include <sosmc/sosmc.h>
 
+#include "assertions.h"
+
 enum { DIM = 3, LD = 16, N = 21, ITERATIONS = 8, TILE = 8 };
 static const double THETA0[DIM] = {0.3, -0.2, 0.5};
-
-static void assert_close(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance * (1 + fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
-}
 
 /* ------------------------------------------------------------------------------------------------ the toy */
 
