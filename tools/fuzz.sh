@@ -4,7 +4,7 @@
 # Each works for SECONDS (60), or until it has done RUNS executions when -n is given. STATE (BUILD/fuzzing) keeps, for every
 # fuzzer, corpus/NAME (inputs that reached something new), crashes/NAME (both are read again next time) and log/NAME, and in
 # `results` a line "NAME executions coverage inputs crashes" of this run. A line of words per fuzzer goes to standard output.
-# Fails when an input crashed, hung or took too much memory; its path is printed and the file kept.
+# Fails when an input crashed, hung (twice) or took too much memory; its path is printed and the file kept.
 set -euo pipefail
 
 usage() { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
@@ -71,6 +71,15 @@ run_one()
     ASAN_OPTIONS=allocator_may_return_null=1:detect_leaks=1:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
         "$build/fuzz/$name" "${arguments[@]}" "$corpus" "$state/seeds/$name" "$kept" >"$log" 2>&1 || status=$?
     find "$kept" -name 'slow-unit-*' -delete
+    # A machine that slept, or a process that was stopped, looks like a hang: only what hangs again alone is one.
+    local hung
+    for hung in "$kept"/timeout-*; do
+        [ -f "$hung" ] || continue
+        if "$build/fuzz/$name" -timeout=20 "$hung" >/dev/null 2>&1; then
+            rm "$hung"
+            ! grep -q 'ERROR: libFuzzer: timeout' "$log" || status=0
+        fi
+    done
     crashes=$(find "$kept" -type f -newermt "@$((before - 1))" | wc -l)
     [ "$status" = 0 ] || [ "$crashes" -gt 0 ] || crashes=1
     local executions coverage inputs
