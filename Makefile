@@ -112,7 +112,7 @@ coverage: deps-test deps-coverage
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src models cli examples bench fuzz tests -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src models cli examples bench fuzz tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
 compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
 
