@@ -21,6 +21,7 @@ while getopts 'b:s:' option; do
 done
 shift $((OPTIND - 1))
 [ $# -ge 1 ] || usage
+[ -f "$1" ] || { echo "mnist-rerun.sh: there is no file $1; expected the published checkpoint" >&2; exit 2; }
 checkpoint=$(realpath "$1")
 shift
 [ $# -gt 0 ] || set -- {bright,dark,half}:{5,2,1,0.5}
