@@ -115,7 +115,6 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     double x[BINS], y[RULES][BINS] = {{0}}, width = 0.42 / BINS;
     plot_series bars[RULES];
     plot_panel panel[RULES];
-    char *svg = NULL;
     for (int i = 0; i < BINS; i++) x[i] = (i + 0.5) * width;
     for (int k = 0; k < RULES; k++) {
         for (int i = 0; i < n; i++) y[k][(int)fmin(fmax(reward[k][i] / width, 0), BINS - 1)] += 1;
@@ -131,13 +130,9 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     }
     plot_figure f = {
         .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
-    if (plot_write(&f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    page_figure(
-        e->page, svg, "Histograms of the terminal reward under both rules",
-        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
-        "figures/initial_step");
-    free(svg);
-    return 0;
+    return langevin_put_figure(
+        e, &f, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.");
 }
 
 int langevin_initial_step(const extras *e)

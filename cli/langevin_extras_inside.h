@@ -6,6 +6,7 @@
 #define CLI_LANGEVIN_EXTRAS_INSIDE_H
 
 #include "langevin_extras.h"
+#include "plot.h"
 
 enum { A, B, C, D }; /* the settings */
 enum { PLANE = 2, LINE = 768, CLOUD = 1500, MANY = 40, MODES = LANGEVIN_MAX };
@@ -26,6 +27,8 @@ int langevin_iterations(const extras *e, int setting);
 
 /* A row from one formatted line whose cells are separated by bars. */
 void langevin_put_row(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The figure as files, and on the page. */
+int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption);
 
 typedef struct {
     double mean, half; /* 1.96 standard errors */

@@ -18,7 +18,6 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
     plot_series series[2][CURVES],
         dots = {.kind = PLOT_POINTS, .label = "particles", .colour = PLOT_VERMILION, .n = CLOUD};
     double q[MODES], best[MODES], optimum = 0, box = 7;
-    char *svg = NULL;
     langevin_softmax(MODES, s->theta_ref, q);
     langevin_component_rewards(s, best);
     for (int i = 0; i < MODES; i++) optimum = fmax(optimum, best[i]);
@@ -67,13 +66,9 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
          .contour_label = "density at the start",
          .contour_colour = PLOT_BLACK}};
     plot_figure f = {.name = "single_run", .panel = panel, .panels = PANELS, .columns = 2, .width = 470, .height = 330};
-    if (plot_write(&f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    page_figure(
-        e->page, svg, "One run of every method on V_sparse with R_hard",
-        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.",
-        "figures/single_run");
-    free(svg);
-    return 0;
+    return langevin_put_figure(
+        e, &f, "One run of every method on V_sparse with R_hard",
+        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.");
 }
 
 int langevin_single_run(const extras *e)

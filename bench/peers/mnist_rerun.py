@@ -43,14 +43,12 @@ import tuning_torch as tuning
 PASSES = tuning.autograd(conv.energy)
 
 
-@torch.no_grad()
 def sampled(theta, count, steps):
     """As the re-run draws: all noise into one tensor, which is filled once before the first step."""
     x = torch.rand(count, conv.SIDE * conv.SIDE) * 2 - 1
     noise = torch.randn_like(x)
     for _ in range(steps):
-        x = (x + noise.normal_(0, 0.005)).clamp_(-1, 1)
-        x = (x - 10 * PASSES.energy_gradient(theta, x)[1].clamp_(-0.03, 0.03)).clamp_(-1, 1)
+        x = study.sampler_step(PASSES, theta, x, noise.normal_(0, 0.005))
     return x
 
 

@@ -41,12 +41,17 @@ REWARDS = {"bright": lambda c: c.mean(1), "dark": lambda c: -c.mean(1) / 2,
 
 
 @torch.no_grad()
+def sampler_step(passes, theta, x, noise):
+    """One step of the pre-training sampler."""
+    x = (x + noise).clamp_(-1, 1)
+    return (x - 10 * passes.energy_gradient(theta, x)[1].clamp_(-0.03, 0.03)).clamp_(-1, 1)
+
+
 def sampled(passes, theta, count, steps):
-    """Pictures of the pre-training sampler, from uniform noise."""
+    """Its pictures, from uniform noise."""
     x = torch.rand(count, conv.SIDE * conv.SIDE) * 2 - 1
     for _ in range(steps):
-        x = (x + 0.005 * torch.randn_like(x)).clamp_(-1, 1)
-        x = (x - 10 * passes.energy_gradient(theta, x)[1].clamp_(-0.03, 0.03)).clamp_(-1, 1)
+        x = sampler_step(passes, theta, x, 0.005 * torch.randn_like(x))
     return x
 
 
