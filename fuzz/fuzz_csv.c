@@ -8,6 +8,8 @@
 #include "files.h"
 #include "points.h"
 
+enum { LOOKED_FOR = 8 }; /* columns: csv_find goes through all of them, and a line of 2048 commas has as many */
+
 static void look_at(const csv_table *t)
 {
     char error[FUZZ_SENTENCE] = "";
@@ -17,7 +19,7 @@ static void look_at(const csv_table *t)
         const csv_column *column = &t->column[c];
         fuzz_must((column->number != NULL) != (column->text != NULL), "a column holds numbers or text");
         for (int64_t r = 0; column->text && r < t->rows; r++) letters += strlen(column->text[r]);
-        fuzz_must(csv_find(t, column->name) != NULL, "a column is found by its name");
+        fuzz_must(c >= LOOKED_FOR || csv_find(t, column->name) != NULL, "a column is found by its name");
         int status = csv_numbers(t, c, &number, error, sizeof error);
         fuzz_judge(status, error);
         for (int64_t r = 0; status == 0 && r < t->rows; r++) fuzz_must(isfinite(number[r]) != 0, "numbers are finite");
