@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 10-statistics.sh: the statistical battery with more replicates, one program after the other (docs/statistics.md).
+# 10-statistics.sh: the statistical battery with more replicates, JOBS programs at a time (docs/statistics.md).
 #
 # The contract of tests/long: LONG_STATE keeps what is done, LONG_BUILD holds the built tests, LONG_SECONDS is how long to
 # work now; exit 0 finished, 75 to be continued, anything else a failure. A finished program leaves its output as
@@ -45,20 +45,34 @@ summarise()
     } >"$LONG_STATE/summary"
 }
 
+# One program, unless it is done; its output becomes ROUND-NAME.log when it passes and failed-ROUND-NAME.log when it does not.
+run_one()
+{
+    local name=${1##*/test_} code=0
+    local log=$LONG_STATE/$round-$name.log left=$((end - $(date +%s)))
+    [ ! -f "$log" ] && [ "$left" -gt 0 ] || return 0
+    timeout "$left" "$LONG_BUILD/tests/$1" >"$log.part" 2>&1 || code=$?
+    case $code in
+        0) mv "$log.part" "$log" ;;
+        124) ;;
+        *) mv "$log.part" "$LONG_STATE/failed-$round-$name.log" ;;
+    esac
+}
+
+export end=${end:-$(($(date +%s) + LONG_SECONDS))}
+if [ $# -gt 0 ]; then # as called below
+    run_one "$1"
+    exit
+fi
+rm -f "$LONG_STATE/failed-$round"-*
+printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-2}" -n 1 "${BASH_SOURCE[0]}"
 for program in "${programs[@]}"; do
-    name=${program##*/test_} log=$LONG_STATE/$round-${program##*/test_}.log
-    [ ! -f "$log" ] || continue
-    left=$((LONG_SECONDS - SECONDS))
-    [ "$left" -gt 0 ] || { summarise "to be continued with $name"; exit 75; }
-    code=0
-    timeout "$left" "$LONG_BUILD/tests/$program" >"$log.part" 2>&1 || code=$?
-    [ "$code" -ne 124 ] || { summarise "to be continued with $name"; exit 75; }
-    if [ "$code" -ne 0 ]; then
-        mv "$log.part" "$LONG_STATE/failed-$round-$name.log"
-        summarise "$name FAILED, see failed-$round-$name.log"
-        exit 1
-    fi
-    mv "$log.part" "$log"
+    name=${program##*/test_}
+    [ ! -f "$LONG_STATE/failed-$round-$name.log" ] || { summarise "$name FAILED, see failed-$round-$name.log"; exit 1; }
+done
+for program in "${programs[@]}"; do
+    name=${program##*/test_}
+    [ -f "$LONG_STATE/$round-$name.log" ] || { summarise "to be continued with $name"; exit 75; }
 done
 summarise 'finished'
 echo $((round + 1)) >"$LONG_STATE/round"
