@@ -112,11 +112,10 @@ int deblurring_has_guitar(const char *dir)
     return files_join(path, dir, GUITAR ".f64", NULL, 0) == 0 && access(path, R_OK) == 0;
 }
 
-static double little_endian(const unsigned char *byte)
+static double read_double(const unsigned char *byte)
 {
-    uint64_t bits = 0;
+    uint64_t bits = files_little_endian(byte, 8);
     double value;
-    for (int k = 7; k >= 0; k--) bits = bits << 8 | byte[k];
     memcpy(&value, &bits, sizeof value);
     return value;
 }
@@ -129,7 +128,7 @@ int deblurring_read_guitar(const char *dir, double *out, char *error, size_t roo
     if (files_join(path, dir, GUITAR ".f64", error, room) || files_read(path, wanted + 1, &bytes, &size, error, room))
         return -1;
     for (; size == wanted && e < pixels; e++) {
-        out[e] = little_endian((const unsigned char *)bytes + 8 * e);
+        out[e] = read_double((const unsigned char *)bytes + 8 * e);
         if (!(out[e] >= 0 && out[e] <= 255)) break;
     }
     free(bytes);

@@ -65,6 +65,13 @@ const char *files_number(double value, char out[32])
     return out;
 }
 
+uint64_t files_little_endian(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--) value = value << 8 | p[i];
+    return value;
+}
+
 /* ------------------------------------------------------------------------------------------------ whole files */
 
 int files_directory(const char *path, char *error, size_t room)

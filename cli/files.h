@@ -41,6 +41,7 @@ int files_read(const char *path, size_t limit, char **bytes, size_t *size, char 
 int files_utf8(const char *s);
 /* The shortest of %.15g, %.16g, %.17g that reads back as the same number. */
 const char *files_number(double value, char out[32]);
+uint64_t files_little_endian(const unsigned char *p, int bytes); /* at most 8 of them */
 
 /* ------------------------------------------------------------------------------------------------ atomic writing */
 
@@ -92,6 +93,10 @@ typedef struct {
 enum { NPZ_WIDE = 16 };
 int npz_write(const char *path, const npz_member *member, int members, int level, char *error, size_t room);
 int npz_read(const char *path, const char *name, npy_array *out, char *error, size_t room);
+/* Calls `visit` with every name in the archive (not ended by a NUL; arrays end in .npy) until that returns something else
+ * than 0, which is then the result; -1 comes with a sentence. */
+typedef int npz_visit(void *context, const char *name, size_t length, char *error, size_t room);
+int npz_list(const char *path, npz_visit *visit, void *context, char *error, size_t room);
 
 /* ------------------------------------------------------------------------------------------------ tables */
 

@@ -2,7 +2,7 @@
  *
  * Invariant: what comes out of the reader would be accepted by the writer, and the other way round; both pass through
  * check_file. Memory grows with the bytes that are in the file, never with what a header says. */
-#include "tensors.h"
+#include "tensors_inside.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,13 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-
-static const char metadata_name[] = "__metadata__";
+const char tensors_metadata_name[] = "__metadata__";
 
 /* ------------------------------------------------------------------------------------------------ contents */
 
-static int64_t shape_count(int dims, const int64_t *shape)
+int64_t tensors_shape_count(int dims, const int64_t *shape)
 {
     int64_t count = 1;
     if (dims < 0 || dims > TENSOR_DIMS) return -1;
@@ -27,7 +25,7 @@ static int64_t shape_count(int dims, const int64_t *shape)
     return count;
 }
 
-int64_t tensor_count(const tensor *t) { return shape_count(t->dims, t->shape); }
+int64_t tensor_count(const tensor *t) { return tensors_shape_count(t->dims, t->shape); }
 
 const tensor *tensors_find(const tensor_file *f, const char *name)
 {
@@ -57,7 +55,7 @@ void tensors_free(tensor_file *f)
 
 float *tensors_add(tensor_file *f, const char *name, int dims, const int64_t *shape)
 {
-    int64_t count = shape_count(dims, shape);
+    int64_t count = tensors_shape_count(dims, shape);
     if (count < 0 || strlen(name) >= TENSOR_NAME) return NULL;
     tensor *more = realloc(f->tensor, ((size_t)f->count + 1) * sizeof *more);
     if (!more) return NULL;
@@ -105,25 +103,24 @@ static int is_plain(const char *s)
 
 static const char *shown(const char *name) { return is_plain(name) ? name : "?"; }
 
-/* What is wrong with the name of a tensor, NULL if nothing. */
-static const char *name_fault(const char *name)
+const char *tensors_name_fault(const char *name)
 {
     _Static_assert(TENSOR_NAME == 200, "the message below says so");
     if (!*name) return "is empty";
     if (strlen(name) >= TENSOR_NAME) return "is longer than 199 bytes";
     if (!is_plain(name)) return "holds a control character or is not UTF-8";
-    return strcmp(name, metadata_name) != 0 ? NULL : "is kept for the metadata";
+    return strcmp(name, tensors_metadata_name) != 0 ? NULL : "is kept for the metadata";
 }
 
-static int bad_name(const char *path, const char *name, const char *fault, char *error, size_t room)
+int tensors_bad_name(const char *path, const char *name, const char *fault, char *error, size_t room)
 {
     return files_fail(error, room, "the name of a tensor in %s %s: '%.60s'", path, fault, shown(name));
 }
 
 static int check_tensor(const char *path, const tensor *t, char *error, size_t room)
 {
-    const char *fault = name_fault(t->name);
-    if (fault) return bad_name(path, t->name, fault, error, room);
+    const char *fault = tensors_name_fault(t->name);
+    if (fault) return tensors_bad_name(path, t->name, fault, error, room);
     int64_t count = tensor_count(t);
     if (count < 0) return files_fail(error, room, "tensor '%s' of %s has an impossible shape", t->name, path);
     if (count > 0 && !t->data) return files_fail(error, room, "tensor '%s' of %s has no data", t->name, path);
@@ -136,7 +133,7 @@ static int check_tensor(const char *path, const tensor *t, char *error, size_t r
     return 0;
 }
 
-static int too_many(const char *path, char *error, size_t room)
+int tensors_too_many(const char *path, char *error, size_t room)
 {
     return files_fail(error, room,
                       "%s holds more than %d tensors or keys, or %d numbers, the most that are read or written", path,
@@ -145,7 +142,7 @@ static int too_many(const char *path, char *error, size_t room)
 
 static int check_metadata(const char *path, const tensor_file *f, char *error, size_t room)
 {
-    if (f->pairs > TENSORS_MOST) return too_many(path, error, room);
+    if (f->pairs > TENSORS_MOST) return tensors_too_many(path, error, room);
     for (int i = 0; i < f->pairs; i++) {
         const char *key = f->metadata[i].key, *value = f->metadata[i].value;
         if (!key || !value || !is_utf8(key) || !is_utf8(value))
@@ -159,7 +156,7 @@ static int check_metadata(const char *path, const tensor_file *f, char *error, s
 static int check_file(const char *path, const tensor_file *f, char *error, size_t room)
 {
     int64_t total = 0;
-    if (f->count > TENSORS_MOST) return too_many(path, error, room);
+    if (f->count > TENSORS_MOST) return tensors_too_many(path, error, room);
     for (int i = 0; i < f->count; i++) {
         const tensor *t = &f->tensor[i];
         if (check_tensor(path, t, error, room)) return -1;
@@ -167,13 +164,13 @@ static int check_file(const char *path, const tensor_file *f, char *error, size_
             return files_fail(error, room, "%s holds two tensors called '%s'", path, t->name);
         total += tensor_count(t);
     }
-    if (total > TENSORS_NUMBERS) return too_many(path, error, room);
+    if (total > TENSORS_NUMBERS) return tensors_too_many(path, error, room);
     return check_metadata(path, f, error, room);
 }
 
 /* ------------------------------------------------------------------------------------------------ JSON */
 
-static json_t *metadata_to_json(const tensor_file *f)
+json_t *tensors_metadata_to_json(const tensor_file *f)
 {
     json_t *object = json_object();
     for (int i = 0; object && i < f->pairs; i++)
@@ -184,12 +181,12 @@ static json_t *metadata_to_json(const tensor_file *f)
     return object;
 }
 
-static int metadata_from_json(const char *path, json_t *object, tensor_file *f, char *error, size_t room)
+int tensors_metadata_from_json(const char *path, json_t *object, tensor_file *f, char *error, size_t room)
 {
     const char *key;
     json_t *value;
     if (!json_is_object(object)) return files_fail(error, room, "the metadata of %s are not an object", path);
-    if (json_object_size(object) > TENSORS_MOST) return too_many(path, error, room);
+    if (json_object_size(object) > TENSORS_MOST) return tensors_too_many(path, error, room);
     json_object_foreach(object, key, value)
     {
         if (!json_is_string(value))
@@ -201,8 +198,7 @@ static int metadata_from_json(const char *path, json_t *object, tensor_file *f, 
     return 0;
 }
 
-/* `what` is "header" or "metadata"; text[n] is 0. */
-static json_t *parse_json(const char *path, const char *what, const char *text, size_t n, char *error, size_t room)
+json_t *tensors_parse_json(const char *path, const char *what, const char *text, size_t n, char *error, size_t room)
 {
     json_error_t why;
     if (strlen(text) != n || !is_utf8(text)) {
@@ -220,307 +216,21 @@ static json_t *parse_json(const char *path, const char *what, const char *text, 
     return NULL;
 }
 
-/* ---------------------------------------------------------------------------------------- safetensors: reading */
-
-/*   length of the header, 8 bytes | {"NAME": {"dtype": "F32", "shape": [3, 2], "data_offsets": [0, 24]}, ...} spaces |
- *   the numbers, tensor after tensor without gaps; offsets count from their beginning */
-enum { PREFIX = 8, MOST_HEADER = 100000000 /* the limit of the reference implementation */, CHUNK = 1 << 16 };
-
-typedef enum { DTYPE_F32 = 0, DTYPE_F64, DTYPE_F16, DTYPE_BF16, DTYPES } dtype;
-static const struct {
-    const char *name;
-    int bytes;
-} dtypes[DTYPES] = {
-    [DTYPE_F32] = {"F32", 4}, [DTYPE_F64] = {"F64", 8}, [DTYPE_F16] = {"F16", 2}, [DTYPE_BF16] = {"BF16", 2}};
-
-/* A tensor as the header describes it. */
-typedef struct {
-    const char *name;
-    dtype type;
-    int dims;
-    int64_t shape[TENSOR_DIMS], count, begin, end;
-} entry;
-
-typedef struct {
-    FILE *file;
-    const char *path;
-    int64_t data; /* bytes behind the header */
-    entry *list;
-    int entries;
-} stream;
-
-/* Half precision: sign, 5 bits of exponent, 10 of fraction. Every such number is a float. */
-static float from_half(uint16_t bits)
-{
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    float value = exponent == 31  ? (fraction ? NAN : INFINITY)
-                  : exponent == 0 ? ldexpf((float)fraction, -24)
-                                  : ldexpf((float)(1024 + fraction), exponent - 25);
-    return bits >> 15 ? -value : value;
-}
-
-/* The upper half of a float. */
-static float from_bfloat(uint16_t bits)
-{
-    uint32_t whole = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &whole, sizeof value);
-    return value;
-}
-
-/* `n` numbers of little-endian bytes; a double beyond the range of float becomes infinite and is refused later. */
-static void convert(dtype type, const unsigned char *bytes, size_t n, float *out)
-{
-    for (size_t i = 0; i < n; i++) {
-        double wide;
-        uint16_t half;
-        switch (type) {
-        case DTYPE_F64:
-            memcpy(&wide, bytes + 8 * i, sizeof wide);
-            out[i] = (float)wide;
-            break;
-        case DTYPE_F16:
-        case DTYPE_BF16:
-            memcpy(&half, bytes + 2 * i, sizeof half);
-            out[i] = type == DTYPE_F16 ? from_half(half) : from_bfloat(half);
-            break;
-        default: memcpy(&out[i], bytes + 4 * i, sizeof *out);
-        }
-    }
-}
-
-static int read_bytes(const stream *s, void *out, size_t n, char *error, size_t room)
-{
-    errno = 0;
-    if (fread(out, 1, n, s->file) == n) return 0;
-    return files_cannot("read", s->path, ferror(s->file) ? errno : EIO, error, room);
-}
-
-static int read_at(const stream *s, uint64_t place, void *out, uint64_t n, char *error, size_t room)
-{
-    if (fseeko(s->file, (off_t)place, SEEK_SET)) return files_cannot("read", s->path, errno, error, room);
-    return read_bytes(s, out, (size_t)n, error, room);
-}
-
-static int read_numbers(const stream *s, const entry *e, float *out, char *error, size_t room)
-{
-    unsigned char bytes[CHUNK];
-    size_t width = (size_t)dtypes[e->type].bytes;
-    for (size_t left = (size_t)e->count; left > 0;) {
-        size_t n = left < CHUNK / width ? left : CHUNK / width;
-        if (read_bytes(s, bytes, n * width, error, room)) return -1;
-        convert(e->type, bytes, n, out);
-        out += n;
-        left -= n;
-    }
-    return 0;
-}
-
-static int entry_fault(const stream *s, const entry *e, const char *fault, char *error, size_t room)
-{
-    return files_fail(error, room, "%s is damaged: tensor '%s' %s", s->path, e->name, fault);
-}
-
-static int parse_type(const stream *s, const json_t *value, entry *e, char *error, size_t room)
-{
-    const char *word = json_string_value(value);
-    if (!word) return entry_fault(s, e, "has no dtype", error, room);
-    for (int i = 0; i < DTYPES; i++)
-        if (!strcmp(word, dtypes[i].name)) {
-            e->type = (dtype)i;
-            return 0;
-        }
-    return files_fail(error, room, "tensor '%s' of %s has numbers of type %.20s; F32, F64, F16 and BF16 are read",
-                      e->name, s->path, word);
-}
-
-static int parse_shape(const stream *s, const json_t *value, entry *e, char *error, size_t room)
-{
-    if (!json_is_array(value)) return entry_fault(s, e, "has no list as its shape", error, room);
-    size_t dims = json_array_size(value);
-    if (dims > TENSOR_DIMS)
-        return files_fail(error, room, "tensor '%s' of %s has %zu dimensions; at most %d are read", e->name, s->path,
-                          dims, TENSOR_DIMS);
-    e->dims = (int)dims;
-    for (int i = 0; i < e->dims; i++) {
-        const json_t *n = json_array_get(value, (size_t)i);
-        if (!json_is_integer(n) || json_integer_value(n) < 0)
-            return entry_fault(s, e, "has a shape that is not made of whole numbers from 0 on", error, room);
-        e->shape[i] = json_integer_value(n);
-    }
-    e->count = shape_count(e->dims, e->shape);
-    return e->count < 0 ? too_many(s->path, error, room) : 0;
-}
-
-static int parse_offsets(const stream *s, const json_t *value, entry *e, char *error, size_t room)
-{
-    const json_t *begin = json_array_get(value, 0), *end = json_array_get(value, 1);
-    if (json_array_size(value) != 2 || !json_is_integer(begin) || !json_is_integer(end))
-        return entry_fault(s, e, "has no two whole numbers as its data_offsets", error, room);
-    e->begin = json_integer_value(begin);
-    e->end = json_integer_value(end);
-    if (e->begin < 0 || e->end < e->begin) return entry_fault(s, e, "ends before it begins", error, room);
-    if (e->end > s->data)
-        return files_fail(error, room,
-                          "%s is damaged: tensor '%s' ends at byte %" PRId64 " of the numbers, of which %" PRId64
-                          " bytes are there",
-                          s->path, e->name, e->end, s->data);
-    int64_t needed = e->count * dtypes[e->type].bytes;
-    if (e->end - e->begin == needed) return 0;
-    return files_fail(error, room, "%s is damaged: tensor '%s' needs %" PRId64 " bytes for its shape and has %" PRId64,
-                      s->path, e->name, needed, e->end - e->begin);
-}
-
-static int parse_entry(const stream *s, const char *name, const json_t *value, entry *e, char *error, size_t room)
-{
-    const char *fault = name_fault(name);
-    if (fault) return bad_name(s->path, name, fault, error, room);
-    *e = (entry){.name = name};
-    if (!json_is_object(value)) return entry_fault(s, e, "is not described by an object", error, room);
-    if (parse_type(s, json_object_get(value, "dtype"), e, error, room)) return -1;
-    if (parse_shape(s, json_object_get(value, "shape"), e, error, room)) return -1;
-    return parse_offsets(s, json_object_get(value, "data_offsets"), e, error, room);
-}
-
-/* Empty tensors stand before what begins at the same byte. */
-static int by_place(const void *a, const void *b)
-{
-    const entry *x = a, *y = b;
-    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    if (x->end != y->end) return x->end < y->end ? -1 : 1;
-    return strcmp(x->name, y->name);
-}
-
-/* One after the other, from the first byte to the last. */
-static int check_places(const stream *s, char *error, size_t room)
-{
-    int64_t place = 0;
-    for (int i = 0; i < s->entries; i++) {
-        const entry *e = &s->list[i];
-        if (e->begin < place)
-            return files_fail(error, room, "%s is damaged: tensors '%s' and '%s' overlap", s->path, e[-1].name,
-                              e->name);
-        if (e->begin > place)
-            return files_fail(error, room, "%s is damaged: %" PRId64 " bytes before tensor '%s' belong to no tensor",
-                              s->path, e->begin - place, e->name);
-        place = e->end;
-    }
-    if (place == s->data) return 0;
-    return files_fail(error, room, "%s is damaged: its last %" PRId64 " bytes belong to no tensor", s->path,
-                      s->data - place);
-}
-
-static int parse_header(stream *s, json_t *header, tensor_file *out, char *error, size_t room)
-{
-    const char *name;
-    json_t *value;
-    if (json_object_size(header) > TENSORS_MOST + 1) return too_many(s->path, error, room);
-    s->list = calloc(json_object_size(header) + 1, sizeof *s->list);
-    if (!s->list) return files_fail(error, room, "no memory to read %s", s->path);
-    json_object_foreach(header, name, value)
-    {
-        if (!strcmp(name, metadata_name)) {
-            if (metadata_from_json(s->path, value, out, error, room)) return -1;
-        } else if (parse_entry(s, name, value, &s->list[s->entries++], error, room)) {
-            return -1;
-        }
-    }
-    qsort(s->list, (size_t)s->entries, sizeof *s->list, by_place);
-    return check_places(s, error, room);
-}
-
-static int read_entries(const stream *s, tensor_file *out, char *error, size_t room)
-{
-    int64_t total = 0;
-    for (int i = 0; i < s->entries; i++) total += s->list[i].count;
-    if (total > TENSORS_NUMBERS) return too_many(s->path, error, room);
-    for (int i = 0; i < s->entries; i++) {
-        const entry *e = &s->list[i];
-        float *data = tensors_add(out, e->name, e->dims, e->shape);
-        if (!data) return files_fail(error, room, "no memory to read %s", s->path);
-        if (read_numbers(s, e, data, error, room)) return -1;
-    }
-    return 0;
-}
-
-static uint64_t little_endian(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    for (int i = bytes - 1; i >= 0; i--) value = value << 8 | p[i];
-    return value;
-}
-
-/* The text in front of the numbers, NULL with a sentence. */
-static char *read_header(stream *s, uint64_t size, size_t *n, char *error, size_t room)
-{
-    unsigned char prefix[PREFIX] = {0};
-    if (read_bytes(s, prefix, PREFIX, error, room)) return NULL;
-    uint64_t length = little_endian(prefix, PREFIX);
-    if (length > MOST_HEADER || length > size - PREFIX || length < 2) {
-        (void)files_fail(error, room,
-                         "%s is neither NPZ nor safetensors, or damaged: as safetensors it has a header of %" PRIu64
-                         " bytes, where from 2 to %" PRIu64 " are expected",
-                         s->path, length, size - PREFIX < MOST_HEADER ? size - PREFIX : (uint64_t)MOST_HEADER);
-        return NULL;
-    }
-    *n = (size_t)length;
-    char *text = malloc(*n + 1);
-    if (!text) {
-        (void)files_fail(error, room, "no memory to read %s", s->path);
-        return NULL;
-    }
-    s->data = (int64_t)(size - PREFIX - length);
-    text[*n] = 0;
-    if (!read_bytes(s, text, *n, error, room)) {
-        if (*text == '{') return text;
-        (void)files_fail(error, room, "%s is neither NPZ nor safetensors, or damaged: its header does not begin with {",
-                         s->path);
-    }
-    free(text);
-    return NULL;
-}
-
-static int read_safetensors(stream *s, uint64_t size, tensor_file *out, char *error, size_t room)
-{
-    size_t n = 0;
-    char *text = read_header(s, size, &n, error, room);
-    if (!text) return -1;
-    json_t *header = parse_json(s->path, "header", text, n, error, room);
-    free(text);
-    if (!header) return -1;
-    int status = parse_header(s, header, out, error, room);
-    if (!status) status = read_entries(s, out, error, room);
-    free(s->list);
-    json_decref(header);
-    return status;
-}
-
 /* ------------------------------------------------------------------------------------------------ NPZ: reading */
 
-/* npz_read finds an array by its name; the names are in the list at the archive's end:
- *     { central header, 46 bytes | NAME.npy | extra | comment } per array, end record, 22 bytes | comment */
-enum {
-    ZIP_LOCAL = 0x04034b50,
-    ZIP_CENTRAL = 0x02014b50,
-    ZIP_END = 0x06054b50,
-    ZIP_CENTRAL_BYTES = 46,
-    ZIP_END_BYTES = 22
-};
-
 /* The name of an array without .npy; 1: the member is not an array; -1: a sentence. */
-static int member_name(const char *path, const unsigned char *bytes, size_t n, char out[TENSOR_NAME], char *error,
-                       size_t room)
+static int member_name(const char *path, const char *bytes, size_t n, char out[TENSOR_NAME], char *error, size_t room)
 {
     if (n < 4 || memcmp(bytes + n - 4, ".npy", 4) != 0) return 1;
     n -= 4;
     if (n >= TENSOR_NAME || memchr(bytes, 0, n))
-        return bad_name(path, "", "is longer than 199 bytes or holds a zero byte", error, room);
+        return tensors_bad_name(path, "", "is longer than 199 bytes or holds a zero byte", error, room);
     memcpy(out, bytes, n);
     out[n] = 0;
-    const char *fault = strcmp(out, metadata_name) != 0 ? name_fault(out) : NULL;
+    const char *fault = strcmp(out, tensors_metadata_name) != 0 ? tensors_name_fault(out) : NULL;
     /* npz_read would not tell x.npy from x.npy.npy. */
     if (!fault && n >= 4 && !strcmp(out + n - 4, ".npy")) fault = "ends in .npy twice";
-    return fault ? bad_name(path, out, fault, error, room) : 0;
+    return fault ? tensors_bad_name(path, out, fault, error, room) : 0;
 }
 
 static int take_member(const char *path, const char *name, tensor_file *out, char *error, size_t room)
@@ -535,12 +245,13 @@ static int take_member(const char *path, const char *name, tensor_file *out, cha
     if (a.type != NPY_F32 && a.type != NPY_F64)
         (void)files_fail(error, room, "array '%s' of %s holds whole numbers; float32 and float64 are read", name, path);
     else if (count > TENSORS_NUMBERS)
-        (void)too_many(path, error, room);
+        (void)tensors_too_many(path, error, room);
     else if (!(data = tensors_add(out, name, a.dims, a.shape)))
         (void)files_fail(error, room, "no memory to read %s", path);
     else
         status = 0;
-    if (data) convert(a.type == NPY_F32 ? DTYPE_F32 : DTYPE_F64, a.data, (size_t)count, data);
+    for (int64_t i = 0; data && i < count; i++)
+        data[i] = a.type == NPY_F32 ? ((const float *)a.data)[i] : (float)((const double *)a.data)[i];
     npy_free(&a);
     return status;
 }
@@ -548,20 +259,20 @@ static int take_member(const char *path, const char *name, tensor_file *out, cha
 static int take_metadata(const char *path, tensor_file *out, char *error, size_t room)
 {
     npy_array a;
-    if (out->pairs > 0) return files_fail(error, room, "%s holds two arrays called '%s'", path, metadata_name);
+    if (out->pairs > 0) return files_fail(error, room, "%s holds two arrays called '%s'", path, tensors_metadata_name);
     if (npz_read(path, "__metadata__.npy", &a, error, room)) return -1;
     int status = -1;
     size_t n = (size_t)npy_count(&a);
     char *text = NULL;
     if (a.type != NPY_U8 || a.dims != 1) {
-        (void)files_fail(error, room, "'%s' of %s is not a row of uint8, the bytes of a JSON object", metadata_name,
-                         path);
+        (void)files_fail(error, room, "'%s' of %s is not a row of uint8, the bytes of a JSON object",
+                         tensors_metadata_name, path);
     } else if (!(text = calloc(n + 1, 1))) {
         (void)files_fail(error, room, "no memory to read %s", path);
     } else {
         memcpy(text, a.data, n);
-        json_t *object = parse_json(path, "metadata", text, n, error, room);
-        if (object) status = metadata_from_json(path, object, out, error, room);
+        json_t *object = tensors_parse_json(path, "metadata", text, n, error, room);
+        if (object) status = tensors_metadata_from_json(path, object, out, error, room);
         json_decref(object);
     }
     free(text);
@@ -569,92 +280,60 @@ static int take_metadata(const char *path, tensor_file *out, char *error, size_t
     return status;
 }
 
-static int take_list(const char *path, const unsigned char *p, size_t n, tensor_file *out, char *error, size_t room)
+typedef struct {
+    const char *path;
+    tensor_file *out;
+    int64_t numbers;
+} archive;
+
+static int visit_member(void *context, const char *bytes, size_t n, char *error, size_t room)
 {
+    archive *z = context;
     char name[TENSOR_NAME];
-    int64_t total = 0;
-    while (n >= ZIP_CENTRAL_BYTES && little_endian(p, 4) == ZIP_CENTRAL) {
-        size_t length = (size_t)little_endian(p + 28, 2);
-        size_t whole = ZIP_CENTRAL_BYTES + length + little_endian(p + 30, 2) + little_endian(p + 32, 2);
-        if (whole > n) break;
-        int other = member_name(path, p + ZIP_CENTRAL_BYTES, length, name, error, room);
-        if (other < 0) return -1;
-        p += whole;
-        n -= whole;
-        if (other) continue;
-        if (!strcmp(name, metadata_name)) {
-            if (take_metadata(path, out, error, room)) return -1;
-            continue;
-        }
-        if (tensors_find(out, name)) return files_fail(error, room, "%s holds two arrays called '%s'", path, name);
-        if (take_member(path, name, out, error, room)) return -1;
-        total += tensor_count(&out->tensor[out->count - 1]);
-        if (out->count > TENSORS_MOST || total > TENSORS_NUMBERS) return too_many(path, error, room);
-    }
-    return n == 0 ? 0 : files_fail(error, room, "%s is damaged: its list of arrays makes no sense", path);
+    int other = member_name(z->path, bytes, n, name, error, room);
+    if (other) return other < 0 ? -1 : 0;
+    if (!strcmp(name, tensors_metadata_name)) return take_metadata(z->path, z->out, error, room);
+    if (tensors_find(z->out, name)) return files_fail(error, room, "%s holds two arrays called '%s'", z->path, name);
+    if (take_member(z->path, name, z->out, error, room)) return -1;
+    z->numbers += tensor_count(&z->out->tensor[z->out->count - 1]);
+    if (z->out->count > TENSORS_MOST || z->numbers > TENSORS_NUMBERS) return tensors_too_many(z->path, error, room);
+    return 0;
 }
 
-/* The end record is the last thing in the file, but for a comment of at most 64 KiB. */
-static const unsigned char *find_end(const unsigned char *tail, size_t n)
+static int read_npz(const char *path, tensor_file *out, char *error, size_t room)
 {
-    for (size_t at = n - ZIP_END_BYTES + 1; at-- > 0;)
-        if (little_endian(tail + at, 4) == ZIP_END && little_endian(tail + at + 20, 2) == n - ZIP_END_BYTES - at)
-            return tail + at;
-    return NULL;
-}
-
-static int read_npz(const stream *s, uint64_t size, tensor_file *out, char *error, size_t room)
-{
-    enum { TAIL = ZIP_END_BYTES + UINT16_MAX };
-    unsigned char *list = NULL, *tail = NULL;
-    uint64_t n = size < TAIL ? size : TAIL;
-    int status = -1;
-    if (size < ZIP_END_BYTES) return files_fail(error, room, "%s is damaged: it is no whole ZIP archive", s->path);
-    tail = malloc(TAIL);
-    if (!tail) return files_fail(error, room, "no memory to read %s", s->path);
-    if (read_at(s, size - n, tail, n, error, room)) goto done;
-    const unsigned char *end = find_end(tail, (size_t)n);
-    uint64_t length = end ? little_endian(end + 12, 4) : 0, start = end ? little_endian(end + 16, 4) : 0;
-    if (!end || (start != UINT32_MAX && start + length > size)) {
-        (void)files_fail(error, room, "%s is damaged: it is no whole ZIP archive", s->path);
-    } else if (start == UINT32_MAX || length == UINT32_MAX) {
-        (void)files_fail(error, room, "%s is a ZIP64 archive; models are read from archives of less than 4 GiB",
-                         s->path);
-    } else if (!(list = malloc((size_t)length + 1))) {
-        (void)files_fail(error, room, "no memory to read %s", s->path);
-    } else if (!read_at(s, start, list, length, error, room)) {
-        status = take_list(s->path, list, (size_t)length, out, error, room);
-    }
-done:
-    free(list);
-    free(tail);
-    return status;
+    archive z = {.path = path, .out = out};
+    return npz_list(path, visit_member, &z, error, room);
 }
 
 /* ------------------------------------------------------------------------------------------------ reading either */
 
+/* 1: an archive; 0: something else; -1: a sentence. As the length of a safetensors header, two letters "PK" are harmless
+ * and all four bytes are 64 MiB. */
+static int is_archive(FILE *file, const char *path, char *error, size_t room)
+{
+    enum { ZIP_LOCAL = 0x04034b50, ZIP_END = 0x06054b50 };
+    unsigned char first[4] = {0};
+    errno = 0;
+    if (fread(first, 1, sizeof first, file) != sizeof first)
+        return files_cannot("read", path, ferror(file) ? errno : EIO, error, room);
+    rewind(file);
+    uint64_t mark = files_little_endian(first, sizeof first);
+    return mark == ZIP_LOCAL || mark == ZIP_END;
+}
+
 int tensors_read(const char *path, tensor_file *out, char *error, size_t room)
 {
     uint64_t size = 0;
-    unsigned char first[PREFIX] = {0};
-    stream s = {.path = path};
+    int status = -1, zipped = 0;
     *out = (tensor_file){0};
-    s.file = files_open(path, &size, error, room);
-    if (!s.file) return -1;
-    int status;
-    if (size < PREFIX) {
-        status = files_fail(error, room, "%s is neither NPZ nor safetensors: it has only %d bytes", path, (int)size);
-    } else {
-        status = read_bytes(&s, first, PREFIX, error, room);
-        rewind(s.file);
-    }
-    if (!status) {
-        /* As the length of a header, two letters "PK" are harmless and all four bytes are 64 MiB. */
-        uint64_t mark = little_endian(first, 4);
-        status = mark == ZIP_LOCAL || mark == ZIP_END ? read_npz(&s, size, out, error, room)
-                                                      : read_safetensors(&s, size, out, error, room);
-    }
-    (void)fclose(s.file);
+    FILE *file = files_open(path, &size, error, room);
+    if (!file) return -1;
+    if (size < SAFETENSORS_PREFIX)
+        (void)files_fail(error, room, "%s is neither NPZ nor safetensors: it has only %d bytes", path, (int)size);
+    else if ((zipped = is_archive(file, path, error, room)) >= 0)
+        status = zipped ? read_npz(path, out, error, room) : safetensors_read(file, path, size, out, error, room);
+    (void)fclose(file);
     if (!status) status = check_file(path, out, error, room);
     if (status) tensors_free(out);
     return status;
@@ -673,68 +352,12 @@ tensors_kind tensors_ending(const char *path)
     return ends_in(path, ".safetensors") ? TENSORS_SAFETENSORS : ends_in(path, ".npz") ? TENSORS_NPZ : TENSORS_UNKNOWN;
 }
 
-/* {"dtype": "F32", "shape": [...], "data_offsets": [place, behind it]} */
-static json_t *entry_to_json(const tensor *t, int64_t place)
-{
-    json_t *shape = json_array();
-    for (int i = 0; i < t->dims; i++)
-        if (json_array_append_new(shape, json_integer(t->shape[i]))) {
-            json_decref(shape);
-            return NULL;
-        }
-    json_int_t end = place + 4 * tensor_count(t);
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", "F32", "shape", shape, "data_offsets", (json_int_t)place, end);
-}
-
-/* The header's text, NULL without memory. */
-static char *header_text(const tensor_file *f)
-{
-    json_t *header = json_object();
-    int64_t place = 0;
-    int status = header ? 0 : -1;
-    if (!status && f->pairs > 0) status = json_object_set_new(header, metadata_name, metadata_to_json(f));
-    for (int i = 0; i < f->count && !status; i++) {
-        status = json_object_set_new(header, f->tensor[i].name, entry_to_json(&f->tensor[i], place));
-        place += 4 * tensor_count(&f->tensor[i]);
-    }
-    char *text = status ? NULL : json_dumps(header, JSON_COMPACT);
-    json_decref(header);
-    return text;
-}
-
-static int write_safetensors(const char *path, const tensor_file *f, char *error, size_t room)
-{
-    atomic_file a;
-    char *text = header_text(f);
-    if (!text) return files_fail(error, room, "no memory to write %s", path);
-    size_t n = strlen(text), whole = (n + 7) / 8 * 8; /* the numbers begin at a multiple of 8 */
-    if (whole > MOST_HEADER) {
-        free(text);
-        return files_fail(error, room,
-                          "the names and metadata of %s need a header of %zu bytes; at most %d are allowed", path,
-                          whole, MOST_HEADER);
-    }
-    int status = atomic_open(&a, path, error, room);
-    if (!status) {
-        unsigned char length[PREFIX] = {0};
-        for (int i = 0; i < PREFIX; i++) length[i] = (unsigned char)((uint64_t)whole >> (8 * i));
-        atomic_put(&a, length, PREFIX);
-        atomic_put(&a, text, n);
-        atomic_put(&a, "       ", whole - n);
-        for (int i = 0; i < f->count; i++)
-            atomic_put(&a, f->tensor[i].data, (size_t)tensor_count(&f->tensor[i]) * sizeof(float));
-        status = atomic_close(&a, error, room);
-    }
-    free(text);
-    return status;
-}
-
 static int write_npz(const char *path, const tensor_file *f, char *error, size_t room)
 {
     int count = f->count, status = -1;
     char *text = NULL;
     npz_member *member = calloc((size_t)count + 1, sizeof *member);
-    json_t *metadata = metadata_to_json(f);
+    json_t *metadata = tensors_metadata_to_json(f);
     if (metadata) text = json_dumps(metadata, JSON_COMPACT);
     json_decref(metadata);
     if (!member || !text) {
@@ -744,7 +367,7 @@ static int write_npz(const char *path, const tensor_file *f, char *error, size_t
     for (int i = 0; i < count; i++) {
         const tensor *t = &f->tensor[i];
         if (ends_in(t->name, ".npy")) {
-            (void)bad_name(path, t->name, "ends in .npy, which NPZ adds itself", error, room);
+            (void)tensors_bad_name(path, t->name, "ends in .npy, which NPZ adds itself", error, room);
             goto done;
         }
         member[i].name = t->name;
@@ -752,7 +375,7 @@ static int write_npz(const char *path, const tensor_file *f, char *error, size_t
         memcpy(member[i].array.shape, t->shape, sizeof t->shape);
     }
     if (f->pairs > 0)
-        member[count++] = (npz_member){metadata_name,
+        member[count++] = (npz_member){tensors_metadata_name,
                                        {.type = NPY_U8, .dims = 1, .shape = {(int64_t)strlen(text)}, .data = text}};
     status = npz_write(path, member, count, 0, error, room);
 done:
@@ -767,5 +390,5 @@ int tensors_write(const char *path, const tensor_file *f, char *error, size_t ro
     if (kind == TENSORS_UNKNOWN)
         return files_fail(error, room, "cannot write %s: its name must end in .safetensors or .npz", path);
     if (check_file(path, f, error, room)) return -1;
-    return kind == TENSORS_NPZ ? write_npz(path, f, error, room) : write_safetensors(path, f, error, room);
+    return kind == TENSORS_NPZ ? write_npz(path, f, error, room) : safetensors_write(path, f, error, room);
 }

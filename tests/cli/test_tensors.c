@@ -364,8 +364,20 @@ static void foreign_archives_are_refused(void **state)
         assert_fine(npz_write(at("foreign.npz"), tests[i].member, 2, 0, ERROR));
         assert_refused("foreign.npz", tests[i].says);
     }
-    assert_fine(npz_write(at("wide.npz"), tests[0].member, 2, NPZ_WIDE, ERROR));
-    assert_refused("wide.npz", "ZIP64");
+}
+
+static void archives_in_the_form_for_gigabytes_are_read(void **state)
+{
+    const float one = 1.5F;
+    const double two = 2.5;
+    const npz_member member[] = {{"w", {.type = NPY_F32, .dims = 0, .data = &one}},
+                                 {"x", {.type = NPY_F64, .dims = 1, .shape = {1}, .data = &two}}};
+    tensor_file f = {0};
+    assert_fine(npz_write(at("wide.npz"), member, 2, NPZ_WIDE, ERROR));
+    assert_fine(tensors_read(at("wide.npz"), &f, ERROR));
+    assert_int_equal(f.count, 2);
+    assert_true(tensors_find(&f, "w")->data[0] == 1.5F && tensors_find(&f, "x")->data[0] == 2.5F);
+    tensors_free(&f);
 }
 
 static void what_cannot_be_written_is_told(void **state)
@@ -688,6 +700,7 @@ int main(void)
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(no_flipped_byte_crashes),
         cmocka_unit_test(foreign_archives_are_refused),
+        cmocka_unit_test(archives_in_the_form_for_gigabytes_are_read),
         cmocka_unit_test(what_cannot_be_written_is_told),
         cmocka_unit_test(models_survive),
         cmocka_unit_test(layers_are_ordered_by_their_numbers),
