@@ -125,6 +125,7 @@ void config_place(const config *c, const node *at, char *out, size_t room); /* "
 /* The message, with the place of `at` in front; control characters become '?'. Always returns -1. */
 int config_fail(config *c, const node *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+enum { PATH_ROOM = 192, EXPECTED_ROOM = 240 }; /* for the path of a key, and for what was expected of it */
 enum { CLIP = 48 };
 /* At most CLIP bytes of a user's text, whole characters, for a message. */
 const char *config_clip(const char *text, char out[CLIP + 4]);
@@ -142,6 +143,9 @@ node *config_read_yaml(config *c, const char *text, size_t length, node_origin o
 /* VALUE of an assignment or a default of the table; NULL with the message set. */
 node *node_from_text(config *c, const char *text, node_origin origin, const char *source);
 node *config_find(const config *c, const char *path);
+int node_is_null(const node *n); /* null, as YAML spells it */
+/* 0, with the value in the node; else -1 with the message, which calls the key `path`. */
+int config_check_value(config *c, const schema_key *row, node *n, const char *path);
 int config_is_utf8(const char *text);
 
 #endif
