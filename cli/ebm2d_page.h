@@ -1,4 +1,4 @@
-/* ebm2d_page.h: what the 2-D energy-based experiment found, and the page that shows it. */
+/* ebm2d_page.h: what the 2-D energy-based experiment found, and the page and the tables that show it. */
 #ifndef CLI_EBM2D_PAGE_H
 #define CLI_EBM2D_PAGE_H
 
@@ -35,8 +35,11 @@ typedef struct {
 /* The steps at which the figure of sampler efficiency shows the chains; `steps` is the last one there is. */
 int ebm2d_efficiency_steps(int steps, double out[9]);
 
-/* OUT/report.html and OUT/figures. */
+/* OUT/report.html and OUT/figures; OUT/table.csv; OUT/summary.json; the tables for a reader. */
 int ebm2d_write_page(const ebm2d_findings *findings, char *error, size_t room);
+int ebm2d_write_table(const ebm2d_findings *findings, char *error, size_t room);
+int ebm2d_write_summary(const ebm2d_findings *findings, char *error, size_t room);
+void ebm2d_print_findings(const ebm2d_findings *findings, FILE *out);
 
 /* The reward of a method's particles as the claims mean it: with the weights, where there are weights. */
 ebm2d_value ebm2d_estimate_of(ebm2d_method method);
