@@ -33,7 +33,8 @@ typedef struct {
 } ebm2d_findings;
 
 /* The steps at which the figure of sampler efficiency shows the chains; `steps` is the last one there is. */
-int ebm2d_efficiency_steps(int steps, double out[9]);
+enum { EBM2D_EFFICIENCY = 9 };
+int ebm2d_efficiency_steps(int steps, double out[EBM2D_EFFICIENCY]);
 
 /* OUT/report.html and OUT/figures; OUT/table.csv; OUT/summary.json; the tables for a reader. */
 int ebm2d_write_page(const ebm2d_findings *findings, char *error, size_t room);
