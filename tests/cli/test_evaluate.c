@@ -10,7 +10,6 @@
 #include <cmocka.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,26 +19,7 @@
 #include "files.h"
 #include "interrupt.h"
 #include "problem.h"
-#include "folder.h"
-
-static char folder[FOLDER_ROOM];
-static char error[1024];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static void good(int status)
-{
-    if (status) fail_msg("%s", error);
-}
-
-static char *slurp(const char *name)
-{
-    char *bytes = NULL;
-    size_t n = 0;
-    good(files_read(at(name), (size_t)1 << 24, &bytes, &n, ERROR));
-    return bytes;
-}
+#include "scratch.h"
 
 /* ---------------------------------------------------------------------------- a small run */
 
@@ -64,30 +44,30 @@ static void prepare(small_run *r, const char *text, const char *extra)
 {
     int io = 0;
     *r = (small_run){.c = config_parse(text, "test.yaml", ERROR)};
-    if (!r->c) fail_msg("%s", error);
-    if (extra) good(config_set(r->c, extra, ERROR));
-    good(config_resolve(r->c, ERROR));
-    good(job_build(&r->j, r->c, &io, ERROR));
+    if (!r->c) fail_msg("%s", sentence);
+    if (extra) assert_fine(config_set(r->c, extra, ERROR));
+    assert_fine(config_resolve(r->c, ERROR));
+    assert_fine(job_build(&r->j, r->c, &io, ERROR));
     if (sosmc_create(&r->engine, &r->j.problem, &r->j.settings) != SOSMC_OK) fail_msg("%s", sosmc_message(r->engine));
 }
 
 static void begin(small_run *r, const char *text, const char *extra)
 {
     prepare(r, text, extra);
-    good(evaluation_open(&r->e, r->c, &r->j, folder, 0, ERROR));
+    assert_fine(evaluation_open(&r->e, r->c, &r->j, scratch, 0, ERROR));
 }
 
 static void advance(small_run *r, int64_t until)
 {
     while (sosmc_iteration(r->engine) < until) {
         assert_int_equal(sosmc_step(r->engine), SOSMC_OK);
-        good(evaluation_step(r->e, r->engine, sosmc_last(r->engine), ERROR));
+        assert_fine(evaluation_step(r->e, r->engine, sosmc_last(r->engine), ERROR));
     }
 }
 
 static void end(small_run *r)
 {
-    good(evaluation_close(r->e, ERROR));
+    assert_fine(evaluation_close(r->e, ERROR));
     sosmc_free(r->engine);
     job_free(&r->j);
     config_free(r->c);
@@ -104,7 +84,7 @@ static row row_of(int64_t iteration)
 {
     csv_options options = {.header = CSV_HEADER_YES};
     row out = {.row = -1};
-    good(csv_read(at("evaluation.csv"), &options, &out.t, ERROR));
+    assert_fine(csv_read(at("evaluation.csv"), &options, &out.t, ERROR));
     for (int64_t i = 0; i < out.t.rows; i++)
         if (out.t.column[0].number[i] == (double)iteration) out.row = i;
     assert_true(out.row >= 0);
@@ -155,7 +135,7 @@ static void rows_are_exact_at_the_current_theta(void **state)
     begin(&r, reverse, NULL);
     for (int k = 0; k < 4; k++) {
         advance(&r, (int64_t)when[k] + 1);
-        good(evaluation_flush(r.e, ERROR));
+        assert_fine(evaluation_flush(r.e, ERROR));
         row line = row_of((int64_t)when[k]);
         sosmc_exact x = by_hand(&r, 0.3);
         assert_field(&line, "updates", when[k] + 1);
@@ -188,7 +168,7 @@ static void rewards_of_the_cloud(void **state)
     double plain = 0, weighted = 0;
     begin(&r, reverse, "resampling.threshold=never"); /* weights that differ */
     advance(&r, 7);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     assert_int_equal(sosmc_cloud(r.engine, x, logw), SOSMC_OK);
     for (size_t i = 0; i < N; i++) {
         double R = x[2 * i + 1] < 0;
@@ -212,7 +192,7 @@ static void forward_divergence(void **state)
     small_run r;
     begin(&r, text, NULL);
     advance(&r, 5);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     sosmc_exact x = by_hand(&r, 0.3);
     row line = row_of(4);
     assert_field(&line, "reward", x.reward);
@@ -237,7 +217,7 @@ static void likelihood_of_all_points(void **state)
     static double U[100];
     begin(&r, text, NULL);
     advance(&r, 6);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     const double *points = job_points(&r.j, &rows);
     assert_int_equal(rows, 100);
     assert_int_equal(sosmc_energies(&r.j.problem.model, sosmc_theta(r.engine), rows, points, 1, U), SOSMC_OK);
@@ -262,12 +242,12 @@ static double fresh_of(const char *text, const char *seed, int64_t iteration)
 {
     small_run r;
     prepare(&r, text, CHAINS);
-    good(config_set(r.c, seed, ERROR));
-    good(config_resolve(r.c, ERROR));
+    assert_fine(config_set(r.c, seed, ERROR));
+    assert_fine(config_resolve(r.c, ERROR));
     r.j.settings.seed = config_unsigned(r.c, "seed");
-    good(evaluation_open(&r.e, r.c, &r.j, folder, 0, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR));
     advance(&r, iteration + 1);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     row line = row_of(iteration);
     double mean = get(&line, "fresh"), spread = get(&line, "fresh_error"), exact = get(&line, "reward");
     assert_true(mean > 0 && mean < 1 && spread > 0 && spread < 0.2);
@@ -297,12 +277,12 @@ static void chains_that_run_away_have_no_mean(void **state)
 {
     small_run r;
     begin(&r, reverse, CHAINS);
-    good(evaluation_close(r.e, ERROR));
-    good(config_set(r.c, "evaluate.step=1.0e150", ERROR));
-    good(config_resolve(r.c, ERROR));
-    good(evaluation_open(&r.e, r.c, &r.j, folder, 0, ERROR));
+    assert_fine(evaluation_close(r.e, ERROR));
+    assert_fine(config_set(r.c, "evaluate.step=1.0e150", ERROR));
+    assert_fine(config_resolve(r.c, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR));
     advance(&r, 1);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     row line = row_of(0);
     assert_field(&line, "fresh", NAN);
     assert_true(isfinite(get(&line, "reward")));
@@ -318,19 +298,19 @@ static char *whole_run(void)
     begin(&r, reverse, NULL);
     advance(&r, 8);
     end(&r);
-    return slurp("evaluation.csv");
+    return slurp("evaluation.csv", NULL);
 }
 
 static char *summary_of(const evaluation *e)
 {
     atomic_file f;
-    good(atomic_open(&f, at("summary.json"), ERROR));
+    assert_fine(atomic_open(&f, at("summary.json"), ERROR));
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     assert_int_equal(evaluation_summary(e, &w), 0);
     json_close(&w);
-    good(atomic_close(&f, ERROR));
-    return slurp("summary.json");
+    assert_fine(atomic_close(&f, ERROR));
+    return slurp("summary.json", NULL);
 }
 
 /* Checkpoint after `saved` iterations, death after `killed`. */
@@ -339,21 +319,21 @@ static void interrupted_run(int64_t saved, int64_t killed, const char *expected)
     small_run r;
     begin(&r, reverse, NULL);
     advance(&r, saved);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     assert_int_equal(sosmc_save_file(r.engine, at("checkpoint")), SOSMC_OK);
     advance(&r, killed);
     end(&r);
     prepare(&r, reverse, NULL);
     assert_int_equal(sosmc_load_file(r.engine, at("checkpoint")), SOSMC_OK);
-    good(evaluation_open(&r.e, r.c, &r.j, folder, saved, ERROR));
-    char *between = slurp("evaluation.csv");
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, saved, ERROR));
+    char *between = slurp("evaluation.csv", NULL);
     assert_true(strlen(between) < strlen(expected) || saved == 8);
     assert_memory_equal(between, expected, strlen(between));
     free(between);
-    good(evaluation_step(r.e, r.engine, sosmc_last(r.engine), ERROR)); /* has its row: nothing */
+    assert_fine(evaluation_step(r.e, r.engine, sosmc_last(r.engine), ERROR)); /* has its row: nothing */
     advance(&r, 8);
     end(&r);
-    char *now = slurp("evaluation.csv");
+    char *now = slurp("evaluation.csv", NULL);
     assert_string_equal(now, expected);
     free(now);
 }
@@ -380,11 +360,12 @@ static void a_row_that_is_owed_is_made_up_for(void **state)
     end(&r);
     prepare(&r, reverse, NULL);
     assert_int_equal(sosmc_load_file(r.engine, at("checkpoint")), SOSMC_OK);
-    good(evaluation_open(&r.e, r.c, &r.j, folder, 7, ERROR));
-    for (int i = 0; i < 2; i++) good(evaluation_step(r.e, r.engine, sosmc_last(r.engine), ERROR)); /* once is enough */
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 7, ERROR));
+    for (int i = 0; i < 2; i++)
+        assert_fine(evaluation_step(r.e, r.engine, sosmc_last(r.engine), ERROR)); /* once is enough */
     advance(&r, 8);
     end(&r);
-    char *now = slurp("evaluation.csv");
+    char *now = slurp("evaluation.csv", NULL);
     assert_string_equal(now, expected);
     free(now);
     free(expected);
@@ -399,12 +380,12 @@ static void the_summary_has_the_last_row(void **state)
     assert_null(strstr(nothing, "exact"));
     advance(&r, 8);
     char *before = summary_of(r.e);
-    good(evaluation_close(r.e, ERROR));
-    good(evaluation_open(&r.e, r.c, &r.j, folder, 8, ERROR)); /* nothing is left to do */
+    assert_fine(evaluation_close(r.e, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 8, ERROR)); /* nothing is left to do */
     char *after = summary_of(r.e);
     assert_string_equal(before, after);
     json_t *json = NULL;
-    good(json_read(at("summary.json"), &json, ERROR));
+    assert_fine(json_read(at("summary.json"), &json, ERROR));
     json_t *exact = json_object_get(json, "exact");
     sosmc_exact x = by_hand(&r, 0.3);
     assert_int_equal(json_integer_value(json_object_get(exact, "iteration")), 7);
@@ -426,12 +407,12 @@ static void an_interrupt_leaves_no_half_row(void **state)
     interrupt_catch();
     begin(&r, reverse, CHAINS);
     advance(&r, 1);
-    good(evaluation_flush(r.e, ERROR));
-    char *before = slurp("evaluation.csv");
+    assert_fine(evaluation_flush(r.e, ERROR));
+    char *before = slurp("evaluation.csv", NULL);
     assert_int_equal(raise(SIGTERM), 0);
     advance(&r, 3);
-    good(evaluation_flush(r.e, ERROR));
-    char *after = slurp("evaluation.csv");
+    assert_fine(evaluation_flush(r.e, ERROR));
+    char *after = slurp("evaluation.csv", NULL);
     assert_string_equal(before, after);
     char *summary = summary_of(r.e);
     assert_non_null(strstr(summary, "\"iteration\": 0"));
@@ -449,9 +430,9 @@ static void none_is_none(void **state)
     (void)unlink(at("evaluation.csv"));
     begin(&r, reverse, "evaluate.every=0");
     assert_null(r.e);
-    good(evaluation_check(r.c, &r.j, ERROR));
+    assert_fine(evaluation_check(r.c, &r.j, ERROR));
     advance(&r, 2);
-    good(evaluation_flush(r.e, ERROR));
+    assert_fine(evaluation_flush(r.e, ERROR));
     end(&r);
     assert_int_not_equal(access(at("evaluation.csv"), F_OK), 0);
 }
@@ -464,18 +445,18 @@ static void mistakes_are_sentences(void **state)
     small_run r;
     (void)unlink(at("evaluation.csv"));
     prepare(&r, wide, NULL);
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, folder, 0, ERROR), -1);
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
     assert_null(r.e);
-    assert_non_null(strstr(error, "test.yaml:5: evaluate.every is 10"));
-    assert_non_null(strstr(error, "has 3"));
+    assert_non_null(strstr(sentence, "test.yaml:5: evaluate.every is 10"));
+    assert_non_null(strstr(sentence, "has 3"));
     end(&r);
     prepare(&r, reverse, "evaluate.low=8");
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, folder, 0, ERROR), -1);
-    assert_non_null(strstr(error, "evaluate.high is 7; expected more than evaluate.low, which is 8"));
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
+    assert_non_null(strstr(sentence, "evaluate.high is 7; expected more than evaluate.low, which is 8"));
     end(&r);
     prepare(&r, reverse, "objective.reward=log(x1 + 6.9)");
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, folder, 0, ERROR), -1);
-    assert_non_null(strstr(error, "objective.reward is not finite everywhere"));
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
+    assert_non_null(strstr(sentence, "objective.reward is not finite everywhere"));
     end(&r);
     assert_int_not_equal(access(at("evaluation.csv"), F_OK), 0);
 }
@@ -486,11 +467,11 @@ static void figures_show_what_there_is(void **state)
 {
     evaluation_gallery g;
     (void)unlink(at("evaluation.csv"));
-    good(evaluation_figures(&g, folder, ERROR));
+    assert_fine(evaluation_figures(&g, scratch, ERROR));
     assert_int_equal(g.n, 0);
     evaluation_figures_free(&g);
     free(whole_run());
-    good(evaluation_figures(&g, folder, ERROR));
+    assert_fine(evaluation_figures(&g, scratch, ERROR));
     assert_int_equal(g.n, 2);
     assert_string_equal(g.item[0].figure.name, "exact-reward");
     assert_string_equal(g.item[1].figure.name, "excess");
@@ -499,22 +480,18 @@ static void figures_show_what_there_is(void **state)
     if (plot_available()) {
         char *svg[EVALUATION_FIGURES] = {NULL};
         plot_figure figure[] = {g.item[0].figure, g.item[1].figure};
-        good(plot_write(figure, 2, folder, svg, ERROR));
+        assert_fine(plot_write(figure, 2, scratch, svg, ERROR));
         assert_non_null(strstr(svg[0], "optimum"));
         free(svg[0]);
         free(svg[1]);
     }
     evaluation_figures_free(&g);
-    good(files_write(at("evaluation.csv"), "time,reward\n1,2\n", 16, ERROR));
-    assert_int_equal(evaluation_figures(&g, folder, ERROR), -1);
-    assert_non_null(strstr(error, "evaluation.csv is damaged"));
+    assert_fine(files_write(at("evaluation.csv"), "time,reward\n1,2\n", 16, ERROR));
+    assert_int_equal(evaluation_figures(&g, scratch, ERROR), -1);
+    assert_non_null(strstr(sentence, "evaluation.csv is damaged"));
 }
 
 /* ---------------------------------------------------------------------------- all of them */
-
-static int make_folder(void **state) { return folder_make(folder, "test_evaluate"); }
-
-static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
@@ -533,5 +510,5 @@ int main(void)
         cmocka_unit_test(figures_show_what_there_is),
         cmocka_unit_test(an_interrupt_leaves_no_half_row),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

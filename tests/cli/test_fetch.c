@@ -17,19 +17,8 @@
 
 #include "fetch.h"
 #include "files.h"
-#include "folder.h"
+#include "scratch.h"
 #include "sha256.h"
-
-static char folder[FOLDER_ROOM];
-static char error[1024];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static void assert_says(const char *part)
-{
-    if (!strstr(error, part)) fail_msg("\"%s\" does not say \"%s\"", error, part);
-}
 
 /* ---------------------------------------------------------------------------- SHA-256 */
 
@@ -144,7 +133,7 @@ static void assert_holds(const char *name, const void *bytes, size_t n)
 {
     char *found = NULL;
     size_t size = 0;
-    if (files_read(at(name), 1 << 20, &found, &size, ERROR)) fail_msg("%s", error);
+    if (files_read(at(name), 1 << 20, &found, &size, ERROR)) fail_msg("%s", sentence);
     assert_int_equal(size, n);
     assert_memory_equal(found, bytes, n);
     free(found);
@@ -154,7 +143,7 @@ static void a_good_package_is_unpacked(void **state)
 {
     assert_int_equal(mkdir(at("good"), 0777), 0);
     good_package("good.tgz");
-    if (fetch_unpack(at("good.tgz"), at("good"), wanted, 2, ERROR)) fail_msg("%s", error);
+    if (fetch_unpack(at("good.tgz"), at("good"), wanted, 2, ERROR)) fail_msg("%s", sentence);
     assert_int_equal(entries("good"), 2); /* and nothing that was not asked for */
     assert_holds("good/first", "abc", 3);
     assert_holds("good/second", second, sizeof second);
@@ -174,7 +163,7 @@ static void what_is_right_is_left_alone(void **state)
     assert_int_equal(stat(at("mend/second"), &before), 0);
     add_member("first", '0', "abc", 3);
     write_package("mend.tgz");
-    if (fetch_unpack(at("mend.tgz"), at("mend"), wanted, 2, ERROR)) fail_msg("%s", error);
+    if (fetch_unpack(at("mend.tgz"), at("mend"), wanted, 2, ERROR)) fail_msg("%s", sentence);
     assert_holds("mend/first", "abc", 3);
     assert_int_equal(stat(at("mend/second"), &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
@@ -182,7 +171,7 @@ static void what_is_right_is_left_alone(void **state)
 
 static void assert_leaves_nothing(const char *package, const char *part)
 {
-    error[0] = 0;
+    sentence[0] = 0;
     assert_int_equal(fetch_unpack(at(package), at("empty"), wanted, 2, ERROR), -1);
     assert_says(part);
     assert_int_equal(entries("empty"), 0);
@@ -245,8 +234,8 @@ static int command(const char *out, const char *package)
     assert_true(saved >= 0 && log >= 0 && dup2(log, 2) == 2);
     int code = command_fetch(package ? 6 : 4, argv);
     assert_int_equal(dup2(saved, 2), 2);
-    ssize_t n = pread(log, error, sizeof error - 1, 0);
-    error[n > 0 ? n : 0] = 0;
+    ssize_t n = pread(log, sentence, sizeof sentence - 1, 0);
+    sentence[n > 0 ? n : 0] = 0;
     (void)close(saved);
     (void)close(log);
     return code;
@@ -319,12 +308,11 @@ static void flags_are_checked(void **state)
     assert_int_equal(command_fetch(4, blank), 2);
 }
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
     make_files();
-    return folder_make(folder, "test_fetch");
+    return scratch_make(state);
 }
-static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
@@ -338,5 +326,5 @@ int main(void)
         cmocka_unit_test(npm_is_asked),
         cmocka_unit_test(flags_are_checked),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, set_up, scratch_remove);
 }

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -27,19 +26,15 @@
 #include "config.h"
 #include "fetch.h"
 #include "files.h"
-#include "folder.h"
 #include "formula.h"
 #include "images.h"
 #include "model_file.h"
 #include "network_text.h"
 #include "points.h"
+#include "scratch.h"
 #include "tensors.h"
 
 enum { MEGABYTES = 192, SENTENCE = 1024, MOST = 1 << 18 };
-
-static char folder[FOLDER_ROOM];
-
-static const char *at(const char *name) { return folder_path(folder, name); }
 
 /* ------------------------------------------------------------------------------------------------ readers */
 
@@ -716,9 +711,6 @@ static void checkpoints(void **state)
     sosmc_free(s);
 }
 
-static int make_folder(void **state) { return folder_make(folder, "hostile_files"); }
-static int remove_folder(void **state) { return folder_remove(folder); }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -734,5 +726,5 @@ int main(void)
         cmocka_unit_test(packages),
         cmocka_unit_test(checkpoints),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -21,39 +21,28 @@
 #include <png.h>
 
 #include "files.h"
-#include "folder.h"
 #include "images.h"
+#include "scratch.h"
 
-static char folder[FOLDER_ROOM];
-static char error[1024];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static void write_raw(const char *name, const void *bytes, size_t n)
+static void assert_names(const char *name, const char *part)
 {
-    assert_int_equal(files_write(at(name), bytes, n, ERROR), 0);
-}
-
-static void assert_says(const char *name, const char *part)
-{
-    if (!strstr(error, at(name))) fail_msg("\"%s\" does not name %s", error, at(name));
-    if (!strstr(error, part)) fail_msg("\"%s\" does not say \"%s\"", error, part);
+    if (!strstr(sentence, at(name))) fail_msg("\"%s\" does not name %s", sentence, at(name));
+    assert_says(part);
 }
 
 static void assert_refused(const char *name, const char *part)
 {
     image im = {.rows = 7};
-    error[0] = 0;
+    sentence[0] = 0;
     assert_int_equal(image_read(at(name), &im, ERROR), -1);
     assert_null(im.pixel);
-    assert_says(name, part);
+    assert_names(name, part);
 }
 
 static image read_image(const char *name)
 {
     image im = {0};
-    if (image_read(at(name), &im, ERROR)) fail_msg("%s", error);
+    if (image_read(at(name), &im, ERROR)) fail_msg("%s", sentence);
     return im;
 }
 
@@ -199,15 +188,15 @@ static void values_are_scaled_and_clipped(void **state)
     for (int i = 0; i < 8; i++) assert_true(back.pixel[i] == expected[i]);
     image_free(&back);
     assert_int_equal(image_write(at("scale.png"), &im, 8, 1, 1, ERROR), -1);
-    assert_says("scale.png", "low < high");
+    assert_names("scale.png", "low < high");
     assert_int_equal(image_write(at("scale.png"), &im, 12, 0, 1, ERROR), -1);
-    assert_says("scale.png", "bits is 12");
+    assert_names("scale.png", "bits is 12");
     im.channels = 2;
     assert_int_equal(image_write(at("scale.png"), &im, 8, 0, 1, ERROR), -1);
-    assert_says("scale.png", "no picture");
+    assert_names("scale.png", "no picture");
     im.channels = 1;
     assert_int_equal(image_write(at("absent/scale.png"), &im, 8, 0, 1, ERROR), -1);
-    assert_says("absent/scale.png", "cannot create");
+    assert_names("absent/scale.png", "cannot create");
 }
 
 /* ---------------------------------------------------------------------------- JPEG by libjpeg */
@@ -416,9 +405,9 @@ static void damage(const char *name, const char *damaged)
         write_raw(damaged, bytes, size);
         bytes[where] = was;
         image im = {0};
-        error[0] = 0;
+        sentence[0] = 0;
         if (image_read(at(damaged), &im, ERROR))
-            assert_says(damaged, "");
+            assert_names(damaged, "");
         else
             assert_non_null(im.pixel);
         image_free(&im);
@@ -507,10 +496,10 @@ static void pictures_stand_in_a_grid(void **state)
     image_free(&im);
     grid.magnify = 1 << 20;
     assert_int_equal(image_grid_write(at("grid.png"), value, N, 1, R, C, &grid, ERROR), -1);
-    assert_says("grid.png", "at most 268435456");
+    assert_names("grid.png", "at most 268435456");
     grid.magnify = 0;
     assert_int_equal(image_grid_write(at("grid.png"), value, N, 1, R, C, &grid, ERROR), -1);
-    assert_says("grid.png", "magnification");
+    assert_names("grid.png", "magnification");
 }
 
 static void a_grid_may_have_colours(void **state)
@@ -538,11 +527,11 @@ static void write_gz(const char *name, const void *bytes, unsigned n)
 static void assert_set_refused(const char *name, const char *part)
 {
     image_set set = {.count = 3};
-    error[0] = 0;
+    sentence[0] = 0;
     assert_int_equal(images_read(at(name), &set, ERROR), -1);
     assert_null(set.bytes);
     assert_null(set.values);
-    assert_says(name, part);
+    assert_names(name, part);
 }
 
 static const unsigned char idx[] = "\0\0\x08\x03\0\0\0\2\0\0\0\2\0\0\0\3"
@@ -557,7 +546,7 @@ static void idx_files_are_read(void **state)
     for (int packed = 0; packed < 2; packed++) {
         image_set set;
         double x[6];
-        if (images_read(at(packed ? "a.idx.gz" : "a.idx"), &set, ERROR)) fail_msg("%s", error);
+        if (images_read(at(packed ? "a.idx.gz" : "a.idx"), &set, ERROR)) fail_msg("%s", sentence);
         assert_int_equal(set.count, 2);
         assert_int_equal(set.channels, 1);
         assert_int_equal(set.rows, 2);
@@ -576,7 +565,7 @@ static void idx_files_are_read(void **state)
     for (int packed = 0; packed < 2; packed++) {
         unsigned char *label = NULL;
         int64_t count = 0;
-        if (idx_labels_read(at(packed ? "labels.gz" : "labels"), &label, &count, ERROR)) fail_msg("%s", error);
+        if (idx_labels_read(at(packed ? "labels.gz" : "labels"), &label, &count, ERROR)) fail_msg("%s", sentence);
         assert_int_equal(count, 3);
         assert_memory_equal(label, idx_labels + 8, 3);
         free(label);
@@ -591,7 +580,7 @@ static void idx_files_are_refused(void **state)
     assert_set_refused("labels", "begins with 0x00000801");
     write_raw("a.idx", idx, IDX);
     assert_int_equal(idx_labels_read(at("a.idx"), &label, &count, ERROR), -1);
-    assert_says("a.idx", "begins with 0x00000803");
+    assert_names("a.idx", "begins with 0x00000803");
     assert_null(label);
     for (size_t n = 2; n < IDX; n++) {
         write_raw("cut.idx", idx, n);
@@ -649,7 +638,7 @@ static void write_npy(const char *name, npy_type type, const void *data, int dim
 static void check_npy(const char *name, int64_t count, int channels, int rows, int columns)
 {
     image_set set;
-    if (images_read(at(name), &set, ERROR)) fail_msg("%s", error);
+    if (images_read(at(name), &set, ERROR)) fail_msg("%s", sentence);
     assert_int_equal(set.count, count);
     assert_int_equal(set.channels, channels);
     assert_int_equal(set.rows, rows);
@@ -731,7 +720,7 @@ static void folders_are_read_in_order(void **state)
     write_raw("set/c.ppm", "P3 2 2 255 30 30 30 30 30 30 30 30 30 30 30 30", 46);
     write_raw("set/README.txt", "not a picture", 13);
     write_raw("set/.png", "a name without an ending", 24);
-    if (images_read(at("set"), &set, ERROR)) fail_msg("%s", error);
+    if (images_read(at("set"), &set, ERROR)) fail_msg("%s", sentence);
     assert_int_equal(set.count, 3);
     assert_int_equal(set.channels, 3);
     for (int i = 0; i < 36; i++) assert_int_equal(set.bytes[i], 10 * (i / 12 + 1));
@@ -744,7 +733,7 @@ static void folders_are_read_in_order(void **state)
     for (int i = 0; i < 4; i++) {
         write_flat("set/z.png", others[i].channels, others[i].rows, others[i].columns, others[i].bits, 0);
         assert_set_refused("set", "expected 2 x 2, 3 and 8 as in a.PNG");
-        assert_says("set/z.png", "has ");
+        assert_names("set/z.png", "has ");
     }
     write_raw("set/z.png", "what", 4);
     assert_set_refused("set", "expected PNG");
@@ -756,16 +745,12 @@ static void deep_pictures_keep_their_bits(void **state)
     assert_int_equal(mkdir(at("deep"), 0777), 0);
     write_flat("deep/a.png", 1, 2, 2, 16, 1 / 257.0);
     write_flat("deep/b.png", 1, 2, 2, 16, 255);
-    if (images_read(at("deep"), &set, ERROR)) fail_msg("%s", error);
+    if (images_read(at("deep"), &set, ERROR)) fail_msg("%s", sentence);
     assert_null(set.bytes);
     assert_true(fabs(set.values[0] - (2 / 65535.0 - 1)) < 1e-15);
     assert_true(set.values[7] == 1);
     images_free(&set);
 }
-
-static int make_folder(void **state) { return folder_make(folder, "test_images"); }
-static int remove_folder(void **state) { return folder_remove(folder); }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -789,5 +774,5 @@ int main(void)
         cmocka_unit_test(folders_are_read_in_order),
         cmocka_unit_test(deep_pictures_keep_their_bits),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -19,25 +19,9 @@
 #include "files.h"
 #include "model_file.h"
 #include "network_text.h"
-#include "tensors.h"
-#include "folder.h"
 #include "outside.h"
-
-static char folder[FOLDER_ROOM];
-static char error[2048];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static void assert_says(const char *part)
-{
-    if (!strstr(error, part)) fail_msg("\"%s\" does not say \"%s\"", error, part);
-}
-
-static void assert_fine(int status)
-{
-    if (status) fail_msg("%s", error);
-}
+#include "scratch.h"
+#include "tensors.h"
 
 /* real_packages.py knows the same layers and numbers: 2 channels of 5 x 4, then 3 maps of 3 x 2, then 2 units, then 1. */
 #define SMALL "2x5x4; conv 3 3 stride 2 pad 1 silu; dense 2 tanh; dense 1; energy -1; base 1.5"
@@ -193,7 +177,7 @@ static void names_are_put_in_order(void **state)
 static void assert_refused(const char *description, const char *says)
 {
     model_file m;
-    error[0] = 0;
+    sentence[0] = 0;
     if (!model_read_as(at("net.safetensors"), description, &m, ERROR)) fail_msg("read; expected: %s", says);
     assert_says(says);
     assert_says("net.safetensors");
@@ -314,7 +298,7 @@ static void the_published_digits_are_read(void **state)
 
 static void we_read_what_the_packages_write(void **state)
 {
-    outside_packages(folder, "write_network");
+    outside_packages(scratch, "write_network");
     assert_stored("described.safetensors", NULL);
     assert_stored("tutorial.safetensors", SMALL);
     assert_stored("published.npz", SMALL);
@@ -327,14 +311,10 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(model_write(at("network.safetensors"), &m, ERROR));
     assert_fine(model_write(at("network.npz"), &m, ERROR));
     model_free(&m);
-    outside_packages(folder, "check_network");
+    outside_packages(scratch, "check_network");
 }
 
 /* ---------------------------------------------------------------------------- */
-
-static int make_folder(void **state) { return folder_make(folder, "test_model_file"); }
-
-static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
@@ -349,5 +329,5 @@ int main(void)
         cmocka_unit_test(we_read_what_the_packages_write),
         cmocka_unit_test(the_packages_read_what_we_write),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

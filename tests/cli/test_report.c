@@ -12,39 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "files.h"
 #include "page.h"
 #include "plot.h"
 #include "report.h"
-#include "folder.h"
-
-static char folder[FOLDER_ROOM];
-static char error[1024];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static char *slurp(const char *name)
-{
-    char *bytes = NULL;
-    size_t n = 0;
-    if (files_read(at(name), (size_t)1 << 30, &bytes, &n, ERROR)) fail_msg("%s", error);
-    return bytes;
-}
-
-static void write_text(const char *name, const char *text)
-{
-    if (files_write(at(name), text, strlen(text), ERROR)) fail_msg("%s", error);
-}
-
-static int exists(const char *name)
-{
-    struct stat st;
-    return stat(at(name), &st) == 0;
-}
+#include "scratch.h"
 
 static void assert_has(const char *text, const char *part)
 {
@@ -150,17 +124,17 @@ static void everything_can_be_drawn(void **state)
     plot_figure figure[] = {{.name = "all", .title = "Everything", .panel = panels, .panels = 5, .columns = 2},
                             {.name = "one", .panel = panels, .panels = 1}};
     char *svg[2];
-    if (plot_write(figure, 2, at("figures"), svg, ERROR)) fail_msg("%s", error);
+    if (plot_write(figure, 2, at("figures"), svg, ERROR)) fail_msg("%s", sentence);
     static const char *const parts[] = {"with band",   "dashed",     "marks",      "level",       "bars",
                                         "dots",        "lines",      "heat",       "first panel", "iteration",
                                         "mean reward", "Everything", "touch pwned"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) assert_has(svg[0], parts[i]);
     assert_lacks(svg[0], "<b>");
-    assert_false(exists("pwned") || access("pwned", F_OK) == 0);
-    char *again = slurp("figures/all.svg"), *pdf = slurp("figures/all.pdf");
+    assert_false(is_there("pwned") || access("pwned", F_OK) == 0);
+    char *again = slurp("figures/all.svg", NULL), *pdf = slurp("figures/all.pdf", NULL);
     assert_string_equal(again, svg[0]);
     assert_memory_equal(pdf, "%PDF", 4);
-    assert_true(exists("figures/one.svg") && exists("figures/one.pdf") && !exists("figures/one.svg.tmp"));
+    assert_true(is_there("figures/one.svg") && is_there("figures/one.pdf") && !is_there("figures/one.svg.tmp"));
     free(again);
     free(pdf);
     free(svg[0]);
@@ -174,16 +148,16 @@ static void impossible_figures_are_refused(void **state)
     plot_lattice flat = {M, 1, 0.0, 1.0, 0.0, 1.0, z};
     plot_panel panel = {.heat = &flat};
     assert_int_equal(plot_render(&(plot_figure){.panel = &panel, .panels = 1}, PLOT_SVG, &bytes, &n, ERROR), -1);
-    assert_has(error, "name");
+    assert_has(sentence, "name");
     assert_int_equal(
         plot_render(&(plot_figure){.name = "a/b", .panel = &panel, .panels = 1}, PLOT_SVG, &bytes, &n, ERROR), -1);
-    assert_has(error, "name");
+    assert_has(sentence, "name");
     assert_int_equal(
         plot_render(&(plot_figure){.name = "a", .panel = &panel, .panels = 0}, PLOT_SVG, &bytes, &n, ERROR), -1);
-    assert_has(error, "0 panels");
+    assert_has(sentence, "0 panels");
     assert_int_equal(
         plot_render(&(plot_figure){.name = "a", .panel = &panel, .panels = 1}, PLOT_SVG, &bytes, &n, ERROR), -1);
-    assert_has(error, "lattice");
+    assert_has(sentence, "lattice");
     assert_null(bytes);
 }
 
@@ -204,9 +178,9 @@ static void a_page_escapes_everything(void **state)
     page_table_end(p);
     page_figure(p, "<svg>M</svg>", "alt \"text\"", "the caption", "figures/a");
     page_code(p, "key: <value>\n\x01\xFF");
-    if (page_write(p, at("page.html"), ERROR)) fail_msg("%s", error);
+    if (page_write(p, at("page.html"), ERROR)) fail_msg("%s", sentence);
     page_free(p);
-    char *html = slurp("page.html");
+    char *html = slurp("page.html", NULL);
     static const char *const parts[] = {"<title>title &lt;x&gt;</title>",
                                         "sub &quot;title&quot;",
                                         "<h2>head &amp; shoulders</h2>",
@@ -234,7 +208,7 @@ static void base64_is_padded(void **state)
         page_figure(p, known[i][0], "", "", NULL);
         assert_int_equal(page_write(p, at("b.html"), ERROR), 0);
         page_free(p);
-        char *html = slurp("b.html");
+        char *html = slurp("b.html", NULL);
         (void)snprintf(part, sizeof part, "base64,%s\"", known[i][1]);
         assert_has(html, part);
         free(html);
@@ -245,7 +219,7 @@ static void a_page_that_cannot_be_written_says_so(void **state)
 {
     page *p = page_new("t", NULL);
     assert_int_equal(page_write(p, at("no/such/page.html"), ERROR), -1);
-    assert_has(error, "no/such/page.html");
+    assert_has(sentence, "no/such/page.html");
     page_free(p);
     page_paragraph(NULL, "nothing %d", 1); /* out of memory: nothing happens, and page_write tells */
     assert_int_equal(page_write(NULL, at("x.html"), ERROR), -1);
@@ -333,7 +307,7 @@ static const char *make_run(const char *name, int dim, int thetas, int timing)
 {
     static char dir[FILES_PATH];
     (void)snprintf(dir, sizeof dir, "%s", at(name));
-    if (files_directory(dir, ERROR)) fail_msg("%s", error);
+    if (files_directory(dir, ERROR)) fail_msg("%s", sentence);
     write_traces(dir, thetas, timing);
     write_cloud(dir, dim);
     write_summary(dir, thetas);
@@ -361,8 +335,8 @@ static void a_report_shows_the_run(void **state)
                           .level = level,
                           .levels = 1};
     const char *dir = make_run("plane", 2, 2, 1);
-    if (report_write(dir, &extra, ERROR)) fail_msg("%s", error);
-    char *html = slurp("plane/report.html"), *svg = slurp("plane/figures/ess.svg");
+    if (report_write(dir, &extra, ERROR)) fail_msg("%s", sentence);
+    char *html = slurp("plane/report.html", NULL), *svg = slurp("plane/figures/ess.svg", NULL);
     static const char *const parts[] = {"<h1>My run</h1>",
                                         "About it.",
                                         "sosmc 9.8.7",
@@ -393,10 +367,10 @@ static void a_report_shows_the_run(void **state)
     assert_has(svg, "resampling &lt;threshold>");
     assert_has(svg, "wall-clock time / s");
     assert_has(svg, "ESS / N");
-    if (report_write(dir, &extra, ERROR)) fail_msg("%s", error);
-    char *again = slurp("plane/report.html"); /* the same run gives the same page */
+    if (report_write(dir, &extra, ERROR)) fail_msg("%s", sentence);
+    char *again = slurp("plane/report.html", NULL); /* the same run gives the same page */
     assert_string_equal(html, again);
-    assert_false(exists("plane/report.html.tmp"));
+    assert_false(is_there("plane/report.html.tmp"));
     free(again);
     free(html);
     free(svg);
@@ -408,21 +382,21 @@ static void clouds_of_any_dimension_are_drawn(void **state)
     fill();
     plot_lattice line = {N, 1, -3.0, 3.0, 0.0, 0.0, ys};
     report_extra extra = {.density = &line, .reward = &line};
-    if (report_write(make_run("line", 1, 1, 0), &extra, ERROR)) fail_msg("%s", error);
-    char *html = slurp("line/report.html"), *svg = slurp("line/figures/cloud.svg");
+    if (report_write(make_run("line", 1, 1, 0), &extra, ERROR)) fail_msg("%s", sentence);
+    char *html = slurp("line/report.html", NULL), *svg = slurp("line/figures/cloud.svg", NULL);
     assert_has(html, "<h1>line</h1>");
     assert_has(html, "Weighted histogram of the 400 final particles and the target density; right, the reward.");
     assert_has(svg, "target density");
     assert_lacks(html, "wall-clock");
     free(html);
     free(svg);
-    if (report_write(make_run("space", 5, 80, 1), NULL, ERROR)) fail_msg("%s", error);
-    html = slurp("space/report.html");
+    if (report_write(make_run("space", 5, 80, 1), NULL, ERROR)) fail_msg("%s", sentence);
+    html = slurp("space/report.html", NULL);
     assert_has(html, "the first three of 5 coordinates");
     assert_has(html, "Euclidean norm");
     free(html);
-    if (report_write(make_run("many", 2, 40, 1), NULL, ERROR)) fail_msg("%s", error);
-    html = slurp("many/report.html");
+    if (report_write(make_run("many", 2, 40, 1), NULL, ERROR)) fail_msg("%s", sentence);
+    html = slurp("many/report.html", NULL);
     assert_has(html, "The 40 parameters");
     assert_has(html, "(40 in all)");
     free(html);
@@ -434,12 +408,12 @@ static void without_gnuplot_there_is_still_a_report(void **state)
     char path[FILES_PATH];
     const char *dir = make_run("bare", 2, 2, 1), *before = getenv("PATH");
     (void)snprintf(path, sizeof path, "%s", before ? before : "");
-    assert_int_equal(setenv("PATH", folder, 1), 0);
+    assert_int_equal(setenv("PATH", scratch, 1), 0);
     int there = plot_available(), status = report_write(dir, NULL, ERROR);
     assert_int_equal(setenv("PATH", path, 1), 0);
     assert_false(there);
     assert_int_equal(status, 0);
-    char *html = slurp("bare/report.html");
+    char *html = slurp("bare/report.html", NULL);
     assert_has(html, "This report has no figures: gnuplot was not found");
     assert_has(html, "apt-get install gnuplot-nox");
     assert_has(html, "mean reward");
@@ -456,8 +430,8 @@ static void a_short_or_poor_run_has_a_report(void **state)
         (void)snprintf(text, sizeof text, "%s%s%s", header, rows > 0 ? "1,1,0,,0.5\n" : "",
                        rows > 1 ? "2,2,1,,0.5\n" : "");
         write_text("poor/trace.csv", text);
-        if (report_write(at("poor"), NULL, ERROR)) fail_msg("%s", error);
-        char *html = slurp("poor/report.html");
+        if (report_write(at("poor"), NULL, ERROR)) fail_msg("%s", sentence);
+        char *html = slurp("poor/report.html", NULL);
         assert_lacks(html, "<figure>");
         free(html);
     }
@@ -480,18 +454,14 @@ static void damaged_runs_are_refused(void **state)
         (void)snprintf(name, sizeof name, "damaged/%s", damage[i][0]);
         write_text(name, damage[i][1]);
         assert_int_equal(report_write(dir, NULL, ERROR), -1);
-        assert_has(error, damage[i][2]);
+        assert_has(sentence, damage[i][2]);
     }
-    assert_false(exists("damaged/report.html"));
+    assert_false(is_there("damaged/report.html"));
     assert_int_equal(report_write(at("nowhere"), NULL, ERROR), -1);
-    assert_has(error, "not a run directory");
+    assert_has(sentence, "not a run directory");
 }
 
 /* ---------------------------------------------------------------------------- */
-
-static int make_folder(void **state) { return folder_make(folder, "test_report"); }
-
-static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
@@ -508,5 +478,5 @@ int main(void)
         cmocka_unit_test(a_short_or_poor_run_has_a_report),
         cmocka_unit_test(damaged_runs_are_refused),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

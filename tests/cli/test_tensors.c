@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,25 +17,9 @@
 
 #include "files.h"
 #include "model_file.h"
-#include "tensors.h"
-#include "folder.h"
 #include "outside.h"
-
-static char folder[FOLDER_ROOM];
-static char error[1024];
-#define ERROR error, sizeof error
-
-static const char *at(const char *name) { return folder_path(folder, name); }
-
-static void assert_says(const char *part)
-{
-    if (!strstr(error, part)) fail_msg("\"%s\" does not say \"%s\"", error, part);
-}
-
-static void assert_fine(int status)
-{
-    if (status) fail_msg("%s", error);
-}
+#include "scratch.h"
+#include "tensors.h"
 
 /* A safetensors file from its parts; `length` is what the first 8 bytes say. */
 static void write_parts(const char *name, uint64_t length, const char *header, size_t n, const void *data, size_t bytes)
@@ -52,7 +35,7 @@ static void write_parts(const char *name, uint64_t length, const char *header, s
 static void assert_refused(const char *name, const char *part)
 {
     tensor_file f;
-    error[0] = 0;
+    sentence[0] = 0;
     if (!tensors_read(at(name), &f, ERROR)) fail_msg("%s was read; \"%s\" was expected", name, part);
     assert_says(part);
     assert_says(name);
@@ -535,7 +518,7 @@ static void networks_that_do_not_fit_are_refused(void **state)
         assert_fine(tensors_write(at("net.safetensors"), &f, ERROR));
         tensors_free(&f);
         model_file m;
-        error[0] = 0;
+        sentence[0] = 0;
         if (!model_read(at("net.safetensors"), &m, ERROR)) fail_msg("test %zu was read", i);
         assert_says(tests[i].says);
         assert_says("net.safetensors");
@@ -642,7 +625,7 @@ static void published_models_are_read(void **state)
 
 static void we_read_what_the_packages_write(void **state)
 {
-    outside_packages(folder, "write");
+    outside_packages(scratch, "write");
     assert_model("sequential.safetensors", "tanh", 2.5);
     assert_model("double.safetensors", "silu", 0.0);
     assert_model("plain.npz", "silu", 0.0);
@@ -676,14 +659,10 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(tensors_write(at("odd.safetensors"), &f, ERROR));
     tensors_free(&f);
     model_free(&m);
-    outside_packages(folder, "check");
+    outside_packages(scratch, "check");
 }
 
 /* ---------------------------------------------------------------------------- */
-
-static int make_folder(void **state) { return folder_make(folder, "test_tensors"); }
-
-static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
@@ -711,5 +690,5 @@ int main(void)
         cmocka_unit_test(we_read_what_the_packages_write),
         cmocka_unit_test(the_packages_read_what_we_write),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

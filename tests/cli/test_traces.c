@@ -1,0 +1,212 @@
+/* test_traces.c: the trace of a run: exact numbers, the same bytes after a kill, none of another run. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "scratch.h"
+
+enum { ROWS = 12, RESUME = 9 };
+static const char columns[] = "iteration,a,b";
+
+static void append_rows(trace *t, int64_t from, int64_t to)
+{
+    for (int64_t k = from; k < to; k++) {
+        double value[] = {1.0 / (double)(k + 1), k % 3 == 0 ? NAN : -1e-300 * (double)k};
+        trace_append(t, k, value, 2);
+    }
+}
+
+static void write_trace(const char *name, int64_t from, int64_t to)
+{
+    trace *t = NULL;
+    if (trace_open(&t, at(name), columns, from, ERROR)) fail_msg("%s", sentence);
+    append_rows(t, from, to);
+    assert_int_equal(trace_close(t, ERROR), 0);
+}
+
+static void a_trace_has_exact_numbers_and_gaps(void **state)
+{
+    write_trace("t.csv", 0, 2);
+    char *text = slurp("t.csv", NULL);
+    assert_string_equal(text, "iteration,a,b\n0,1,\n1,0.5,-1e-300\n");
+    free(text);
+}
+
+/* Killed at any byte behind the last flush, whatever the file system makes of the tail: the end is the same. */
+static void a_resumed_trace_has_the_same_bytes(void **state)
+{
+    size_t n = 0, flushed = 0;
+    write_trace("whole.csv", 0, ROWS);
+    write_trace("part.csv", 0, RESUME);
+    free(slurp("part.csv", &flushed));
+    char *all = slurp("whole.csv", &n);
+    for (size_t cut = flushed; cut <= n; cut++)
+        for (int zeros = 0; zeros < 2; zeros++) {
+            char *damaged = calloc(n + 8, 1);
+            assert_non_null(damaged);
+            memcpy(damaged, all, cut);
+            write_raw("cut.csv", damaged, zeros ? n + 8 : cut);
+            free(damaged);
+            trace *t = NULL;
+            double value = 0.0;
+            if (trace_open(&t, at("cut.csv"), columns, RESUME, ERROR)) fail_msg("%s", sentence);
+            assert_int_equal(trace_kept(t, &value), RESUME - 1);
+            assert_true(value == 1.0 / RESUME);
+            append_rows(t, RESUME, ROWS);
+            assert_int_equal(trace_close(t, ERROR), 0);
+            assert_same_file("cut.csv", "whole.csv");
+        }
+    free(all);
+}
+
+static void a_killed_writer_can_be_resumed(void **state)
+{
+    enum { MANY = 20000, SAVED = 5000 };
+    write_trace("whole.csv", 0, MANY);
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        trace *t = NULL;
+        if (trace_open(&t, at("killed.csv"), columns, 0, ERROR)) _exit(1);
+        append_rows(t, 0, SAVED);
+        if (trace_flush(t, ERROR)) _exit(1); /* a checkpoint would be written now */
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        append_rows(t, SAVED, MANY / 2);
+        for (;;) (void)pause();
+    }
+    char c;
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    write_trace("killed.csv", SAVED, MANY);
+    assert_same_file("killed.csv", "whole.csv");
+}
+
+static void a_finished_trace_is_extended_or_started_anew(void **state)
+{
+    write_trace("whole.csv", 0, ROWS);
+    write_trace("t.csv", 0, 7);
+    write_trace("t.csv", 7, ROWS);
+    assert_same_file("t.csv", "whole.csv");
+    write_trace("t.csv", 0, ROWS);
+    assert_same_file("t.csv", "whole.csv");
+}
+
+static void a_foreign_trace_is_refused(void **state)
+{
+    trace *t = NULL;
+    write_text("t.csv", "iteration,a\n0,1\n");
+    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), -1);
+    assert_says("header line");
+    write_text("t.csv", "iter");
+    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), -1);
+    assert_says("header line");
+    assert_int_equal(trace_open(&t, at("absent.csv"), columns, 5, ERROR), -1);
+    assert_says("absent.csv");
+    assert_null(t);
+    write_text("t.csv", "iteration,a,b\nx,1,2\n"); /* nothing usable: nothing kept */
+    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), 0);
+    assert_int_equal(trace_kept(t, NULL), -1);
+    assert_int_equal(trace_close(t, ERROR), 0);
+    char *text = slurp("t.csv", NULL);
+    assert_string_equal(text, "iteration,a,b\n");
+    free(text);
+    assert_int_equal(trace_close(NULL, ERROR), 0);
+}
+
+static void the_info_becomes_a_row(void **state)
+{
+    char head[TRACE_COLUMNS];
+    sosmc_info info = {.iteration = 3,
+                       .updates = 4,
+                       .gradient_updates = 2,
+                       .ess = 9.5,
+                       .mean_score = 1,
+                       .mean_energy = 2,
+                       .data_energy = NAN,
+                       .penalty = 7,
+                       .loss = NAN,
+                       .kl = NAN,
+                       .logz = -1,
+                       .grad_norm = 5,
+                       .accept = 0.5,
+                       .h = 0.25,
+                       .rate = 0.125,
+                       .resampled = 1,
+                       .nonfinite = 0,
+                       .retries = 6};
+    double theta[65] = {3.0, 4.0};
+    trace *t = NULL;
+    trace_columns(2, head);
+    assert_int_equal(trace_open(&t, at("t.csv"), head, 0, ERROR), 0);
+    trace_info(t, &info, theta, 2);
+    assert_int_equal(trace_close(t, ERROR), 0);
+    char *text = slurp("t.csv", NULL);
+    assert_string_equal(
+        text,
+        "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
+        "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
+    free(text);
+    trace_columns(65, head);
+    assert_non_null(strstr(head, "retries,theta_norm"));
+    assert_int_equal(trace_open(&t, at("t.csv"), head, 0, ERROR), 0);
+    trace_info(t, &info, theta, 65);
+    assert_int_equal(trace_close(t, ERROR), 0);
+    text = slurp("t.csv", NULL);
+    assert_non_null(strstr(text, ",0,6,5\n"));
+    free(text);
+    trace_columns(64, head);
+    assert_non_null(strstr(head, ",theta_64"));
+    assert_int_equal(trace_open(&t, at("t.csv"), TRACE_TIMING, 0, ERROR), 0);
+    trace_time(t, 1, 0.5);
+    assert_int_equal(trace_close(t, ERROR), 0);
+}
+
+static void a_full_disk_stops_a_trace(void **state)
+{
+    struct rlimit old, small;
+    trace *t = NULL;
+    assert_int_equal(trace_open(&t, at("full.csv"), columns, 0, ERROR), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = old;
+    small.rlim_cur = 512;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    append_rows(t, 0, 10000);
+    int status = trace_flush(t, ERROR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    (void)signal(SIGXFSZ, handler);
+    assert_int_equal(status, -1);
+    assert_says("full.csv");
+    assert_int_equal(trace_close(t, ERROR), -1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_has_exact_numbers_and_gaps),
+        cmocka_unit_test(a_resumed_trace_has_the_same_bytes),
+        cmocka_unit_test(a_killed_writer_can_be_resumed),
+        cmocka_unit_test(a_finished_trace_is_extended_or_started_anew),
+        cmocka_unit_test(a_foreign_trace_is_refused),
+        cmocka_unit_test(the_info_becomes_a_row),
+        cmocka_unit_test(a_full_disk_stops_a_trace),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}

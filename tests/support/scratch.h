@@ -1,0 +1,28 @@
+/* scratch.h: for tests of what reads and writes files: a folder for them, and the sentence of the last failure. */
+#ifndef TEST_SCRATCH_H
+#define TEST_SCRATCH_H
+
+#include <stddef.h>
+
+#include "folder.h"
+
+extern char scratch[FOLDER_ROOM]; /* the path of the folder */
+extern char sentence[2048];       /* "" until something fails */
+#define ERROR sentence, sizeof sentence
+
+/* What cmocka calls before and after the group. */
+int scratch_make(void **state);
+int scratch_remove(void **state);
+
+/* Names stand for files of the folder; the last four answers of `at` stay valid. */
+const char *at(const char *name);
+int is_there(const char *name);
+void write_raw(const char *name, const void *bytes, size_t n);
+void write_text(const char *name, const char *text);
+char *slurp(const char *name, size_t *size); /* with a NUL behind it, the caller frees; size may be NULL */
+void assert_same_file(const char *a, const char *b);
+
+void assert_fine(int status);       /* 0, or the test fails with the sentence */
+void assert_says(const char *part); /* the sentence holds it */
+
+#endif
