@@ -59,13 +59,10 @@ run_one()
     esac
 }
 
-export end=${end:-$(($(date +%s) + LONG_SECONDS))}
-if [ $# -gt 0 ]; then # as called below
-    run_one "$1"
-    exit
-fi
+export -f run_one
+export round end=$(($(date +%s) + LONG_SECONDS))
 rm -f "$LONG_STATE/failed-$round"-*
-printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-2}" -n 1 "${BASH_SOURCE[0]}"
+printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-2}" -n 1 bash -c 'run_one "$1"' -
 for program in "${programs[@]}"; do
     name=${program##*/test_}
     [ ! -f "$LONG_STATE/failed-$round-$name.log" ] || { summarise "$name FAILED, see failed-$round-$name.log"; exit 1; }

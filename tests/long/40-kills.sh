@@ -20,14 +20,11 @@ run_one()
     esac
 }
 
-export end=${end:-$(($(date +%s) + LONG_SECONDS))}
-if [ $# -gt 0 ]; then # as called below
-    run_one "$1"
-    exit
-fi
+export -f run_one
+export end=$(($(date +%s) + LONG_SECONDS))
 rm -f "$LONG_STATE"/*.failed
 # The longest first.
-printf '%s\n' memory disk kills | xargs -P "${JOBS:-2}" -n 1 "${BASH_SOURCE[0]}"
+printf '%s\n' memory disk kills | xargs -P "${JOBS:-2}" -n 1 bash -c 'run_one "$1"' -
 for name in kills disk memory; do
     [ -f "$LONG_STATE/$name.failed" ] || continue
     tail -20 "$LONG_STATE/$name.log"
