@@ -39,7 +39,7 @@ void write_text(const char *name, const char *text) { write_raw(name, text, strl
 
 char *slurp(const char *name, size_t *size)
 {
-    struct stat st;
+    struct stat st = {0};
     FILE *f = fopen(at(name), "rb");
     if (!f || fstat(fileno(f), &st)) fail_msg("%s: %s", name, strerror(errno));
     size_t n = (size_t)st.st_size;
