@@ -325,14 +325,18 @@ static int is_archive(FILE *file, const char *path, char *error, size_t room)
 int tensors_read(const char *path, tensor_file *out, char *error, size_t room)
 {
     uint64_t size = 0;
-    int status = -1, zipped = 0;
+    int status = -1;
     *out = (tensor_file){0};
     FILE *file = files_open(path, &size, error, room);
     if (!file) return -1;
     if (size < SAFETENSORS_PREFIX)
         (void)files_fail(error, room, "%s is neither NPZ nor safetensors: it has only %d bytes", path, (int)size);
-    else if ((zipped = is_archive(file, path, error, room)) >= 0)
-        status = zipped ? read_npz(path, out, error, room) : safetensors_read(file, path, size, out, error, room);
+    else
+        switch (is_archive(file, path, error, room)) {
+        case 0: status = safetensors_read(file, path, size, out, error, room); break;
+        case 1: status = read_npz(path, out, error, room); break;
+        default: break;
+        }
     (void)fclose(file);
     if (!status) status = check_file(path, out, error, room);
     if (status) tensors_free(out);

@@ -41,7 +41,10 @@ char *slurp(const char *name, size_t *size)
 {
     struct stat st = {0};
     FILE *f = fopen(at(name), "rb");
-    if (!f || fstat(fileno(f), &st)) fail_msg("%s: %s", name, strerror(errno));
+    if (!f || fstat(fileno(f), &st)) {
+        fail_msg("%s: %s", name, strerror(errno));
+        return NULL;
+    }
     size_t n = (size_t)st.st_size;
     char *bytes = calloc(n + 1, 1);
     assert_non_null(bytes);
