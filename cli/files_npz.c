@@ -289,7 +289,7 @@ static int find_list(npy_source *s, uint64_t *start, uint64_t *size, char *error
         *size = files_little_endian(tail + at + 12, 4);
         *start = files_little_endian(tail + at + 16, 4);
     } else if (!status) {
-        status = files_fail(error, room, "%s is not an NPZ file", s->name);
+        status = files_fail(error, room, "%s is not an NPZ file, or its end is missing", s->name);
     }
     free(tail);
     if (!status && *start == UINT32_MAX) status = wide_end(s, end, start, size, error, room);
