@@ -10,17 +10,24 @@ state=$LONG_STATE/builds
 mkdir -p "$state"
 touch "$LONG_STATE/done"
 
+# The program behind a compiler's name: gcc may be gcc-12 itself, and need not be built with twice.
+program() { readlink -f "$(command -v "$1" || echo none)"; }
+
 variants()
 {
-    local compiler flags
-    for compiler in gcc "$(basename "$(command -v clang-14 || command -v clang || echo none)")"; do
+    local compiler flags main
+    main=(gcc "$(basename "$(command -v clang-14 || command -v clang || echo none)")")
+    for compiler in "${main[@]}"; do
         command -v "$compiler" >/dev/null || continue
         for flags in -O2 -O0 -O1 -O3 '-O2 -march=native' '-O2 -flto'; do echo "$compiler $flags"; done
     done
     for compiler in gcc-11 gcc-12 gcc-13 gcc-14 clang-13 clang-15 clang-16 clang-17 clang-18; do
-        command -v "$compiler" >/dev/null && echo "$compiler -O2"
+        command -v "$compiler" >/dev/null || continue
+        case $(program "$compiler") in
+        "$(program "${main[0]}")" | "$(program "${main[1]}")") ;;
+        *) echo "$compiler -O2" ;;
+        esac
     done
-    true
 }
 
 summary()
