@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "assertions.h"
 #include "config.h"
 #include "files.h"
 #include "points.h"
@@ -61,11 +62,6 @@ static void moments(const double *x, int64_t from, int64_t to, double *mean, dou
     *mean = sum / (double)(to - from);
     for (int64_t i = from; i < to; i++) square += (x[2 * i] - *mean) * (x[2 * i] - *mean);
     *sd = sqrt(square / (double)(to - from));
-}
-
-static void assert_near(double value, double expected, double tolerance)
-{
-    if (!(fabs(value - expected) <= tolerance)) fail_msg("%.9g is not %.9g +- %g", value, expected, tolerance);
 }
 
 /* ---------------------------------------------------------------------------- shapes */

@@ -14,6 +14,7 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
+#include "assertions.h"
 #include "toys.h"
 
 enum { NODES = 200, COUNT = NODES * NODES, MODES = 3 };
@@ -29,11 +30,6 @@ static const double down[2] = {0, -1};
 static const sosmc_half_plane lower = {.dim = 2, .normal = down};
 
 static double U_pi[COUNT], U_ref[COUNT], R[COUNT];
-
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g and %.17g differ by more than %g", a, b, tolerance);
-}
 
 static void weights_of(const double *theta, double *v)
 {

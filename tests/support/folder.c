@@ -1,4 +1,5 @@
-/* folder.c: see folder.h. Removal goes through rm, which knows every kind of file a test may leave. */
+/* folder.c: see folder.h. Removal goes through rm, which knows every kind of file a test may leave; by its full name, because
+ * a test may have changed PATH. */
 #include "folder.h"
 
 #include <spawn.h>
@@ -18,12 +19,13 @@ int folder_make(char folder[FOLDER_ROOM], const char *name)
 
 int folder_remove(const char *folder)
 {
-    char name[] = "rm", flags[] = "-rf", path[FOLDER_ROOM];
+    char name[] = "/bin/rm", flags[] = "-rf", path[FOLDER_ROOM];
     char *argv[] = {name, flags, path, NULL};
     pid_t child;
+    int status = -1;
     (void)snprintf(path, sizeof path, "%s", folder);
-    if (posix_spawnp(&child, name, NULL, NULL, argv, environ)) return -1;
-    return waitpid(child, NULL, 0) == child ? 0 : -1;
+    if (posix_spawn(&child, name, NULL, NULL, argv, environ)) return -1;
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : -1;
 }
 
 const char *folder_path(const char *folder, const char *name)

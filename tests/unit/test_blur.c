@@ -13,6 +13,8 @@
 
 #include <sosmc/imaging.h>
 
+#include "assertions.h"
+
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, KINDS = 13 };
 
 static double x[PIXELS], y[PIXELS], bx[PIXELS], by[PIXELS], mask[PIXELS], *scratch;
@@ -35,11 +37,6 @@ static const sosmc_blur kinds[KINDS] = {
 };
 static const int shapes[][2] = {{1, 1}, {1, 17}, {19, 1}, {2, 3}, {24, 33}, {40, 9}};
 enum { SHAPES = 6 };
-
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g and %.17g differ by more than %g", a, b, tolerance);
-}
 
 /* Exactly what the header asks for, so that a sanitizer sees one double too many. */
 static void make_room(const sosmc_blur *b)

@@ -15,6 +15,7 @@
 
 #include <sosmc/imaging.h>
 
+#include "assertions.h"
 #include "folder.h"
 #include "outside.h"
 
@@ -22,11 +23,6 @@ enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, CHANNELS = 3, WIDE = 
 
 static double x[PIXELS], y[PIXELS], sums[5 * COLUMNS];
 static char folder[FOLDER_ROOM];
-
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g and %.17g differ by more than %g", a, b, tolerance);
-}
 
 /* CHANNELS smooth images and noisy copies. */
 static void fill(int rows, int columns)

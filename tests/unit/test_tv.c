@@ -15,13 +15,9 @@
 #include <sosmc/imaging.h>
 
 #include "../../models/imaging.h"
+#include "assertions.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, LONG = 3000 };
-
-static void assert_near(double a, double b, double tolerance)
-{
-    if (!(fabs(a - b) <= tolerance)) fail_msg("%.17g and %.17g differ by more than %g", a, b, tolerance);
-}
 
 static double *doubles(size_t n)
 {
