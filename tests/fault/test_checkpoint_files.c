@@ -20,6 +20,7 @@
 
 #include "assertions.h"
 #include "desk.h"
+#include "must.h"
 
 static void files_rotate(void **state)
 {
@@ -36,7 +37,7 @@ static void files_rotate(void **state)
             assert_false(place_exists(p.previous));
         assert_int_equal(sosmc_load_file(fresh, p.path), SOSMC_OK);
         assert_true(sosmc_hash(fresh) == r->hash[k]);
-        if (k < K) world_steps(s, 1);
+        if (k < K) must_steps(s, 1);
     }
     assert_int_equal(sosmc_load_file(fresh, p.path), SOSMC_OK);
     record_follow(fresh, &w, r, K, 1);
@@ -323,7 +324,7 @@ static void killed_while_saving(void **state)
         if (sosmc_iteration(s) < done || sosmc_iteration(s) > begun)
             fail_msg("round %d: loaded %ld, saved %lld", round, (long)sosmc_iteration(s), done);
         if (sosmc_iteration(whole) > sosmc_iteration(s)) fail_msg("round %d went back", round);
-        while (sosmc_iteration(whole) < sosmc_iteration(s)) world_steps(whole, 1);
+        while (sosmc_iteration(whole) < sosmc_iteration(s)) must_steps(whole, 1);
         assert_true(sosmc_hash(s) == sosmc_hash(whole));
         atomic_store(&seen->done, sosmc_iteration(s));
     }

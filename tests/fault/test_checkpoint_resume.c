@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "must.h"
 #include "record.h"
 
 static void resume_equals_uninterrupted(void **state)
@@ -43,7 +44,7 @@ static void the_worlds_are_eventful(void **state)
         sosmc *s = world_open(w);
         double h = s->now->v.h, rate = s->now->v.rate;
         for (int k = 0; k < K; k++) {
-            world_steps(s, 1);
+            must_steps(s, 1);
             resampled += sosmc_last(s)->resampled;
             if (which == DROPPED || which == DROPPED_MALA) dropped[which - DROPPED] += sosmc_last(s)->nonfinite;
             accepted += sosmc_last(s)->accept < 1.0;
@@ -67,7 +68,7 @@ static void load_into_an_engine_that_has_stepped(void **state)
         record *r = record_run(&w);
         w.cfg.threads = 2;
         sosmc *s = world_open(w);
-        world_steps(s, K + 3);
+        must_steps(s, K + 3);
         for (int k = K; k >= 0; k--) {
             memory_must_load(s, &r->at[k]);
             record_follow(s, &w, r, k, 0);
@@ -105,7 +106,7 @@ static void loading_repairs_a_failed_step(void **state)
             world w = world_of(which);
             record *r = record_run(&w);
             sosmc *s = world_open(w);
-            world_steps(s, 3);
+            must_steps(s, 3);
             atomic_store(&world_energy_breaks, call);
             sosmc_status status = sosmc_step(s);
             atomic_store(&world_energy_breaks, 0);
@@ -131,7 +132,7 @@ static void a_failed_step_is_not_continued(void **state)
             record *r = record_run(&w);
             sosmc *s = world_open(w);
             memory m = {.used = 0};
-            world_steps(s, 3);
+            must_steps(s, 3);
             atomic_store(&world_energy_breaks, w.cfg.scheme.particles > 64 ? 3 : 1);
             sosmc_status status = sosmc_step(s);
             atomic_store(&world_energy_breaks, 0);

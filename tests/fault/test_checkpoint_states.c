@@ -13,6 +13,7 @@
 #include "assertions.h"
 #include "desk.h"
 #include "internal.h"
+#include "must.h"
 
 /* Its memory turns bad in update 2, theta in update 3: what a diverging rule does. */
 static void bad_rule(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
@@ -29,9 +30,9 @@ static void a_bad_optimiser_does_not_replace_a_healthy_state(void **state)
     w.cfg.optimiser = (sosmc_optimiser){.name = "bad", .slots = 1, .step = bad_rule};
     sosmc_free(d.s);
     d.s = world_open(w);
-    world_steps(d.s, 2);
+    must_steps(d.s, 2);
     assert_int_equal(memory_save(d.s, &m), SOSMC_OK);
-    world_steps(d.s, 1); /* theta is still fine */
+    must_steps(d.s, 1); /* theta is still fine */
     assert_int_equal(memory_save(d.s, &m), SOSMC_ENUMERIC);
     assert_int_equal(m.used, 0);
     assert_contains(sosmc_message(d.s), "optimiser");
@@ -80,7 +81,7 @@ static void no_number_may_be_bad(void **state)
         for (int v = 0; v < 2; v++) {
             sosmc_free(d.s);
             d.s = world_open(which == POOL_MEMBER ? pool : w);
-            world_steps(d.s, 5);
+            must_steps(d.s, 5);
             double *target = poke(d.s, which), healthy = *target;
             memory m = {.used = 0};
             assert_non_null(target);

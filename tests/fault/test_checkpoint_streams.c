@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "assertions.h"
+#include "must.h"
 #include "record.h"
 
 /* Tries a stream that must be refused; the engine must not notice. */
@@ -32,7 +33,7 @@ static void truncated_streams(void **state)
         memory *m = &r->at[5];
         size_t whole = m->used;
         sosmc *s = world_open(w);
-        world_steps(s, 2);
+        must_steps(s, 2);
         for (size_t cut = 0; cut < whole; cut += cut + 128 < whole ? 64 : 1) { /* and every byte at the end */
             m->used = cut;
             refuse(s, m, "truncated at", (long)cut);
@@ -55,7 +56,7 @@ static void flipped_bits(void **state)
         record *r = record_run(&w);
         memory *m = &r->at[5];
         sosmc *s = world_open(w);
-        world_steps(s, 2);
+        must_steps(s, 2);
         for (size_t at = 0; at < m->used; at += small || at < 300 || at + 16 > m->used ? 1 : 13)
             for (int bit = 0; bit < 8; bit += small ? 1 : 5) {
                 m->bytes[at] = (char)(m->bytes[at] ^ (1 << bit));
@@ -78,7 +79,7 @@ static void foreign_and_newer_streams(void **state)
     memory *m = &r->at[5], copy = {.bytes = malloc(m->used), .used = m->used, .room = m->used};
     sosmc *s = world_open(w);
     assert_non_null(copy.bytes);
-    world_steps(s, 2);
+    must_steps(s, 2);
     for (int q = 0; q < 5; q++) {
         static const char foreign[8] = {'P', 'K', 3, 4, 'z', 'i', 'p', '?'};
         uint64_t version = 1000, reversed = 0x0807060504030201u;
@@ -108,7 +109,7 @@ static void streams_that_break(void **state)
     sosmc *s = world_open(w);
     memory m = {.used = 0};
     int n = 1;
-    world_steps(s, 2);
+    must_steps(s, 2);
     for (;; n++) {
         m.fail_at = n;
         sosmc_status status = memory_save(s, &m);
@@ -211,15 +212,15 @@ static void other_problems(void **state)
         make_different(&other, q);
         for (int swapped = 0; swapped < 2; swapped++) {
             sosmc *from = world_open(swapped ? other : w), *to = world_open(swapped ? w : other);
-            world_steps(from, 3);
-            world_steps(to, 2);
+            must_steps(from, 3);
+            must_steps(to, 2);
             memory_must_save(from, &m);
             refuse(to, &m, "another problem", q);
             assert_int_equal(memory_load(to, &m), SOSMC_EINVAL);
             assert_contains(sosmc_message(to), words[q].field);
             assert_contains(sosmc_message(to), words[q].theirs);
             assert_contains(sosmc_message(to), words[q].ours);
-            world_steps(to, 1);
+            must_steps(to, 1);
             sosmc_free(from);
             sosmc_free(to);
         }
@@ -236,7 +237,7 @@ static void another_tile(void **state)
     memory m = {.used = 0};
     w.cfg.scheme.particles = w.cfg.scheme.pool = 100;
     sosmc *from = world_open(w);
-    world_steps(from, 3);
+    must_steps(from, 3);
     memory_must_save(from, &m);
     for (int q = 0; q < 4; q++) {
         static double x[100 * DT], y[100 * DT];

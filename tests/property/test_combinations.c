@@ -19,6 +19,8 @@
 
 #include <sosmc/imaging.h>
 
+#include "memory_stream.h"
+
 enum { DIM = 2, THETA = 2, N = 13, ITERATIONS = 4, HALF_WAY = 2 };
 enum { LINES = 2, COLUMNS = 3, PIXELS = LINES * COLUMNS };
 
@@ -279,45 +281,22 @@ static outcome run(const combination *c, int threads, const char *level)
     return o;
 }
 
-typedef struct {
-    size_t used, taken;
-    unsigned char bytes[1 << 16];
-} memory;
-
-static int put(void *ctx, const void *bytes, size_t n)
-{
-    memory *m = ctx;
-    if (n > sizeof m->bytes - m->used) return -1;
-    memcpy(m->bytes + m->used, bytes, n);
-    m->used += n;
-    return 0;
-}
-
-static int get(void *ctx, void *bytes, size_t n)
-{
-    memory *m = ctx;
-    if (n > m->used - m->taken) return -1;
-    memcpy(bytes, m->bytes + m->taken, n);
-    m->taken += n;
-    return 0;
-}
-
 /* The first half by one engine, the second by another, which first went its own way. */
 static uint64_t run_in_halves(const combination *c)
 {
-    static memory m;
+    memory m = {.used = 0};
     sosmc *first = NULL, *second = NULL;
-    m.used = m.taken = 0;
     must(sosmc_create(&first, &c->p, &c->cfg), c, first, "create");
     must(sosmc_run(first, HALF_WAY, NULL, NULL), c, first, "first half");
-    must(sosmc_save(first, put, &m), c, first, "save");
+    must(memory_save(first, &m), c, first, "save");
     sosmc_free(first);
     must(sosmc_create(&second, &c->p, &c->cfg), c, second, "create");
     must(sosmc_run(second, 1, NULL, NULL), c, second, "its own way");
-    must(sosmc_load(second, get, &m), c, second, "load");
+    must(memory_load(second, &m), c, second, "load");
     must(sosmc_run(second, ITERATIONS - HALF_WAY, NULL, NULL), c, second, "second half");
     uint64_t hash = sosmc_hash(second);
     sosmc_free(second);
+    free(m.bytes);
     return hash;
 }
 
@@ -327,7 +306,7 @@ static void compare(const combination *c, const outcome *expected, outcome got, 
         if (got.hash[k] != expected->hash[k]) fail_msg("%s, %s: another state after iteration %d", c->name, how, k);
 }
 
-static void must_refuse(const combination *c, const char *reason)
+static void assert_refused(const combination *c, const char *reason)
 {
     sosmc *s = NULL;
     sosmc_status status = sosmc_create(&s, &c->p, &c->cfg);
@@ -349,7 +328,7 @@ static void every_combination(void **state)
         combination c = combine(kernel, scheme, objective, resampling);
         int why = refusal(kernel, scheme);
         if (why) {
-            must_refuse(&c, REASONS[why - 1]);
+            assert_refused(&c, REASONS[why - 1]);
             refused++;
             continue;
         }

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "bowl.h"
+#include "must.h"
 
 typedef struct {
     const char *name;
@@ -74,10 +75,10 @@ static void test_cost(void **state)
         cfg.scheme = c->scheme;
         cfg.scheme.ess_min = c->scheme.weighted ? 2 : 0; /* what was cached survives resampling */
         cfg.threads = 1 + (int)i % 3;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         assert_int_equal(atomic_exchange(&t.energies, 0), N);
         for (int k = 0; k < 4; k++) {
-            (void)bowl_step(s);
+            (void)must_step(s);
             long long expected = (long long)N * (k ? c->each : c->start), got = atomic_exchange(&t.energies, 0);
             if (got != expected) fail_msg("%s, iteration %d: %lld energies, not %lld", c->name, k, got, expected);
             assert_int_equal(atomic_exchange(&t.contracted, 0), N);
@@ -99,9 +100,9 @@ static void count_fresh(sosmc_kernel kernel, int order, double ess_min, size_t w
     cfg.scheme.ess_min = ess_min;
     cfg.work_limit = work_limit;
     cfg.threads = 2;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 4; k++) {
-        (void)bowl_step(s);
+        (void)must_step(s);
         fresh[k] = atomic_exchange(&t.fresh, 0);
     }
     assert_int_equal(atomic_load(&t.stale), 0);
@@ -158,9 +159,9 @@ static void check_caches(int kernel, sosmc_scheme scheme)
     sosmc_settings cfg = bowl_calm(bowl_checking(&c), 0);
     cfg.scheme = scheme;
     cfg.threads = 2;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        (void)bowl_step(s);
+        (void)must_step(s);
         if (t.h > 0) t.first_move = 0;
     }
     assert_true(t.h > 0);
@@ -198,8 +199,8 @@ static tally restart_all(int kernel, int order)
     cfg.scheme.order = order;
     cfg.scheme.sweeps = 2;
     cfg.scheme.refresh = 1;
-    sosmc *s = bowl_engine(&p, &cfg);
-    for (int k = 0; k < 3; k++) (void)bowl_step(s);
+    sosmc *s = must_create(&p, &cfg);
+    for (int k = 0; k < 3; k++) (void)must_step(s);
     sosmc_free(s);
     return t;
 }
@@ -274,9 +275,9 @@ static void test_tiles(void **state)
             sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), SOSMC_ORDER_PAPER);
             cfg.scheme = sosmc_scheme_sosmc(cuts[i].particles);
             cfg.scheme.ess_min = 2;
-            sosmc *s = bowl_engine(&p, &cfg);
-            (void)bowl_step(s);
-            (void)bowl_step(s);
+            sosmc *s = must_create(&p, &cfg);
+            (void)must_step(s);
+            (void)must_step(s);
             assert_int_equal(atomic_load(&seen.n), cuts[i].n);
             assert_int_equal(atomic_load(&seen.ld), cuts[i].ld);
             assert_int_equal(atomic_load(&seen.odd), 0);

@@ -15,6 +15,7 @@
 #include "assertions.h"
 #include "bowl.h"
 #include "hand.h"
+#include "must.h"
 
 static void check_loss(const sosmc_objective *o, const estimate *e, double logz, const sosmc_info *info)
 {
@@ -50,11 +51,11 @@ static void follow_paper(sosmc_kernel kernel, sosmc_scheme scheme, int objective
     p.init.exact = 1; /* declared: log Z is relative to the start, where it is zero */
     cfg.scheme = scheme;
     cfg.scheme.ess_min = 0;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 4; k++) {
         double theta[THETA];
         memcpy(theta, sosmc_theta(s), sizeof theta);
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         moment after = bowl_now(s);
         estimate e = hand_estimate(&p.objective, theta, after.x, after.logw);
         hand_check_step(&cfg, theta, e.g, after.theta, info);
@@ -85,11 +86,11 @@ static void follow_authors(sosmc_kernel kernel, int objective, double ess_min)
     p.objective = bowl_objective(objective, bowl_start);
     p.init.exact = 1;
     cfg.scheme.ess_min = ess_min;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     moment before = bowl_now(s);
     double logz = 0;
     for (int k = 0; k < 4; k++) {
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         moment after = bowl_now(s);
         estimate e = hand_estimate(&p.objective, before.theta, before.x, before.logw);
         hand_check_step(&cfg, before.theta, e.g, after.theta, info);
@@ -142,8 +143,8 @@ static void test_why_no_loss(void **state)
         if (i == 6)
             p.objective = bowl_objective(FORWARD, NULL), p.objective.a = p.objective.b = 0, p.init.logpdf = NULL;
         if (i == 7) p.init.logpdf = NULL, p.init.exact = 1;
-        sosmc *s = bowl_engine(&p, &cfg);
-        const sosmc_info *info = bowl_step(s);
+        sosmc *s = must_create(&p, &cfg);
+        const sosmc_info *info = must_step(s);
         const char *why = sosmc_why_no_loss(s);
         assert_true((why != NULL) == (reasons[i] != NULL));
         if (why && reasons[i]) assert_non_null(strstr(why, reasons[i]));
@@ -164,12 +165,12 @@ static void test_H(void **state)
         p.objective = bowl_objective(objective, NULL);
         p.objective.H = hand_H;
         if (objective == MMLE) p.model.grad_theta = NULL; /* not needed then */
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         double g[THETA] = {0, p.objective.a * bowl_start[0], p.objective.a};
         for (int i = 0; i < N; i++) g[0] += p.objective.a * exp(before.logw[i]) * before.x[i][0];
         for (int j = 0; objective == LIKELIHOOD && j < BATCH; j++) hand_gtheta(bowl_start, bowl_row(j), 1.0 / BATCH, g);
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         hand_check_step(&cfg, bowl_start, g, sosmc_theta(s), info);
         sosmc_free(s);
     }
@@ -205,9 +206,9 @@ static void test_hooks_by_finite_differences(void **state)
         if (hooks & 2) p.objective.penalty = hand_penalty;
         cfg.optimiser = sosmc_sgd(1);
         cfg.threads = 2;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment c = bowl_now(s);
-        (void)bowl_step(s);
+        (void)must_step(s);
         for (int j = 0; j < THETA; j++) {
             const double eps = 1e-5;
             double up[THETA], down[THETA];
@@ -263,16 +264,16 @@ static void test_fused_equals_unfused(void **state)
             sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), variant & 1);
             cfg.scheme.ess_min = variant & 2 ? 0.97 : 0;
             cfg.optimiser = sosmc_sgd(1);
-            sosmc *fused = bowl_engine(&p, &cfg);
+            sosmc *fused = must_create(&p, &cfg);
             p.model.self = &inner;
             p.model.prepare = unfused_prepare;
             p.model.energy = unfused_energy;
             p.model.grad_theta = unfused_grad_theta;
-            sosmc *unfused = bowl_engine(&p, &cfg);
+            sosmc *unfused = must_create(&p, &cfg);
             int rejections = 0;
             for (int k = 0; k < 5; k++) {
-                rejections += bowl_step(fused)->accept < 1;
-                (void)bowl_step(unfused);
+                rejections += must_step(fused)->accept < 1;
+                (void)must_step(unfused);
                 assert_true(sosmc_hash(fused) == sosmc_hash(unfused));
             }
             assert_true(kernel == ULA || rejections >= 3);
@@ -289,8 +290,8 @@ static void test_absolute_logz(void **state)
                        .init = sosmc_mixture_source(&LAW),
                        .theta0 = MIXTURE_START};
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.05), SOSMC_ORDER_PAPER);
-    sosmc *s = bowl_engine(&p, &cfg);
-    const sosmc_info *info = bowl_step(s);
+    sosmc *s = must_create(&p, &cfg);
+    const sosmc_info *info = must_step(s);
     assert_close(info->logz, sosmc_mixture_logz(&MIXTURE), 1e-13);
     assert_close(info->loss, -sosmc_mixture_logz(&MIXTURE), 1e-13);
     assert_close(info->ess, N, 1e-13);

@@ -12,6 +12,7 @@
 #include "assertions.h"
 #include "bowl.h"
 #include "hand.h"
+#include "must.h"
 
 static void test_hmc_of_one_step_is_mala(void **state)
 {
@@ -21,12 +22,12 @@ static void test_hmc_of_one_step_is_mala(void **state)
         sosmc_problem p = bowl_problem(&m);
         sosmc_settings cfg = bowl_calm(sosmc_hmc(eps, 1, mass), order);
         cfg.scheme.ess_min = 0.9;
-        sosmc *hmc = bowl_engine(&p, &cfg);
+        sosmc *hmc = must_create(&p, &cfg);
         cfg.kernel = sosmc_mala(eps * eps / (2 * mass));
-        sosmc *mala = bowl_engine(&p, &cfg);
+        sosmc *mala = must_create(&p, &cfg);
         double rejected = 0;
         for (int k = 0; k < 6; k++) {
-            const sosmc_info *a = bowl_step(hmc), *b = bowl_step(mala);
+            const sosmc_info *a = must_step(hmc), *b = must_step(mala);
             moment ma = bowl_now(hmc), mb = bowl_now(mala);
             for (int i = 0; i < N; i++) {
                 assert_close(ma.logw[i], mb.logw[i], 1e-10);
@@ -52,13 +53,13 @@ static void test_weighted_moves_like_unweighted(void **state)
             sosmc_problem p = bowl_problem(&m);
             sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), order);
             cfg.optimiser = sosmc_sgd(0);
-            sosmc *weighted = bowl_engine(&p, &cfg);
+            sosmc *weighted = must_create(&p, &cfg);
             cfg.scheme = sosmc_scheme_unweighted(N);
             cfg.scheme.order = order;
-            sosmc *unweighted = bowl_engine(&p, &cfg);
+            sosmc *unweighted = must_create(&p, &cfg);
             for (int k = 0; k < 5; k++) {
-                (void)bowl_step(weighted);
-                const sosmc_info *info = bowl_step(unweighted);
+                (void)must_step(weighted);
+                const sosmc_info *info = must_step(unweighted);
                 moment a = bowl_now(weighted), b = bowl_now(unweighted);
                 assert_memory_equal(a.x, b.x, sizeof a.x);
                 assert_true(info->ess == N);
@@ -79,12 +80,12 @@ static void test_ula_move(void **state)
         cfg.scheme = variant & 4 ? sosmc_scheme_moved_first(N) : sosmc_scheme_unweighted(N);
         cfg.scheme.order = order;
         cfg.kernel.noise = loud ? 1.4 : 0;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         double prev[THETA];
         memcpy(prev, bowl_start, sizeof prev);
         for (int k = 0; k < 4; k++) {
-            (void)bowl_step(s);
+            (void)must_step(s);
             moment after = bowl_now(s);
             int at_current = variant & 4, moved = k > 0 || order == SOSMC_ORDER_AUTHORS || at_current;
             const double *cur = order == SOSMC_ORDER_PAPER ? before.theta : after.theta;
@@ -133,11 +134,11 @@ static void test_metropolis_by_hand(void **state)
     for (int kernel = MALA; kernel < KERNELS; kernel++) {
         sosmc_problem p = bowl_problem(&m);
         sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), SOSMC_ORDER_AUTHORS);
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         int accepted = 0, rejected = 0;
         for (int k = 0; k < 4; k++) {
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             moment after = bowl_now(s);
             double mean = 0;
             for (int i = 0; i < N; i++) {
@@ -170,9 +171,9 @@ static void test_acceptance(void **state)
             sosmc_problem p = bowl_problem(&m);
             sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), SOSMC_ORDER_AUTHORS);
             cfg.kernel.h = huge ? 1e3 : 1e-8;
-            sosmc *s = bowl_engine(&p, &cfg);
+            sosmc *s = must_create(&p, &cfg);
             moment before = bowl_now(s);
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             moment after = bowl_now(s);
             assert_true(huge ? info->accept < 0.02 : info->accept > 0.999 && info->accept <= 1);
             int moved = 0;

@@ -12,6 +12,7 @@
 
 #include "bowl.h"
 #include "hand.h"
+#include "must.h"
 
 static int no_exchange(void *self, const size_t *send_bytes, const void *send, const size_t *recv_bytes, void *recv)
 {
@@ -218,10 +219,10 @@ static void test_simd_by_name(void **state)
     assert_non_null(strstr(sosmc_message(s), "'abacus'"));
     sosmc_free(s);
     cfg.simd = sosmc_simd_named("plain"); /* a setting goes before the environment */
-    sosmc_free(bowl_engine(&p, &cfg));
+    sosmc_free(must_create(&p, &cfg));
     cfg.simd = NULL;
     assert_int_equal(setenv("SOSMC_SIMD", "plain", 1), 0);
-    sosmc_free(bowl_engine(&p, &cfg));
+    sosmc_free(must_create(&p, &cfg));
     if (kept)
         (void)setenv("SOSMC_SIMD", kept, 1);
     else
@@ -244,10 +245,10 @@ static void test_accepted(void **state)
         if (which == 5)
             p.objective = sosmc_reward_forward((sosmc_score){.eval = bowl_reward}, 0, (sosmc_source){0}, 0, NULL);
         if (which == 6) cfg.adapt[0] = (sosmc_adapt){.factor = 0, .threshold = NAN};
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         if (which == 2) assert_true(sosmc_theta(s)[0] == 0 && sosmc_theta(s)[2] == 0);
-        (void)bowl_step(s);
-        (void)bowl_step(s);
+        (void)must_step(s);
+        (void)must_step(s);
         sosmc_free(s);
     }
 }
@@ -266,12 +267,12 @@ static void test_create_and_free(void **state)
     assert_null(s);
     assert_non_null(sosmc_message(NULL));
     sosmc_free(NULL);
-    s = bowl_engine(&p, &cfg); /* structs are copied */
-    sosmc *twin = bowl_engine(&p, &cfg);
+    s = must_create(&p, &cfg); /* structs are copied */
+    sosmc *twin = must_create(&p, &cfg);
     memset(&p, 0xff, sizeof p);
     memset(&cfg, 0xff, sizeof cfg);
-    (void)bowl_step(s);
-    (void)bowl_step(twin);
+    (void)must_step(s);
+    (void)must_step(twin);
     assert_true(sosmc_hash(s) == sosmc_hash(twin));
     assert_string_equal(sosmc_message(s), "");
     sosmc_free(s);

@@ -14,6 +14,7 @@
 #include "bowl.h"
 #include "hand.h"
 #include "internal.h"
+#include "must.h"
 
 /* One chain: the gradient is the plain mean over exactly the last `keep` states, and the chain goes on from the last. */
 static void test_soul(void **state)
@@ -27,13 +28,13 @@ static void test_soul(void **state)
         cfg.scheme = sosmc_scheme_soul(sweeps);
         int keep = cfg.scheme.keep;
         assert_int_equal(keep, sweeps > 3 ? sweeps / 2 : 1);
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         memcpy(last, t.evaluated_at[t.evaluated - 1], sizeof last);
         for (int k = 0; k < 4; k++) {
             double g[THETA] = {0};
             t.evaluated = t.seen = 0;
             memcpy(theta, sosmc_theta(s), sizeof theta);
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             int looks = k > 0; /* at the new theta, before the first sweep */
             assert_int_equal(t.evaluated, looks + sweeps);
             assert_int_equal(t.seen, keep);
@@ -67,9 +68,9 @@ static void test_many_chains(void **state)
         cfg.scheme.keep = keep;
         p.model.tile = keep == 3 ? 5 : TILE;
         p.objective = bowl_objective(REVERSE, bowl_away);
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         for (int k = 0; k < 2; k++) {
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             assert_int_equal(atomic_exchange(&t.contracted, 0), N * keep);
             assert_true(info->accept > 0 && info->accept < 1);
         }
@@ -117,12 +118,12 @@ static void test_pcd(void **state)
         cfg.scheme = sosmc_scheme_pcd(N, POOL, 2);
         cfg.scheme.refresh = 0;
         cfg.threads = 2;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         copy_pool(s, pool);
         for (int i = 0; i < N; i++)
             assert_memory_equal(pool[i], bowl_now(s).x[i], sizeof pool[i]); /* draws 0 .. of init */
         for (int k = 0; k < 4; k++) {
-            (void)bowl_step(s);
+            (void)must_step(s);
             moment after = bowl_now(s);
             int taken[POOL] = {0};
             for (int i = 0; i < N; i++) {
@@ -153,11 +154,11 @@ static void test_refresh(void **state)
         cfg.scheme = sosmc_scheme_moved_first(N);
         if (pooled) cfg.scheme.pool = POOL;
         cfg.scheme.refresh = refresh;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         for (int k = 0; k < 6; k++) {
             if (pooled) copy_pool(s, pool);
-            (void)bowl_step(s);
+            (void)must_step(s);
             moment after = bowl_now(s);
             for (int i = 0; i < N; i++) {
                 double z[DIM];
@@ -189,10 +190,10 @@ static void test_refresh_is_independent_of_the_draw(void **state)
     p.init = sosmc_rows_source(&rows);
     cfg.scheme = sosmc_scheme_moved_first(N);
     cfg.scheme.refresh = 0.25;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     moment before = bowl_now(s);
     for (int k = 0; k < 40; k++) {
-        (void)bowl_step(s);
+        (void)must_step(s);
         moment after = bowl_now(s);
         for (int i = 0; i < N; i++) {
             if (after.x[i][0] == before.x[i][0]) continue;
@@ -229,11 +230,11 @@ static void test_retry_keeps_the_weights(void **state)
         cfg.kernel.invariant = 1;
         cfg.kernel.self = i ? &m : NULL;
         cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
-        s[i] = bowl_engine(&p, &cfg);
+        s[i] = must_create(&p, &cfg);
     }
     for (int k = 0; k < 3; k++) {
-        (void)bowl_step(s[0]);
-        const sosmc_info *info = bowl_step(s[1]);
+        (void)must_step(s[0]);
+        const sosmc_info *info = must_step(s[1]);
         assert_int_equal(info->retries, k > 0);
         moment steady = bowl_now(s[0]), fumbled = bowl_now(s[1]);
         for (int i = 0; i < N; i++) assert_close(fumbled.logw[i], steady.logw[i], 1e-12);

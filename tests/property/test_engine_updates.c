@@ -12,6 +12,7 @@
 #include "assertions.h"
 #include "bowl.h"
 #include "hand.h"
+#include "must.h"
 
 /* ---------------------------------------------------------------------------- the order of things */
 
@@ -25,7 +26,7 @@ static void test_iteration_zero(void **state)
             if (scheme == 1) cfg.scheme = sosmc_scheme_unweighted(N);
             if (scheme == 2) cfg.scheme = sosmc_scheme_moved_first(N);
             cfg.scheme.order = order;
-            sosmc *s = bowl_engine(&p, &cfg);
+            sosmc *s = must_create(&p, &cfg);
             assert_int_equal(sosmc_iteration(s), 0);
             moment before = bowl_now(s);
             for (int i = 0; i < N; i++) { /* drawn under its own name */
@@ -34,7 +35,7 @@ static void test_iteration_zero(void **state)
                 assert_true(bowl_same(before.x[i], z, DIM));
             }
             assert_memory_equal(before.theta, bowl_start, sizeof bowl_start);
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             moment after = bowl_now(s);
             int moves = order == SOSMC_ORDER_AUTHORS || scheme == 2;
             assert_int_equal(!bowl_same(before.x[0], after.x[0], N * DIM), moves);
@@ -70,7 +71,7 @@ static void test_observer(void **state)
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     watcher w = {.stop_at = 3};
-    sosmc *s = bowl_engine(&p, &cfg), *alone = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg), *alone = must_create(&p, &cfg);
     assert_int_equal(sosmc_run(s, 10, watch, &w), SOSMC_STOPPED);
     assert_true(w.calls == 3 && w.last == 2 && w.engine == s);
     assert_int_equal(sosmc_iteration(s), 3);
@@ -98,9 +99,9 @@ static void test_average(void **state)
             double sum[THETA] = {0}, smooth[THETA] = {0};
             cfg.average = decay;
             cfg.average_from = from;
-            sosmc *s = bowl_engine(&p, &cfg);
+            sosmc *s = must_create(&p, &cfg);
             for (int k = 0; k < 8; k++) { /* iteration k makes update k */
-                (void)bowl_step(s);
+                (void)must_step(s);
                 const double *theta = sosmc_theta(s), *average = sosmc_theta_average(s);
                 int count = k - from + 1;
                 for (int j = 0; j < THETA; j++) {
@@ -121,15 +122,15 @@ static void test_clipping(void **state)
     bowl m = {.shift = 0};
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
-    sosmc *s = bowl_engine(&p, &cfg);
-    double norm = bowl_step(s)->grad_norm, free_step[THETA];
+    sosmc *s = must_create(&p, &cfg);
+    double norm = must_step(s)->grad_norm, free_step[THETA];
     for (int j = 0; j < THETA; j++) free_step[j] = sosmc_theta(s)[j] - bowl_start[j];
     sosmc_free(s);
     const double clips[] = {0.25 * norm, norm * 1.0001, 0};
     for (int i = 0; i < 3; i++) {
         cfg.optimiser.clip = clips[i];
-        s = bowl_engine(&p, &cfg);
-        assert_close(bowl_step(s)->grad_norm, norm, 1e-15); /* before clipping */
+        s = must_create(&p, &cfg);
+        assert_close(must_step(s)->grad_norm, norm, 1e-15); /* before clipping */
         for (int j = 0; j < THETA; j++)
             assert_close(sosmc_theta(s)[j] - bowl_start[j], (i == 0 ? 0.25 : 1) * free_step[j], 1e-14);
         sosmc_free(s);
@@ -143,10 +144,10 @@ static void test_schedule(void **state)
     for (int kind = SOSMC_SCHEDULE_CONSTANT; kind <= SOSMC_SCHEDULE_COSINE; kind++) {
         sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_AUTHORS);
         cfg.schedule = (sosmc_schedule){.kind = kind, .a = 4, .b = 0.5};
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         for (int k = 0; k < 6; k++) {
-            const sosmc_info *info = bowl_step(s);
+            const sosmc_info *info = must_step(s);
             estimate e = hand_estimate(&p.objective, before.theta, before.x, before.logw);
             double rate = sosmc_schedule_rate(cfg.schedule, 0.1, k);
             assert_true(info->rate == rate);
@@ -175,9 +176,9 @@ static void test_own_optimiser(void **state)
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     cfg.optimiser = (sosmc_optimiser){.name = "path", .lr = 0.25, .slots = 2, .self = bowl_away, .step = path_step};
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        (void)bowl_step(s);
+        (void)must_step(s);
         for (int j = 0; j < THETA; j++) assert_true(sosmc_theta(s)[j] == bowl_away[j] + 0.1 * k);
     }
     sosmc_free(s);
@@ -204,10 +205,10 @@ static void test_adaptation(void **state)
         cfg.scheme.ess_min = 0.9;
         cfg.adapt[0] = exact ? bowl_rule(0.95, 2, 0.0625, 0.25) : bowl_rule(0.95, 1.01, 0.1235, 0.1265);
         cfg.adapt[0].target = rate ? SOSMC_ADAPT_RATE : SOSMC_ADAPT_STEP;
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         double value = 0.125;
         for (int k = 0; k < 14; k++) {
-            const sosmc_info *info = bowl_step(s); /* this iteration uses what the last one decided */
+            const sosmc_info *info = must_step(s); /* this iteration uses what the last one decided */
             assert_close(rate ? info->rate : info->h, value, exact ? 0 : 1e-15);
             assert_true((rate ? info->h : info->rate) == 0.125);
             double next = adapted(&cfg.adapt[0], value, info->ess / N);
@@ -231,9 +232,9 @@ static void test_adaptation_at_equality(void **state)
     p.init.exact = 1;
     cfg.optimiser = sosmc_sgd(0); /* ESS is N, to the last bit */
     cfg.adapt[0] = bowl_rule(1, 2, 1e-3, 1e3);
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         assert_true(info->ess == N);
         assert_true(info->h == ldexp(0.25, k));
     }
@@ -250,10 +251,10 @@ static void test_two_rules(void **state)
     cfg.adapt[0].target = SOSMC_ADAPT_RATE;
     cfg.adapt[1] = bowl_rule(0.6, 4, 1e-3, 1e3);
     cfg.adapt[1].signal = SOSMC_SIGNAL_ACCEPT;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     double h = 0.5, rate = 0.1;
     for (int k = 0; k < 8; k++) {
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         assert_true(info->h == h);
         assert_close(info->rate, rate, 1e-15);
         if (k > 0)
@@ -279,12 +280,12 @@ static void test_before_move(void **state)
                 sosmc_settings cfg = bowl_calm(bowl_checking(&c), order);
                 cfg.adapt[0] = bowl_rule(0.85, 2, 1e-3, 1e3);
                 cfg.adapt[0].before_move = before;
-                sosmc *s = bowl_engine(&p, &cfg);
+                sosmc *s = must_create(&p, &cfg);
                 double h = cfg.kernel.h;
                 int early = before && order == SOSMC_ORDER_AUTHORS && kernel == MALA;
                 for (int k = 0; k < 6; k++) {
                     t.h = -1;
-                    const sosmc_info *info = bowl_step(s);
+                    const sosmc_info *info = must_step(s);
                     double next = adapted(&cfg.adapt[0], h, info->ess / N);
                     assert_true(info->h == (early ? next : h));
                     if (k > 0 || order == SOSMC_ORDER_AUTHORS) assert_true(t.h == info->h);

@@ -12,6 +12,7 @@
 #include "assertions.h"
 #include "bowl.h"
 #include "hand.h"
+#include "must.h"
 
 static void test_constant_in_U(void **state)
 {
@@ -23,9 +24,9 @@ static void test_constant_in_U(void **state)
             sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), kernel & 1);
             p.objective = q.objective = bowl_objective(objective, bowl_start);
             cfg.scheme.ess_min = 0.8;
-            sosmc *a = bowl_engine(&p, &cfg), *b = bowl_engine(&q, &cfg);
+            sosmc *a = must_create(&p, &cfg), *b = must_create(&q, &cfg);
             for (int k = 0; k < 6; k++) {
-                const sosmc_info *ia = bowl_step(a), *ib = bowl_step(b);
+                const sosmc_info *ia = must_step(a), *ib = must_step(b);
                 moment ma = bowl_now(a), mb = bowl_now(b);
                 for (int i = 0; i < N; i++) {
                     assert_close(mb.logw[i], ma.logw[i], 1e-9);
@@ -57,9 +58,9 @@ static void test_reversible_at_rest(void **state)
                 sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), order);
                 p.init.exact = 1;
                 cfg.optimiser = sosmc_sgd(moving ? 0.1 : 0);
-                sosmc *s = bowl_engine(&p, &cfg);
+                sosmc *s = must_create(&p, &cfg);
                 for (int k = 0; k < 5; k++) {
-                    const sosmc_info *info = bowl_step(s);
+                    const sosmc_info *info = must_step(s);
                     moment c = bowl_now(s);
                     int equal = 1, rest = kernel != ULA && !moving;
                     for (int i = 1; i < N; i++) equal &= c.logw[i] == c.logw[0];
@@ -87,7 +88,7 @@ static void follow_weights(sosmc_kernel kernel, int order)
     bowl m = {.shift = 0};
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(kernel, order);
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     moment before = bowl_now(s);
     double prev[THETA], sum = 0, logz = NAN;
     for (int i = 0; i < N; i++) { /* W_0 = exp(-U) / q */
@@ -102,7 +103,7 @@ static void follow_weights(sosmc_kernel kernel, int order)
     logz = log(sum);
     memcpy(prev, bowl_start, sizeof prev);
     for (int k = 0; k < 5; k++) {
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         moment after = bowl_now(s);
         const double *cur = order == SOSMC_ORDER_PAPER ? before.theta : after.theta;
         double logG[N], total = 0;
@@ -141,7 +142,7 @@ static void test_cloud(void **state)
     for (int weighted = 0; weighted <= 1; weighted++) {
         sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         if (!weighted) cfg.scheme = sosmc_scheme_unweighted(N);
-        sosmc *s = bowl_engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         for (int k = 0; k < 4; k++) {
             moment c = bowl_now(s);
             double x[N][DIM], logw[N], sum = 0;
@@ -152,7 +153,7 @@ static void test_cloud(void **state)
             assert_int_equal(sosmc_cloud(s, NULL, logw), SOSMC_OK);
             assert_memory_equal(x, c.x, sizeof x);
             assert_memory_equal(logw, c.logw, sizeof logw);
-            (void)bowl_step(s);
+            (void)must_step(s);
         }
         sosmc_free(s);
     }
@@ -164,12 +165,12 @@ static void test_resampled_cloud(void **state)
     bowl m = {.shift = 0};
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     moment before = bowl_now(s);
     sosmc_free(s);
     cfg.scheme.ess_min = 2;
-    s = bowl_engine(&p, &cfg);
-    assert_int_equal(bowl_step(s)->resampled, 1); /* iteration 0 weighs with W_0 and does not move */
+    s = must_create(&p, &cfg);
+    assert_int_equal(must_step(s)->resampled, 1); /* iteration 0 weighs with W_0 and does not move */
     moment after = bowl_now(s);
     for (int a = 0, i = 0; a < N; a++) {
         int offspring = 0;
@@ -190,9 +191,9 @@ static void test_when_to_resample(void **state)
     int happened = 0, spared = 0;
     cfg.optimiser = sosmc_sgd(0.6);
     cfg.scheme.ess_min = 0.75;
-    sosmc *s = bowl_engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < 12; k++) {
-        const sosmc_info *info = bowl_step(s);
+        const sosmc_info *info = must_step(s);
         assert_int_equal(info->resampled, info->ess < 0.75 * N);
         assert_true(info->ess >= 1 && info->ess <= N * (1 + 1e-14));
         info->resampled ? happened++ : spared++;
@@ -201,8 +202,8 @@ static void test_when_to_resample(void **state)
     sosmc_free(s);
     cfg.scheme.ess_min = 1; /* exact weights that are equal: ESS is N, and N is not below N */
     p.init.exact = 1;
-    s = bowl_engine(&p, &cfg);
-    assert_int_equal(bowl_step(s)->resampled, 0);
+    s = must_create(&p, &cfg);
+    assert_int_equal(must_step(s)->resampled, 0);
     sosmc_free(s);
 }
 

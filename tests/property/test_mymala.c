@@ -19,23 +19,12 @@
 
 #include <sosmc/imaging.h>
 
+#include "must.h"
 #include "stats.h"
 #include "toys.h"
 
 enum { CHAIN_COMPARISONS = 16, PICTURE_COMPARISONS = 12, PLANNED = CHAIN_COMPARISONS + PICTURE_COMPARISONS };
 static int comparisons;
-
-static sosmc *engine(const sosmc_problem *p, const sosmc_settings *cfg)
-{
-    sosmc *s = NULL;
-    if (sosmc_create(&s, p, cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-    return s;
-}
-
-static void step(sosmc *s)
-{
-    if (sosmc_step(s) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-}
 
 /* ------------------------------------------------------------------------------------------------ the row of pixels */
 
@@ -193,9 +182,9 @@ static double learnt(const sosmc_deblur *d, sosmc_kernel k, int weighted, uint64
     cfg.kernel = k;
     cfg.optimiser = sosmc_sgd(0.02);
     cfg.seed = seed;
-    sosmc *s = engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int i = 0; i < BURN + KEPT; i++) {
-        step(s);
+        must_step(s);
         if (i >= BURN) sum += sosmc_theta(s)[0];
     }
     sosmc_free(s);
@@ -290,9 +279,9 @@ static void tally_picture(const sosmc_deblur *d, double tolerance, stats_tally t
     cfg.seed = stats_seed(61);
     memset(mean, 0, sizeof mean);
     memset(tally, 0, 2 * sizeof *tally);
-    sosmc *s = engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     for (int k = 0; k < BURN + KEPT; k++) {
-        step(s);
+        must_step(s);
         if (k < BURN) continue;
         assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
         for (int i = 0; i < PARTICLES; i++) {
@@ -362,9 +351,9 @@ static void begin(setting *r, int gibbs)
 static void hashes(const setting *r, uint64_t hash[ITERATIONS])
 {
     double accepted = 0;
-    sosmc *s = engine(&r->p, &r->cfg);
+    sosmc *s = must_create(&r->p, &r->cfg);
     for (int k = 0; k < ITERATIONS; k++) {
-        step(s);
+        must_step(s);
         hash[k] = sosmc_hash(s);
         accepted += isnan(sosmc_last(s)->accept) ? 0 : sosmc_last(s)->accept;
     }
@@ -405,30 +394,22 @@ static void without_a_prox_mymala_is_mala(void **state)
     assert_memory_equal(one, two, sizeof one);
 }
 
-static void refused(const setting *r, const char *word)
-{
-    sosmc *s = NULL;
-    assert_int_equal(sosmc_create(&s, &r->p, &r->cfg), SOSMC_EINVAL);
-    if (!strstr(sosmc_message(s), word)) fail_msg("'%s' does not say '%s'", sosmc_message(s), word);
-    sosmc_free(s);
-}
-
 static void wrong_settings_are_refused(void **state)
 {
     setting r;
     begin(&r, 0);
     r.cfg.kernel.lambda = 0;
-    refused(&r, "kernel.lambda");
+    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.lambda");
     begin(&r, 0);
     r.p.model.prox = NULL;
-    refused(&r, "model.prox");
+    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "model.prox");
     begin(&r, 1);
     r.cfg.kernel.h = 0;
-    refused(&r, "kernel.h");
+    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.h");
     begin(&r, 1);
     r.d.envelope = 0.3; /* the kernel knows the potential without it */
     r.cfg.kernel = sosmc_deblur_gibbs(&r.d, 0.05);
-    refused(&r, "kernel.step");
+    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.step");
 }
 
 /* The kernel of one picture with the model of another. */
@@ -438,8 +419,8 @@ static void another_model_is_noticed(void **state)
     sosmc_deblur other = picture_of(4);
     begin(&r, 1);
     r.cfg.kernel = sosmc_deblur_gibbs(&other, 0.05);
-    sosmc *s = engine(&r.p, &r.cfg);
-    step(s); /* iteration 0 does not move */
+    sosmc *s = must_create(&r.p, &r.cfg);
+    must_step(s); /* iteration 0 does not move */
     assert_int_equal(sosmc_step(s), SOSMC_EMODEL);
     assert_non_null(strstr(sosmc_message(s), "gibbs"));
     sosmc_free(s);

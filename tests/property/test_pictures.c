@@ -19,6 +19,8 @@
 #include <sosmc/sosmc.h>
 
 #include "fake_comm.h"
+#include "memory_stream.h"
+#include "must.h"
 
 enum { DIM = 11, ROWS = 29, STAMP = DIM + 1 };
 
@@ -121,18 +123,6 @@ static sosmc_settings recipe(int particles, int pool, int sweeps)
     return cfg;
 }
 
-static sosmc *engine(const sosmc_problem *p, const sosmc_settings *cfg)
-{
-    sosmc *s = NULL;
-    if (sosmc_create(&s, p, cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-    return s;
-}
-
-static void step(sosmc *s)
-{
-    if (sosmc_step(s) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-}
-
 /* ------------------------------------------------------------------------------------------------ the kernel */
 
 static double held(double x, double bound) { return bound > 0 ? fmax(-bound, fmin(bound, x)) : x; }
@@ -169,8 +159,8 @@ static void steps_follow_the_formula(void **state)
             cfg.scheme = sosmc_scheme_moved_first(N);
             cfg.scheme.sweeps = sweeps;
             cfg.kernel = k;
-            sosmc *s = engine(&p, &cfg);
-            step(s);
+            sosmc *s = must_create(&p, &cfg);
+            must_step(s);
             assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
             for (int i = 0; i < N; i++) {
                 double expected[DIM], sum = 0;
@@ -201,11 +191,11 @@ static void the_drift_may_lag(void **state)
         cfg.scheme.sweeps = 2;
         cfg.scheme.drift_at = drift;
         cfg.optimiser = sosmc_sgd(1);
-        sosmc *s = engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         double theta[3] = {THETA0[0]};
         for (int k = 0; k < 2; k++) {
             assert_int_equal(sosmc_cloud(s, was, NULL), SOSMC_OK);
-            step(s);
+            must_step(s);
             theta[k + 1] = sosmc_theta(s)[0];
         }
         assert_true(theta[1] != theta[0]);
@@ -234,12 +224,12 @@ static void a_sweep_costs_one_evaluation(void **state)
         if (which == 1) cfg.work_limit = 0;
         if (which == 2) cfg.work_limit = 3 * tile - 1;
         if (which == 3) p.objective = sosmc_sampling((sosmc_score){.eval = NULL});
-        sosmc *s = engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         for (int k = 0; k < 3; k++) {
             long long data = which == 3 ? 0 : DATA;
             atomic_store(&t.with_gradient, 0), atomic_store(&t.alone, 0);
             atomic_store(&t.contracted, 0), atomic_store(&t.fresh, 0);
-            step(s);
+            must_step(s);
             assert_int_equal(atomic_load(&t.with_gradient), SWEEPS * N + parked[which] + data);
             assert_int_equal(atomic_load(&t.alone), N - parked[which]);
             assert_int_equal(atomic_load(&t.contracted), which == 3 ? 0 : N + DATA);
@@ -259,11 +249,11 @@ static void kept_sweeps_have_their_energies(void **state)
         .model = model_of(&t), .objective = sosmc_mmle(), .init = sosmc_box_source(&box), .theta0 = THETA0};
     sosmc_settings cfg = recipe(1, 1, 1);
     cfg.scheme = sosmc_scheme_soul(SWEEPS);
-    sosmc *s = engine(&p, &cfg);
+    sosmc *s = must_create(&p, &cfg);
     double x[DIM], U, mean = 0, theta = THETA0[0];
     assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
     atomic_store(&t.with_gradient, 0), atomic_store(&t.alone, 0);
-    step(s);
+    must_step(s);
     assert_int_equal(atomic_load(&t.with_gradient), SWEEPS);
     assert_int_equal(atomic_load(&t.alone), SWEEPS / 2);
     sosmc_batch one = {.x = x, .dim = DIM, .n = 1, .ld = 1};
@@ -297,7 +287,7 @@ static void gradients_that_are_no_numbers(void **state)
         p.objective.b = 0; /* the data would meet the crack too */
         p.objective.energy2 = 0;
         cfg.kernel.noise = 0.5;
-        sosmc *s = engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         sosmc_status status = SOSMC_OK;
         for (int k = 0; k < 4 && status == SOSMC_OK; k++) status = sosmc_step(s), nonfinite += sosmc_last(s)->nonfinite;
         assert_int_equal(status, restart ? SOSMC_OK : SOSMC_ENUMERIC);
@@ -350,7 +340,7 @@ static void the_newest_stay(void **state)
         double x[PARTICLES][DIM], got[PARTICLES][DIM];
         int restarted = 0;
         cfg.scheme.refresh = 0.3;
-        sosmc *s = engine(&p, &cfg);
+        sosmc *s = must_create(&p, &cfg);
         for (int i = 0; i < PARTICLES; i++) from_box(SOSMC_STREAM_INIT, 0, i, x[i]);
         put_in_front(&b, x, pools[which]);
         for (int k = 0; k < MOST; k++) {
@@ -366,7 +356,7 @@ static void the_newest_stay(void **state)
                     jitter(&cfg.kernel, theta, 5, i, 2 * (uint64_t)k + (uint64_t)sweep, x[i]);
             }
             put_in_front(&b, x, pools[which]);
-            step(s);
+            must_step(s);
             assert_int_equal(sosmc_cloud(s, &got[0][0], NULL), SOSMC_OK);
             assert_memory_equal(got, x, sizeof x);
         }
@@ -396,8 +386,8 @@ static void note(const sosmc *s, trace *t, int k)
 static void run_traced(const sosmc_settings *cfg, trace *t)
 {
     sosmc_problem p = training(NULL);
-    sosmc *s = engine(&p, cfg);
-    for (int k = 0; k < RUN; k++) step(s), note(s, t, k);
+    sosmc *s = must_create(&p, cfg);
+    for (int k = 0; k < RUN; k++) must_step(s), note(s, t, k);
     sosmc_free(s);
 }
 
@@ -458,31 +448,6 @@ static void threads_levels_and_ranks_change_no_bit(void **state)
     assert_true(got.hash[RUN - 1] != expected.hash[RUN - 1]);
 }
 
-typedef struct {
-    unsigned char *bytes;
-    size_t used, read;
-} stream;
-
-static int put(void *ctx, const void *bytes_in, size_t n)
-{
-    stream *f = ctx;
-    unsigned char *more = realloc(f->bytes, f->used + n);
-    if (!more) return -1;
-    f->bytes = more;
-    memcpy(f->bytes + f->used, bytes_in, n);
-    f->used += n;
-    return 0;
-}
-
-static int get(void *ctx, void *bytes_out, size_t n)
-{
-    stream *f = ctx;
-    if (f->used - f->read < n) return -1;
-    memcpy(bytes_out, f->bytes + f->read, n);
-    f->read += n;
-    return 0;
-}
-
 /* Saved while the pool still grows, and when it has wrapped; loaded where another run has been. */
 static void runs_resume(void **state)
 {
@@ -490,25 +455,24 @@ static void runs_resume(void **state)
         sosmc_settings cfg = recipe(40, pool, 5);
         sosmc_problem p = training(NULL);
         trace expected, got;
-        stream f = {.bytes = NULL};
+        memory f = {.used = 0};
         run_traced(&cfg, &expected);
         got = expected;
-        sosmc *s = engine(&p, &cfg);
-        for (int k = 0; k < ITERATIONS_BEFORE; k++) step(s);
-        assert_int_equal(sosmc_save(s, put, &f), SOSMC_OK);
+        sosmc *s = must_create(&p, &cfg);
+        must_steps(s, ITERATIONS_BEFORE);
+        memory_must_save(s, &f);
         sosmc_free(s);
         cfg.threads = 2;
-        s = engine(&p, &cfg);
-        for (int k = 0; k < 6; k++) step(s);
-        assert_int_equal(sosmc_load(s, get, &f), SOSMC_OK);
-        for (int k = ITERATIONS_BEFORE; k < RUN; k++) step(s), note(s, &got, k);
+        s = must_create(&p, &cfg);
+        must_steps(s, 6);
+        memory_must_load(s, &f);
+        for (int k = ITERATIONS_BEFORE; k < RUN; k++) must_step(s), note(s, &got, k);
         assert_memory_equal(&got, &expected, sizeof got);
         sosmc_free(s);
 
         cfg.scheme.pool_rule = SOSMC_POOL_IN_PLACE;
-        s = engine(&p, &cfg);
-        f.read = 0;
-        assert_int_equal(sosmc_load(s, get, &f), SOSMC_EINVAL);
+        s = must_create(&p, &cfg);
+        assert_int_equal(memory_load(s, &f), SOSMC_EINVAL);
         assert_non_null(strstr(sosmc_message(s), "its scheme.pool_rule is 1, this run's is 0"));
         sosmc_free(s);
         free(f.bytes);
@@ -529,7 +493,7 @@ static uint64_t mix(uint64_t hash, const void *from, size_t n)
 }
 
 /* Version 2 had 19 numbers in its shape instead of 20, and no pool_rule; both checksums are made anew. */
-static void become_version_2(stream *f)
+static void become_version_2(memory *f)
 {
     enum { VERSION_AT = 8, SHAPE_AT = 24, RULE_AT = SHAPE_AT + 19 * 8, NAMES = 2 * 48, CHECK_AT = RULE_AT + NAMES };
     const uint64_t two = 2, seed = 0x736f736d63000001u;
@@ -548,26 +512,25 @@ static void streams_of_version_2_are_read(void **state)
         sosmc_settings cfg = recipe(40, 100, 5);
         sosmc_problem p = training(NULL);
         trace expected, got;
-        stream f = {.bytes = NULL};
+        memory f = {.used = 0};
         cfg.scheme.pool_rule = SOSMC_POOL_IN_PLACE;
         run_traced(&cfg, &expected);
         got = expected;
-        sosmc *s = engine(&p, &cfg);
-        for (int k = 0; k < ITERATIONS_BEFORE; k++) step(s);
-        assert_int_equal(sosmc_save(s, put, &f), SOSMC_OK);
+        sosmc *s = must_create(&p, &cfg);
+        must_steps(s, ITERATIONS_BEFORE);
+        memory_must_save(s, &f);
         sosmc_free(s);
         become_version_2(&f);
         if (newest) cfg.scheme.pool_rule = SOSMC_POOL_NEWEST;
-        s = engine(&p, &cfg);
-        assert_int_equal(sosmc_load(s, get, &f), newest ? SOSMC_EINVAL : SOSMC_OK);
+        s = must_create(&p, &cfg);
+        assert_int_equal(memory_load(s, &f), newest ? SOSMC_EINVAL : SOSMC_OK);
         if (newest) assert_non_null(strstr(sosmc_message(s), "its scheme.pool_rule is 0, this run's is 1"));
-        for (int k = ITERATIONS_BEFORE; k < RUN && !newest; k++) step(s), note(s, &got, k);
+        for (int k = ITERATIONS_BEFORE; k < RUN && !newest; k++) must_step(s), note(s, &got, k);
         assert_memory_equal(&got, &expected, sizeof got);
         sosmc_free(s);
-        f.read = 0;
         f.bytes[30] ^= 1; /* damage to an old header is damage, too */
-        s = engine(&p, &cfg);
-        assert_int_equal(sosmc_load(s, get, &f), SOSMC_EIO);
+        s = must_create(&p, &cfg);
+        assert_int_equal(memory_load(s, &f), SOSMC_EIO);
         sosmc_free(s);
         free(f.bytes);
     }
@@ -646,10 +609,10 @@ static void chains_of_any_kernel(void **state)
         cfg.scheme = sosmc_scheme_moved_first(N);
         cfg.kernel = kernels[which];
         cfg.seed = 8;
-        sosmc *s = engine(&p, &cfg);
-        step(s); /* step 0 is the engine's alone; from there on both take steps 1, 2, ... */
+        sosmc *s = must_create(&p, &cfg);
+        must_step(s); /* step 0 is the engine's alone; from there on both take steps 1, 2, ... */
         assert_int_equal(sosmc_cloud(s, &started[0][0], NULL), SOSMC_OK);
-        for (int k = 0; k < STEPS; k++) step(s);
+        must_steps(s, STEPS);
         assert_int_equal(sosmc_cloud(s, &x[0][0], NULL), SOSMC_OK);
         sosmc_fresh f = {.chains = N, .burn_in = STEPS, .seed = 8, .kernel = &kernels[which], .start = &started[0][0]};
         assert_int_equal(sosmc_fresh_reward(&m, THETA0, NULL, &f, NULL, &got[0][0], NULL, NULL), SOSMC_OK);

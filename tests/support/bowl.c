@@ -190,19 +190,6 @@ sosmc_adapt bowl_rule(double threshold, double factor, double min, double max)
     return (sosmc_adapt){.threshold = threshold, .factor = factor, .min = min, .max = max};
 }
 
-sosmc *bowl_engine(const sosmc_problem *p, const sosmc_settings *cfg)
-{
-    sosmc *s = NULL;
-    if (sosmc_create(&s, p, cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-    return s;
-}
-
-const sosmc_info *bowl_step(sosmc *s)
-{
-    if (sosmc_step(s) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-    return sosmc_last(s);
-}
-
 moment bowl_now(const sosmc *s)
 {
     moment m = {.theta = {0}};

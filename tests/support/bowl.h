@@ -59,9 +59,6 @@ sosmc_kernel bowl_ula_at(int forward, int backward);
 sosmc_settings bowl_calm(sosmc_kernel kernel, int order);
 sosmc_adapt bowl_rule(double threshold, double factor, double min, double max);
 
-sosmc *bowl_engine(const sosmc_problem *p, const sosmc_settings *cfg);
-const sosmc_info *bowl_step(sosmc *s);
-
 /* The cloud and theta at one moment. */
 typedef struct {
     double x[N][DIM], logw[N], theta[THETA];

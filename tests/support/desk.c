@@ -1,5 +1,6 @@
 /* desk.c: see desk.h. A checkpoint is PATH, the one before it PATH.previous, and PATH.tmp is gone after every save. */
 #include "desk.h"
+#include "must.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,7 +83,7 @@ desk desk_new(int which)
     d.s = world_open(d.w);
     place_write(d.p.previous, d.r->at[3].bytes, d.r->at[3].used);
     place_write(d.p.path, d.r->at[4].bytes, d.r->at[4].used);
-    world_steps(d.s, 1);
+    must_steps(d.s, 1);
     return d;
 }
 

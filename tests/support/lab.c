@@ -1,5 +1,6 @@
 /* lab.c: see lab.h. Unless the plan is armed, or has a wall, the model is a Gaussian like any other. */
 #include "lab.h"
+#include "must.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -117,16 +118,9 @@ void lab_fill(lab *l, sosmc_scheme scheme, sosmc_kernel kernel)
     l->cfg.seed = 5;
 }
 
-void lab_open(lab *l)
-{
-    if (sosmc_create(&l->s, &l->p, &l->cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(l->s));
-}
+void lab_open(lab *l) { l->s = must_create(&l->p, &l->cfg); }
 
-void lab_steps(lab *l, int count)
-{
-    for (int k = 0; k < count; k++)
-        if (sosmc_step(l->s) != SOSMC_OK) fail_msg("%s", sosmc_message(l->s));
-}
+void lab_steps(lab *l, int count) { must_steps(l->s, count); }
 
 sosmc_status lab_bad_step(lab *l)
 {

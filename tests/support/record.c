@@ -1,4 +1,5 @@
 /* record.c: see record.h. Recording checks on its way that saving changes nothing and that every iteration differs. */
+#include "must.h"
 #include "record.h"
 
 #include <setjmp.h>
@@ -29,7 +30,7 @@ record *record_run(const world *w)
         memory_must_save(s, &r->at[k]);
         assert_true(sosmc_hash(s) == r->hash[k]); /* saving changes nothing */
         for (int q = 0; q < k; q++) assert_true(r->hash[q] != r->hash[k]);
-        if (k < K) world_steps(s, 1);
+        if (k < K) must_steps(s, 1);
     }
     sosmc_free(s);
     return r;

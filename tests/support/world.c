@@ -272,9 +272,3 @@ sosmc *world_open(world w)
     if (sosmc_create(&s, &w.p, &w.cfg) != SOSMC_OK) fail_msg("%s: %s", w.name, sosmc_message(s));
     return s;
 }
-
-void world_steps(sosmc *s, int count)
-{
-    for (int k = 0; k < count; k++)
-        if (sosmc_step(s) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-}
