@@ -19,6 +19,7 @@
 #include "files.h"
 #include "images.h"
 #include "outside.h"
+#include "reference.h"
 #include "run.h"
 
 enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };
@@ -359,13 +360,8 @@ static void wrong_pictures_are_named(void **state)
 
 static void guitar(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[512], line[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.pgm", data ? data : "");
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
+    const char *path = reference_file("deblurring/guitar_292x119.pgm");
+    char line[FILES_PATH + 128];
     (void)snprintf(line, sizeof line,
                    "%s --blur box:5 --noise 0.47 --simulate --iterations 30 --particles 3 --quiet --out "
                    "guitar",

@@ -20,6 +20,7 @@
 #include "folder.h"
 #include "images.h"
 #include "interrupt.h"
+#include "reference.h"
 #include "run.h"
 
 static char folder[FOLDER_ROOM], error[1024];
@@ -63,16 +64,10 @@ static void drawn_pictures(void **state)
 static void the_photograph(void **state)
 {
     enum { N = DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS };
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char dir[FILES_PATH];
     static double x[N];
     double sum = 0;
-    (void)snprintf(dir, sizeof dir, "%s/deblurring", data ? data : "");
-    if (!data || !deblurring_has_guitar(dir)) {
-        print_message("    no deblurring/guitar_292x119.f64 in SOSMC_TEST_DATA\n");
-        skip();
-    }
-    if (deblurring_read_guitar(dir, x, ERROR)) fail_msg("%s", error);
+    (void)reference_file("deblurring/guitar_292x119.f64");
+    if (deblurring_read_guitar(reference_file("deblurring"), x, ERROR)) fail_msg("%s", error);
     for (int e = 0; e < N; e++) sum += x[e];
     assert_true(fabs(sum / N - 87.453020249) < 1e-8);
     assert_true(fabs(sosmc_image_range(N, x) - 253.474576271) < 1e-8);

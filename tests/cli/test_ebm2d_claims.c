@@ -15,6 +15,7 @@
 #include "config.h"
 #include "ebm2d_page.h"
 #include "files.h"
+#include "reference.h"
 
 enum { I = EBM2D_IMPDIFF, S = EBM2D_SOSMC };
 
@@ -255,20 +256,13 @@ static void chains_answer(void **state)
 
 static void published_masses(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[FILES_PATH] = "";
+    const char *circles = reference_file("ebm2d/circles.npz"), *blobs = reference_file("ebm2d/blobs.npz");
     ebm2d_masses m;
-    if (data) (void)snprintf(path, sizeof path, "%s/ebm2d/circles.npz", data);
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    assert_int_equal(ebm2d_exact_masses(path, ebm2d_normals[EBM2D_LOWER], 400, 2, &m, ERROR), 0);
+    assert_int_equal(ebm2d_exact_masses(circles, ebm2d_normals[EBM2D_LOWER], 400, 2, &m, ERROR), 0);
     assert_true(ebm2d_is_published(&m));
     assert_true(fabs(m.inner - 0.0535) < 6e-5 && fabs(m.reward_inner - 0.468) < 6e-4 &&
                 fabs(m.reward_outer - 0.561) < 6e-4);
-    (void)snprintf(path, sizeof path, "%s/ebm2d/blobs.npz", data);
-    assert_int_equal(ebm2d_exact_masses(path, ebm2d_normals[EBM2D_LOWER], 400, 2, &m, ERROR), 0);
+    assert_int_equal(ebm2d_exact_masses(blobs, ebm2d_normals[EBM2D_LOWER], 400, 2, &m, ERROR), 0);
     assert_false(ebm2d_is_published(&m));
 }
 

@@ -18,6 +18,7 @@
 #include "files.h"
 #include "points.h"
 #include "problem.h"
+#include "reference.h"
 #include "scratch.h"
 #include "small_network.h"
 
@@ -61,16 +62,10 @@ static void log_likelihoods(void **state)
 
 static void published_likelihood(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[FILES_PATH] = "";
+    const char *path = reference_file("ebm2d/circles.npz");
     double *x = NULL;
     int64_t n = 0;
     ebm2d_likelihood l;
-    if (data) (void)snprintf(path, sizeof path, "%s/ebm2d/circles.npz", data);
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
     assert_fine(points_generate(ebm2d_recipe(EBM2D_CIRCLES), &x, &n, ERROR));
     assert_fine(ebm2d_loglik(path, 6, 400, n, x, 2, &l, ERROR));
     free(x);

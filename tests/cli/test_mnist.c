@@ -22,6 +22,7 @@
 #include "mnist_record.h"
 #include "network_text.h"
 #include "problem.h"
+#include "reference.h"
 #include "reproduce.h"
 #include "run.h"
 
@@ -271,15 +272,8 @@ static void recorded(void **state)
 
 static void published(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[FILES_PATH];
     mnist_network n;
-    (void)snprintf(path, sizeof path, "%s/mnist_ebm_checkpoint.npz", data ? data : "");
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    if (mnist_open(&n, path, ERROR)) fail_msg("%s", error);
+    if (mnist_open(&n, reference_file("mnist_ebm_checkpoint.npz"), ERROR)) fail_msg("%s", error);
     assert_int_equal(mnist_is_published(n.file.theta, n.file.parameters), 1);
     n.file.theta[0] += 1e-3;
     assert_int_equal(mnist_is_published(n.file.theta, n.file.parameters), 0);

@@ -20,6 +20,7 @@
 #include "model_file.h"
 #include "network_text.h"
 #include "outside.h"
+#include "reference.h"
 #include "scratch.h"
 #include "tensors.h"
 
@@ -252,18 +253,6 @@ static void the_base_stands_in_one_place(void **state)
 
 /* ---------------------------------------------------------------------------- the published model */
 
-static const char *published(const char *name)
-{
-    static char path[FILES_PATH];
-    const char *data = getenv("SOSMC_TEST_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", data ? data : "", name);
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    return path;
-}
-
 static void the_published_digits_are_read(void **state)
 {
     /* where each tensor begins in theta, its first number and the sum of absolute values: data/README.md */
@@ -275,7 +264,7 @@ static void the_published_digits_are_read(void **state)
                  {60480, 16384, -0.0451088585, 600.18201}, {76928, 64, 0.1506606489, 6.4401321},
                  {76992, 1, -0.1487099230, 0.1487099230}};
     model_file m;
-    const char *path = published("mnist_ebm_checkpoint.npz");
+    const char *path = reference_file("mnist_ebm_checkpoint.npz");
     assert_int_equal(model_read(path, &m, ERROR), -1);
     assert_says("has convolutions but no description");
     assert_fine(model_read_as(path, "mnist", &m, ERROR));

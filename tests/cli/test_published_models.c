@@ -19,6 +19,8 @@
 
 #include "files.h"
 #include "model_file.h"
+#include "numbers.h"
+#include "reference.h"
 
 /* Quadrature takes a minute when it is instrumented: one model then stands for all. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -78,14 +80,9 @@ static char error[1024];
 /* DATA/ebm2d/NAME.npz or NAME_reference.npz; skips the test when there is none. */
 static const char *file_of(const char *name, const char *ending)
 {
-    static char path[FILES_PATH];
-    const char *data = getenv("SOSMC_TEST_DATA");
-    (void)snprintf(path, sizeof path, "%s/ebm2d/%s%s.npz", data ? data : "", name, ending);
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    return path;
+    char member[128];
+    (void)snprintf(member, sizeof member, "ebm2d/%s%s.npz", name, ending);
+    return reference_file(member);
 }
 
 static void load(const char *name, model_file *file, sosmc_mlp *mlp)
@@ -106,13 +103,6 @@ static void reference(const char *name, const char *member, double *to, int64_t 
     npy_free(&a);
 }
 
-static void *room(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(p);
-    return p;
-}
-
 /* ------------------------------------------------------------------------------------------------ values at points */
 
 static void assert_near(const double *a, const double *b, size_t n, const char *what)
@@ -125,7 +115,7 @@ static void assert_near(const double *a, const double *b, size_t n, const char *
 /* Tensor after tensor, as they lie in theta. */
 static void assert_contraction(const char *name, const model_file *file, const double *g)
 {
-    double *expect = room((size_t)file->parameters * sizeof *expect);
+    double *expect = numbers_room((size_t)file->parameters * sizeof *expect);
     int in = file->inputs;
     for (int k = 1; k <= LAYERS; k++) {
         int out = k < LAYERS ? file->width[k - 1] : 1;
@@ -150,7 +140,7 @@ static void match_points(const char *name, const char *level, const sosmc_simd *
     static _Alignas(64) double x[2 * POINTS], gx[2 * POINTS];
     load(name, &file, &mlp);
     sosmc_model m = sosmc_mlp_model(&mlp);
-    void *prep = room(m.prep), *work = room(m.work * POINTS);
+    void *prep = numbers_room(m.prep), *work = numbers_room(m.work * POINTS);
     double *g = calloc((size_t)m.dim_theta, sizeof *g);
     assert_non_null(g);
     reference(name, "x", rows, 2L * POINTS);
@@ -223,7 +213,7 @@ static void exact_quantities(void **state)
         sosmc_mlp mlp;
         load(published[k].name, &file, &mlp);
         sosmc_model m = sosmc_mlp_model(&mlp);
-        double *U = room(nodes * sizeof *U), *R = room(nodes * sizeof *R), least = INFINITY;
+        double *U = numbers_room(nodes * sizeof *U), *R = numbers_room(nodes * sizeof *R), least = INFINITY;
         assert_int_equal(sosmc_lattice_energy(&m, file.theta, &l, 2, U), SOSMC_OK);
         for (size_t g = 0; g < nodes; g++) least = fmin(least, U[g]);
         assert_digits(least, published[k].least, 4e-4, published[k].name, "the least energy");

@@ -15,6 +15,8 @@
 
 #include <sosmc/models.h>
 
+#include "numbers.h"
+#include "reference.h"
 #include "tensors.h"
 
 enum { IMAGES = 8, PIXELS = 784, TENSORS = 12, LEVELS = 3, PARAMETERS = 76993 };
@@ -34,24 +36,10 @@ static const sosmc_network network = {
 static const double energies[IMAGES] = {-0.0304005067, 0.00979776162, -0.0436549826, 0.0302122370,
                                         -0.0310242140, 18.1481563,    17.9290256,    0.0306038639};
 
-static void *aligned(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(p);
-    return p;
-}
-
-/* DATA/NAME; skips the test when there is none. */
 static void read_file(const char *name, tensor_file *f)
 {
-    char path[4096], error[1024];
-    const char *data = getenv("SOSMC_TEST_DATA");
-    (void)snprintf(path, sizeof path, "%s/%s", data ? data : "", name);
-    if (!data || access(path, R_OK)) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    if (tensors_read(path, f, error, sizeof error)) fail_msg("%s", error);
+    char error[1024];
+    if (tensors_read(reference_file(name), f, error, sizeof error)) fail_msg("%s", error);
 }
 
 static const tensor *tensor_of(const tensor_file *f, const char *name)
@@ -87,7 +75,7 @@ static void assert_norm_near(const double *a, int step, const float *b, int64_t 
 
 static void check_level(const sosmc_model *m, const double *theta, sosmc_batch b, const tensor_file *f)
 {
-    double U[IMAGES], c[IMAGES], *gx = aligned(sizeof(double) * PIXELS * IMAGES);
+    double U[IMAGES], c[IMAGES], *gx = numbers_room(sizeof(double) * PIXELS * IMAGES);
     double *g = calloc(PARAMETERS, sizeof *g);
     const float *slope = tensor_of(f, "grad_x")->data;
     int64_t at = 0;
@@ -118,8 +106,8 @@ static void published_network_matches_reference(void **state)
     tensor_file f = {0};
     assert_int_equal(m.dim_theta, PARAMETERS);
     read_file("mnist_ebm_reference.npz", &f); /* first: a skip leaves nothing behind */
-    double *theta = aligned(sizeof(double) * PARAMETERS), *x = aligned(sizeof(double) * PIXELS * IMAGES);
-    void *prep = aligned(m.prep), *work = aligned(m.work * IMAGES);
+    double *theta = numbers_room(sizeof(double) * PARAMETERS), *x = numbers_room(sizeof(double) * PIXELS * IMAGES);
+    void *prep = numbers_room(m.prep), *work = numbers_room(m.work * IMAGES);
     read_weights(theta);
     const float *image = tensor_of(&f, "x")->data;
     for (int i = 0; i < IMAGES; i++)

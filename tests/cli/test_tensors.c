@@ -18,6 +18,7 @@
 #include "files.h"
 #include "model_file.h"
 #include "outside.h"
+#include "reference.h"
 #include "scratch.h"
 #include "tensors.h"
 
@@ -592,15 +593,9 @@ static void impossible_models_are_not_written(void **state)
 
 static void published_models_are_read(void **state)
 {
-    static const char *const names[] = {"two_moons", "circles", "blobs"};
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[FILES_PATH];
+    static const char *const names[] = {"ebm2d/two_moons.npz", "ebm2d/circles.npz", "ebm2d/blobs.npz"};
     for (int k = 0; k < 3; k++) {
-        (void)snprintf(path, sizeof path, "%s/ebm2d/%s.npz", data ? data : "", names[k]);
-        if (!data || access(path, R_OK)) {
-            print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-            skip();
-        }
+        const char *path = reference_file(names[k]);
         model_file m, again;
         npy_array w = {0}, b = {0};
         assert_fine(model_read(path, &m, ERROR));

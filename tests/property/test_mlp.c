@@ -14,6 +14,8 @@
 
 #include <sosmc/models.h>
 
+#include "numbers.h"
+
 /* Plain C is a hundred times slower when it is instrumented: then three panels stand for eight, every third combination
  * for all. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -42,28 +44,6 @@ static const struct {
     int n, ld;
 } sizes[] = {{1, 1}, {1, 8}, {13, 16}, {37, 40}, {128, 128}, {200, 200}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
-
-static uint64_t random_state;
-static int start_numbers(void **state) /* every test sees the same ones, whatever ran before it */
-{
-    random_state = 0x9E3779B97F4A7C15u;
-    return 0;
-}
-static double uniform(double a, double b)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return a + (b - a) * ((double)(random_state >> 11) * 0x1p-53);
-}
-
-static void *aligned(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(p);
-    memset(p, 0xff, bytes); /* NaN, as float and as double */
-    return p;
-}
 
 /* ------------------------------------------------------------------------------------------------ the plain network */
 
@@ -162,12 +142,12 @@ static size_t parameters(const rig *r) { return (size_t)r->model.dim_theta; }
 /* Weights of size gain / sqrt(inputs of the layer), biases of size 1. */
 static double *weights(const sosmc_mlp *m, double gain)
 {
-    double *theta = aligned(sizeof *theta * (size_t)sosmc_mlp_model(m).dim_theta), *to = theta;
+    double *theta = numbers_room(sizeof *theta * (size_t)sosmc_mlp_model(m).dim_theta), *to = theta;
     for (int l = 1; l <= m->hidden + 1; l++) {
         int in = width_of(m, l - 1), out = l > m->hidden ? 1 : width_of(m, l);
         double size = gain * sqrt(3.0 / in);
-        for (int k = 0; k < in * out; k++) *to++ = uniform(-size, size);
-        for (int k = 0; k < out; k++) *to++ = uniform(-1, 1);
+        for (int k = 0; k < in * out; k++) *to++ = numbers_uniform(-size, size);
+        for (int k = 0; k < out; k++) *to++ = numbers_uniform(-1, 1);
     }
     assert_int_equal(to - theta, sosmc_mlp_model(m).dim_theta);
     return theta;
@@ -182,18 +162,18 @@ static void rig_open(rig *r, const sosmc_mlp *m, int n, int ld)
     r->model = sosmc_mlp_model(&r->m);
     r->b = (sosmc_batch){.dim = m->inputs, .n = n, .ld = ld};
     r->theta = weights(m, 1.3);
-    r->prep = aligned(r->model.prep);
-    r->b.work = aligned(r->model.work * (size_t)ld);
+    r->prep = numbers_room(r->model.prep);
+    r->b.work = numbers_room(r->model.work * (size_t)ld);
     r->b.prep = r->prep;
-    r->b.x = r->x = aligned(vector_of(r) * sizeof *r->x);
-    r->c = aligned((size_t)ld * sizeof *r->c);
-    r->U = aligned((size_t)ld * sizeof *r->U);
-    r->gx = aligned(vector_of(r) * sizeof *r->gx);
-    r->g = aligned(parameters(r) * sizeof *r->g);
-    r->penalty_g = aligned(parameters(r) * sizeof *r->g);
+    r->b.x = r->x = numbers_room(vector_of(r) * sizeof *r->x);
+    r->c = numbers_room((size_t)ld * sizeof *r->c);
+    r->U = numbers_room((size_t)ld * sizeof *r->U);
+    r->gx = numbers_room(vector_of(r) * sizeof *r->gx);
+    r->g = numbers_room(parameters(r) * sizeof *r->g);
+    r->penalty_g = numbers_room(parameters(r) * sizeof *r->g);
     for (int i = 0; i < n; i++) {
-        r->c[i] = uniform(-1, 1);
-        for (int j = 0; j < m->inputs; j++) r->x[j * ld + i] = uniform(-3, 3);
+        r->c[i] = numbers_uniform(-1, 1);
+        for (int j = 0; j < m->inputs; j++) r->x[j * ld + i] = numbers_uniform(-3, 3);
     }
     prepare(r);
 }
@@ -243,7 +223,7 @@ static void assert_same_bits(const double *a, const double *b, size_t n, const c
 
 static void assert_matches_plain(rig *r, const double *U, const double *gx, const double *g)
 {
-    double *got = aligned(vector_of(r) * sizeof *got);
+    double *got = numbers_room(vector_of(r) * sizeof *got);
     size_t dim = (size_t)r->b.dim, n = (size_t)r->b.n;
     energy(r);
     for (size_t i = 0; i < n; i++) {
@@ -261,7 +241,7 @@ static void match_plain(const sosmc_mlp *m, int n, int ld)
 {
     rig r;
     rig_open(&r, m, n, ld);
-    double *U = aligned((size_t)n * sizeof *U), *gx = aligned((size_t)(n * m->inputs) * sizeof *gx);
+    double *U = numbers_room((size_t)n * sizeof *U), *gx = numbers_room((size_t)(n * m->inputs) * sizeof *gx);
     double *g = calloc(parameters(&r), sizeof *g), x[WIDEST];
     assert_non_null(g);
     for (int i = 0; i < n; i++) {
@@ -303,7 +283,8 @@ static void activations_over_their_range(void **state)
         rig_open(&r, &m, POINTS, POINTS);
         for (int k = 0; k < 4; k++) r.theta[k] = k % 2 ? 0 : 1; /* weight, bias, weight, bias */
         prepare(&r);
-        for (int i = 0; i < POINTS; i++) r.x[i] = (double)(float)(i < POINTS / 2 ? uniform(-5, 5) : uniform(-200, 200));
+        for (int i = 0; i < POINTS; i++)
+            r.x[i] = (double)(float)(i < POINTS / 2 ? numbers_uniform(-5, 5) : numbers_uniform(-200, 200));
         FOR_LEVELS(simd)
         {
             r.b.simd = simd;
@@ -365,8 +346,8 @@ static void match_differences(const sosmc_mlp *m)
 {
     rig r;
     rig_open(&r, m, 6, 8);
-    double *gx = aligned(vector_of(&r) * sizeof *gx), *g = aligned(parameters(&r) * sizeof *g);
-    double *penalty = aligned(parameters(&r) * sizeof *penalty), value = penalty_sum(&r);
+    double *gx = numbers_room(vector_of(&r) * sizeof *gx), *g = numbers_room(parameters(&r) * sizeof *g);
+    double *penalty = numbers_room(parameters(&r) * sizeof *penalty), value = penalty_sum(&r);
     input_differences(&r, gx);
     differences(&r, weighted_sum, g);
     differences(&r, penalty_sum, penalty);
@@ -412,13 +393,13 @@ static void penalty_of_a_large_network(void **state)
     rig r;
     m.penalty = 10;
     rig_open(&r, &m, N, LD);
-    double *along = aligned(parameters(&r) * sizeof *along), *theta = aligned(parameters(&r) * sizeof *theta);
+    double *along = numbers_room(parameters(&r) * sizeof *along), *theta = numbers_room(parameters(&r) * sizeof *theta);
     memcpy(theta, r.theta, parameters(&r) * sizeof *theta);
     penalise(&r, 0, 1.0 / N);
     for (int d = 0; d < DIRECTIONS; d++) {
         const double step = 1e-6;
         double slope[2], expect, got = 0, norm = 0;
-        for (size_t k = 0; k < parameters(&r); k++) along[k] = d ? r.penalty_g[k] : uniform(-1, 1);
+        for (size_t k = 0; k < parameters(&r); k++) along[k] = d ? r.penalty_g[k] : numbers_uniform(-1, 1);
         for (size_t k = 0; k < parameters(&r); k++) got += along[k] * r.penalty_g[k], norm += along[k] * along[k];
         norm = sqrt(norm);
         for (int side = 0; side < 2; side++) {
@@ -523,7 +504,7 @@ static void all_levels_have_the_same_bits(void **state)
             m.penalty = 1;
             rig_open(&r, &m, sizes[s].n, sizes[s].ld);
             size_t room = (size_t)(1 + m.inputs) * (size_t)r.b.n + 2 * parameters(&r) + 1;
-            double *expect = aligned(room * sizeof *expect), *got = aligned(room * sizeof *got);
+            double *expect = numbers_room(room * sizeof *expect), *got = numbers_room(room * sizeof *got);
             r.b.simd = sosmc_simd_named("plain");
             assert_int_equal(outcome(&r, expect), room);
             FOR_LEVELS(simd)
@@ -584,7 +565,7 @@ static void reuse_does_not_matter(void **state)
         m.penalty = 1;
         rig_open(&r, &m, k ? 136 : 37, k ? 136 : 40);
         size_t bytes = parameters(&r) * sizeof *r.g;
-        double *g = aligned(bytes), *U = aligned((size_t)r.b.ld * sizeof *U);
+        double *g = numbers_room(bytes), *U = numbers_room((size_t)r.b.ld * sizeof *U);
         FOR_LEVELS(simd)
         {
             r.b.simd = simd;
@@ -621,7 +602,7 @@ static void padding_does_not_matter(void **state)
     m.penalty = 1;
     rig_open(&r, &m, 37, 40);
     size_t room = (size_t)(1 + m.inputs) * 37 + 2 * parameters(&r) + 1;
-    double *expect = aligned(room * sizeof *expect), *got = aligned(room * sizeof *got);
+    double *expect = numbers_room(room * sizeof *expect), *got = numbers_room(room * sizeof *got);
     FOR_LEVELS(simd)
     {
         r.b.simd = simd;
@@ -694,7 +675,7 @@ static void far_outside(void **state)
             m.penalty = 1;
             rig_open(&r, &m, 13, 16);
             for (int j = 0; j < m.inputs; j++)
-                for (int i = 0; i < 13; i++) r.x[j * 16 + i] = uniform(-1, 1) < 0 ? -1e30 : 1e30;
+                for (int i = 0; i < 13; i++) r.x[j * 16 + i] = numbers_uniform(-1, 1) < 0 ? -1e30 : 1e30;
             FOR_LEVELS(simd)
             {
                 r.b.simd = simd;
@@ -738,7 +719,7 @@ static void initial_weights(void **state)
 {
     const sosmc_mlp *m = &nets[0];
     size_t p = (size_t)sosmc_mlp_model(m).dim_theta, at = 0, count = 0;
-    double *theta = aligned(p * sizeof *theta), *other = aligned(p * sizeof *other), sum = 0, square = 0;
+    double *theta = numbers_room(p * sizeof *theta), *other = numbers_room(p * sizeof *other), sum = 0, square = 0;
     sosmc_mlp_init(m, 0.02, 7, theta);
     sosmc_mlp_init(m, 0.02, 8, other);
     assert_true(theta[0] != other[0]);
@@ -802,9 +783,9 @@ static uint64_t run_hash(int which, const sosmc_settings *cfg, sosmc_info *info)
 
 static int start_runs(void **state)
 {
-    (void)start_numbers(state);
+    (void)numbers_start(state);
     sosmc_mlp_init(&run_net, 0.4, 3, run_theta);
-    for (int k = 0; k < ROWS * 2; k++) run_data[k] = uniform(-2, 2);
+    for (int k = 0; k < ROWS * 2; k++) run_data[k] = numbers_uniform(-2, 2);
     return 0;
 }
 
@@ -862,7 +843,7 @@ static void logged_values_of_the_data(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup(f, start_numbers)
+#define TEST(f) cmocka_unit_test_setup(f, numbers_start)
     const struct CMUnitTest tests[] = {
         TEST(values_match_a_plain_network),
         TEST(activations_over_their_range),

@@ -16,6 +16,8 @@
 
 #include <sosmc/models.h>
 
+#include "numbers.h"
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { RANDOM_LISTS = 12, ITERATIONS = 2 };
 #else
@@ -31,29 +33,6 @@ static const struct {
     int n, ld;
 } sizes[] = {{1, 1}, {7, 8}, {8, 8}, {16, 16}, {17, 24}, {40, 40}, {1, 8}, {33, 48}, {90, 96}};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
-
-static uint64_t random_state;
-static int start_numbers(void **state) /* every test sees the same ones, whatever ran before it */
-{
-    random_state = 0x9E3779B97F4A7C15u;
-    return 0;
-}
-static double uniform(double a, double b)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return a + (b - a) * ((double)(random_state >> 11) * 0x1p-53);
-}
-static int between(int a, int b) { return a + (int)(uniform(0, 1) * (b - a + 1)); }
-
-static void *aligned(size_t bytes)
-{
-    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(p);
-    memset(p, 0xff, bytes); /* NaN, as float and as double */
-    return p;
-}
 
 /* ------------------------------------------------------------------------------------------------ the plain network */
 
@@ -265,22 +244,23 @@ static void point(list *l) { l->n.layer = l->layer; }
 
 static void random_list(list *l)
 {
-    map m = {between(0, 1) ? 3 : 1, between(1, 9), between(1, 9)}, before[MOST_LAYERS + 1] = {m};
-    int dense = between(1, MOST_LAYERS);
-    *l = (list){.n = {.channels = m.channels, .rows = m.rows, .columns = m.columns, .count = between(1, 5)}};
+    map m = {numbers_between(0, 1) ? 3 : 1, numbers_between(1, 9), numbers_between(1, 9)},
+        before[MOST_LAYERS + 1] = {m};
+    int dense = numbers_between(1, MOST_LAYERS);
+    *l = (list){.n = {.channels = m.channels, .rows = m.rows, .columns = m.columns, .count = numbers_between(1, 5)}};
     point(l);
-    l->n.sign = between(0, 1) ? 1 : -1;
-    l->n.base_sd = between(0, 1) ? 0 : uniform(0.5, 2);
+    l->n.sign = numbers_between(0, 1) ? 1 : -1;
+    l->n.base_sd = numbers_between(0, 1) ? 0 : numbers_uniform(0.5, 2);
     for (int k = 1; k <= l->n.count; k++) {
         sosmc_layer *a = &l->layer[k - 1];
-        a->activation = between(0, SOSMC_IDENTITY);
-        a->outputs = between(1, 11);
+        a->activation = numbers_between(0, SOSMC_IDENTITY);
+        a->outputs = numbers_between(1, 11);
         if (k >= dense) {
             a->kind = SOSMC_DENSE;
-            if (k > dense && between(0, 1)) a->outputs = m.channels, a->skip = 1;
+            if (k > dense && numbers_between(0, 1)) a->outputs = m.channels, a->skip = 1;
             m = (map){a->outputs, 1, 1};
-        } else if (k > 1 && between(0, 2) == 0) { /* a residual one */
-            a->kernel = between(0, 1) ? 3 : 1;
+        } else if (k > 1 && numbers_between(0, 2) == 0) { /* a residual one */
+            a->kernel = numbers_between(0, 1) ? 3 : 1;
             a->stride = 1;
             a->padding = a->kernel / 2;
             a->outputs = m.channels;
@@ -290,16 +270,16 @@ static void random_list(list *l)
                           : 1;
         } else {
             do {
-                a->kernel = between(1, 5);
-                a->stride = between(1, 3);
-                a->padding = between(0, a->kernel - 1);
+                a->kernel = numbers_between(1, 5);
+                a->stride = numbers_between(1, 3);
+                a->padding = numbers_between(0, a->kernel - 1);
             } while (m.rows + 2 * a->padding < a->kernel || m.columns + 2 * a->padding < a->kernel);
             m = (map){a->outputs, (m.rows + 2 * a->padding - a->kernel) / a->stride + 1,
                       (m.columns + 2 * a->padding - a->kernel) / a->stride + 1};
         }
         before[k] = m;
     }
-    l->n.output = between(0, (int)count_of(m) - 1);
+    l->n.output = numbers_between(0, (int)count_of(m) - 1);
 }
 
 static void list_at(int k, list *l)
@@ -351,19 +331,19 @@ static void rig_open(rig *r, const sosmc_network *n, int particles, int ld)
     *r = (rig){.m = sosmc_network_model(n)};
     assert_true(r->m.dim_x > 0);
     r->b = (sosmc_batch){.simd = sosmc_simd_best(), .dim = r->m.dim_x, .n = particles, .ld = ld};
-    r->theta = aligned(parameters(r) * sizeof(double));
-    r->prep = aligned(r->m.prep);
-    r->work = aligned(r->m.work * (size_t)ld);
-    r->x = aligned(vector_of(r) * sizeof(double));
-    r->gx = aligned(vector_of(r) * sizeof(double));
-    r->U = aligned((size_t)ld * sizeof(double));
-    r->c = aligned((size_t)ld * sizeof(double));
-    r->g = aligned(parameters(r) * sizeof(double));
-    sosmc_network_init(n, (uint64_t)between(1, 1000), r->theta);
+    r->theta = numbers_room(parameters(r) * sizeof(double));
+    r->prep = numbers_room(r->m.prep);
+    r->work = numbers_room(r->m.work * (size_t)ld);
+    r->x = numbers_room(vector_of(r) * sizeof(double));
+    r->gx = numbers_room(vector_of(r) * sizeof(double));
+    r->U = numbers_room((size_t)ld * sizeof(double));
+    r->c = numbers_room((size_t)ld * sizeof(double));
+    r->g = numbers_room(parameters(r) * sizeof(double));
+    sosmc_network_init(n, (uint64_t)numbers_between(1, 1000), r->theta);
     for (size_t k = 0; k < parameters(r); k++) r->theta[k] = (float)(2 * r->theta[k]);
     for (int j = 0; j < r->b.dim; j++)
-        for (int i = 0; i < particles; i++) r->x[j * ld + i] = (float)uniform(-1.5, 1.5);
-    for (int i = 0; i < particles; i++) r->c[i] = uniform(-1, 1);
+        for (int i = 0; i < particles; i++) r->x[j * ld + i] = (float)numbers_uniform(-1.5, 1.5);
+    for (int i = 0; i < particles; i++) r->c[i] = numbers_uniform(-1, 1);
     r->b.x = r->x;
     r->b.prep = r->prep;
     r->b.work = r->work;
@@ -396,7 +376,8 @@ static void match_plain(int k, const list *l, int size)
     rig r;
     rig_open(&r, &l->n, sizes[size].n, sizes[size].ld);
     size_t dim = (size_t)r.b.dim;
-    double *x = aligned(dim * sizeof *x), *gx = aligned(dim * sizeof *gx), *got = aligned(dim * sizeof *got);
+    double *x = numbers_room(dim * sizeof *x), *gx = numbers_room(dim * sizeof *gx),
+           *got = numbers_room(dim * sizeof *got);
     double *g = calloc(parameters(&r), sizeof *g);
     assert_non_null(g);
     energy(&r, 1);
@@ -432,11 +413,11 @@ static void differences_match_the_plain_network(void **state)
         rig r;
         list_at(k, &l);
         rig_open(&r, &l.n, 1, 1);
-        double *gx = aligned(vector_of(&r) * sizeof *gx), *g = calloc(parameters(&r), sizeof *g);
+        double *gx = numbers_room(vector_of(&r) * sizeof *gx), *g = calloc(parameters(&r), sizeof *g);
         assert_non_null(g);
         (void)plain(&l.n, r.theta, r.x, gx, 1, g, NULL);
         for (int t = 0; t < 12; t++) {
-            double *v = t % 2 ? &r.x[between(0, r.b.dim - 1)] : &r.theta[between(0, r.m.dim_theta - 1)];
+            double *v = t % 2 ? &r.x[numbers_between(0, r.b.dim - 1)] : &r.theta[numbers_between(0, r.m.dim_theta - 1)];
             double kept = *v, slope = t % 2 ? gx[v - r.x] : g[v - r.theta], side[2];
             for (int s = 0; s < 2; s++) {
                 *v = kept + (s ? step : -step);
@@ -465,7 +446,8 @@ static void activations_are_exact_to_a_few_ulps(void **state)
         rig_open(&r, &l.n, 96, 96);
         for (int k = 0; k < 4; k++) r.theta[k] = k % 2 == 0; /* weights 1, biases 0 */
         assert_int_equal(r.m.prepare(r.m.self, r.theta, r.prep), 0);
-        for (int i = 0; i < 96; i++) r.x[i] = (float)(i < 90 ? 0.25 * (i - 45) : i == 90 ? 0 : uniform(-20, 20));
+        for (int i = 0; i < 96; i++)
+            r.x[i] = (float)(i < 90 ? 0.25 * (i - 45) : i == 90 ? 0 : numbers_uniform(-20, 20));
         energy(&r, 1);
         for (int i = 0; i < 96; i++) {
             double slope, h = activate(a, r.x[i], &slope), size = fmax(fabs(r.x[i]), a == SOSMC_SOFTPLUS ? 0.5 : 0.01);
@@ -488,7 +470,7 @@ static void all_levels_have_the_same_bits(void **state)
         list_at(k, &l);
         rig_open(&r, &l.n, sizes[k % SIZES].n, sizes[k % SIZES].ld);
         size_t n = (size_t)r.b.n, all = n * (size_t)(r.b.dim + 1) + parameters(&r);
-        double *first = aligned(all * sizeof *first), *now = aligned(all * sizeof *now);
+        double *first = numbers_room(all * sizeof *first), *now = numbers_room(all * sizeof *now);
         int seen = 0;
         FOR_LEVELS(simd)
         {
@@ -515,9 +497,10 @@ static void reuse_and_place_change_no_bit(void **state)
         list_at(k, &l);
         rig_open(&r, &l.n, sizes[k % SIZES].n, sizes[k % SIZES].ld);
         size_t bytes = parameters(&r) * sizeof(double);
-        double *U = aligned((size_t)r.b.n * sizeof *U), *gx = aligned(vector_of(&r) * sizeof *gx), *g = aligned(bytes);
-        double *alone = aligned((size_t)r.b.dim * sizeof *alone), *slope = aligned((size_t)r.b.dim * sizeof *slope),
-               one;
+        double *U = numbers_room((size_t)r.b.n * sizeof *U), *gx = numbers_room(vector_of(&r) * sizeof *gx),
+               *g = numbers_room(bytes);
+        double *alone = numbers_room((size_t)r.b.dim * sizeof *alone),
+               *slope = numbers_room((size_t)r.b.dim * sizeof *slope), one;
         energy(&r, 1);
         memcpy(U, r.U, (size_t)r.b.n * sizeof *U);
         memcpy(gx, r.gx, vector_of(&r) * sizeof *gx);
@@ -529,7 +512,7 @@ static void reuse_and_place_change_no_bit(void **state)
         assert_memory_equal(g, r.g, bytes);
         energy(&r, 0);
         assert_memory_equal(U, r.U, (size_t)r.b.n * sizeof *U);
-        int i = between(0, r.b.n - 1);
+        int i = numbers_between(0, r.b.n - 1);
         sosmc_batch b = r.b;
         particle(&r, i, alone);
         b.x = alone, b.n = b.ld = 1;
@@ -626,7 +609,7 @@ static void first_weights_are_uniform(void **state)
     const double bound[] = {1 / sqrt(50), 1 / sqrt(360)};
     sosmc_model m = sosmc_network_model(&n);
     assert_int_equal(m.dim_theta, (int)ends[2]);
-    double *theta = aligned(ends[2] * sizeof *theta), *other = aligned(ends[2] * sizeof *other);
+    double *theta = numbers_room(ends[2] * sizeof *theta), *other = numbers_room(ends[2] * sizeof *other);
     sosmc_network_init(&n, 7, theta);
     sosmc_network_init(&n, 8, other);
     for (int k = 0; k < 2; k++) {
@@ -695,10 +678,10 @@ static uint64_t hash_of(const list *l, int threads, const sosmc_simd *level, siz
 {
     sosmc *s = NULL;
     sosmc_model m = sosmc_network_model(&l->n);
-    double *theta = aligned((size_t)m.dim_theta * sizeof *theta);
+    double *theta = numbers_room((size_t)m.dim_theta * sizeof *theta);
     sosmc_network_init(&l->n, 3, theta);
     sosmc_network_judge judge = {.network = &l->n, .scale = 1, .clamp = 1};
-    void *prep = aligned(m.prep);
+    void *prep = numbers_room(m.prep);
     assert_int_equal(m.prepare(m.self, theta, prep), 0);
     judge.prep = prep;
     sosmc_problem p = {.model = m,
@@ -736,7 +719,7 @@ static void runs_have_one_hash(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup(f, start_numbers)
+#define TEST(f) cmocka_unit_test_setup(f, numbers_start)
     const struct CMUnitTest tests[] = {TEST(values_match_a_plain_network),
                                        TEST(differences_match_the_plain_network),
                                        TEST(activations_are_exact_to_a_few_ulps),

@@ -19,6 +19,7 @@
 
 #include <sosmc/models.h>
 
+#include "reference.h"
 #include "stats.h"
 
 enum { WITHOUT_DATA = 10, PLANNED = WITHOUT_DATA + 43 };
@@ -196,14 +197,9 @@ static int read_wisconsin(FILE *file)
 
 static int missing_data(void)
 {
-    const char *folder = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/mmle/wisconsin_split.csv", folder ? folder : "");
-    FILE *file = folder ? fopen(path, "r") : NULL;
-    if (!file) {
-        print_message("skipped: %s\n", folder ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        return 1;
-    }
+    const char *path = reference_find("mmle/wisconsin_split.csv");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    if (!file) return 1;
     int damaged = read_wisconsin(file);
     (void)fclose(file);
     if (damaged) fail_msg("%s is not the file it should be", path);

@@ -14,6 +14,7 @@
 #include <sosmc/imaging.h>
 
 #include "assertions.h"
+#include "reference.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, KINDS = 13 };
 
@@ -195,17 +196,7 @@ static void values_of_the_experiment(void **state)
     static const int patch[2] = {5, 10};
     static const double square[2] = {701.68292391, 957.82614253}, sum[2] = {3038799.15754, 3039526.19398},
                         norm[2] = {1.00276, 1.00303}, similar[2] = {0.43041795, 0.24491966};
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", data ? data : "");
-    FILE *f = data ? fopen(path, "rb") : NULL;
-    if (!f) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    size_t got = fread(x, sizeof *x, PIXELS, f);
-    (void)fclose(f);
-    assert_int_equal(got, PIXELS);
+    reference_doubles("deblurring/guitar_292x119.f64", PIXELS, x);
     for (int k = 0; k < 2; k++) {
         sosmc_blur b = {.rows = ROWS, .columns = COLUMNS, .kind = SOSMC_BLUR_BOX, .patch = patch[k]};
         double total = 0;

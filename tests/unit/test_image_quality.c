@@ -18,6 +18,7 @@
 #include "assertions.h"
 #include "folder.h"
 #include "outside.h"
+#include "reference.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, CHANNELS = 3, WIDE = 40, HIGH = 90 };
 
@@ -79,17 +80,7 @@ static void range_of_an_image(void **state)
 
 static void values_of_the_experiment(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", data ? data : "");
-    FILE *f = data ? fopen(path, "rb") : NULL;
-    if (!f) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
-    size_t got = fread(x, sizeof *x, PIXELS, f);
-    (void)fclose(f);
-    assert_int_equal(got, PIXELS);
+    reference_doubles("deblurring/guitar_292x119.f64", PIXELS, x);
     for (int e = 0; e < PIXELS; e++) y[e] = 50;
     double range = sosmc_image_range(PIXELS, x);
     assert_near(range, 253.474576271, 1e-9);

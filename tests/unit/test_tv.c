@@ -16,6 +16,7 @@
 
 #include "../../models/imaging.h"
 #include "assertions.h"
+#include "reference.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, LONG = 3000 };
 
@@ -53,18 +54,8 @@ static void values_by_hand(void **state)
 
 static void values_of_the_experiment(void **state)
 {
-    const char *data = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", data ? data : "");
-    FILE *f = data ? fopen(path, "rb") : NULL;
-    if (!f) {
-        print_message("skipped: %s\n", data ? path : "SOSMC_TEST_DATA names no folder of reference data");
-        skip();
-    }
     double *x = doubles(PIXELS);
-    size_t got = fread(x, sizeof *x, PIXELS, f);
-    (void)fclose(f);
-    assert_int_equal(got, PIXELS);
+    reference_doubles("deblurring/guitar_292x119.f64", PIXELS, x);
     assert_near(sosmc_tv(SOSMC_TV_ISOTROPIC, ROWS, COLUMNS, x), 1170588.7198, 1e-4);
     assert_near(sosmc_tv(SOSMC_TV_ANISOTROPIC, ROWS, COLUMNS, x), 1469589.6243, 1e-4);
     free(x);

@@ -1,0 +1,14 @@
+/* reference.h: the folder of reference data that SOSMC_TEST_DATA names, which need not be there. */
+#ifndef TEST_REFERENCE_H
+#define TEST_REFERENCE_H
+
+#include <stddef.h>
+
+/* The path of a file or folder in it, or NULL after saying what is missing. The last four answers stay valid. */
+const char *reference_find(const char *name);
+/* The same, but the test is skipped where there is none. */
+const char *reference_file(const char *name);
+/* A file of n doubles and nothing else; skips likewise. */
+void reference_doubles(const char *name, size_t n, double *x);
+
+#endif
