@@ -174,11 +174,27 @@ static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_OURS; }
 
+static int split_of(const ebm2d_cell *c) { return c->method == EBM2D_OURS ? EBM2D_SPLIT : 1; }
+static int iterations_of(const ebm2d_cell *c) { return (c->iterations - 1) * split_of(c) + 1; }
+static int particles_of(const ebm2d_scale *s, const ebm2d_cell *c)
+{
+    return c->method == EBM2D_OURS ? s->particles * 2 / 5 : s->particles;
+}
+
+/* An iteration passes forward, backward, through the parameters and through the reference; a step of a chain forward and
+ * backward. */
+double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *c)
+{
+    const ebm2d_scale *s = &plan->scale;
+    double steps = (c->fresh ? s->burn_in + s->averaged : 0) + (c->reduced ? s->short_burn_in + s->short_averaged : 0);
+    int evaluations = 1 + (c->iterations - 1) / c->every;
+    return 4.0 * particles_of(s, c) * iterations_of(c) + 2.0 * evaluations * s->fresh_chains * steps;
+}
+
 const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *out, size_t room)
 {
     const ebm2d_scale *s = &plan->scale;
-    int split = c->method == EBM2D_OURS ? EBM2D_SPLIT : 1, iterations = (c->iterations - 1) * split + 1;
-    int particles = c->method == EBM2D_OURS ? s->particles * 2 / 5 : s->particles;
+    int split = split_of(c), iterations = iterations_of(c), particles = particles_of(s, c);
     char ours[sizeof our_sosmc + 32];
     (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations / 10);
     const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_SOSMC ? paper_sosmc : ours;

@@ -105,6 +105,8 @@ enum { EBM2D_SPLIT = 10 };
 /* Which start particles a method takes. */
 int ebm2d_starts_by_smc(ebm2d_method method);
 
+/* What a cell takes, in passes of one particle through the network or back. */
+double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *cell);
 void ebm2d_cell_name(const ebm2d_cell *cell, char *out, size_t room);
 int ebm2d_cell_directory(const ebm2d_plan *plan, const ebm2d_cell *cell, char out[FILES_PATH], char *error,
                          size_t room);

@@ -134,7 +134,8 @@ static int run_task(void *context, int job, char *error, size_t room)
 
 int langevin_run_tasks(const extras *e, task *t, int n)
 {
-    return parallel_runs(run_task, t, n, e->threads, e->o->quiet, e->error, e->room);
+    parallel_work work = {.run = run_task, .context = t, .jobs = n, .threads = e->threads, .quiet = e->o->quiet};
+    return parallel_runs(&work, e->error, e->room);
 }
 
 task langevin_published(const extras *e, const langevin_setting *s, sosmc_kernel kernel, int iterations, int seed)

@@ -1,5 +1,5 @@
 /* progress.c: progress on standard error. A terminal's line is rewritten at most ten times a second, a log gets a line
- * every five seconds; the time left is what the pace of this process so far promises. */
+ * every five seconds. */
 #include "progress.h"
 
 #include <math.h>
@@ -34,15 +34,24 @@ static void duration(double seconds, char *text, size_t room)
         (void)snprintf(text, room, "%d h %02d min", (int)(seconds / 3600), (int)fmod(seconds / 60, 60));
 }
 
+int progress_due(const progress *p)
+{
+    return !p->quiet && monotonic_seconds() - p->last >= (p->terminal ? EVERY_ON_TERMINAL : EVERY_IN_LOG);
+}
+
 void progress_show(progress *p, int64_t done, int64_t total, const char *what)
 {
-    double now = monotonic_seconds();
-    if (p->quiet || now - p->last < (p->terminal ? EVERY_ON_TERMINAL : EVERY_IN_LOG)) return;
-    p->last = now;
-    char left[32], line[256];
-    duration(done > p->first ? (now - p->begun) / (double)(done - p->first) * (double)(total - done) : NAN, left,
-             sizeof left);
-    int n = snprintf(line, sizeof line, "%lld/%lld  %s  %s left", (long long)done, (long long)total, what, left);
+    if (!progress_due(p)) return;
+    double each = done > p->first ? (monotonic_seconds() - p->begun) / (double)(done - p->first) : NAN;
+    progress_line(p, done, total, what, each * (double)(total - done));
+}
+
+void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left)
+{
+    char time[32], line[256];
+    p->last = monotonic_seconds();
+    duration(left, time, sizeof time);
+    int n = snprintf(line, sizeof line, "%lld/%lld  %s  %s left", (long long)done, (long long)total, what, time);
     size_t length = n > 0 ? strlen(line) : 0;
     if (p->terminal) {
         int pad = p->shown > length ? (int)(p->shown - length) : 0;

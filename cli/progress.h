@@ -17,8 +17,11 @@ typedef struct {
 double monotonic_seconds(void);
 
 void progress_begin(progress *p, int quiet, int64_t first);
-/* `what` is the line without its head ("12/1000 ...") and its tail ("... 3 s left"). */
+/* `what` is the line without its head ("12/1000 ...") and its tail ("... 3 s left"), which is what the pace so far promises. */
 void progress_show(progress *p, int64_t done, int64_t total, const char *what);
+/* For those who know better what is left (seconds, NAN: unknown), and ask first whether a line is due. */
+int progress_due(const progress *p);
+void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left);
 void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info);
 void progress_end(progress *p); /* clears the live line */
 

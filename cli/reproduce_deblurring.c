@@ -74,8 +74,9 @@ static int run_cells(study *s)
     if (!s->o->quiet)
         (void)fprintf(stderr, "%d runs of %d iterations, %d at a time\n", s->plan.cells, s->plan.scale.iterations,
                       s->threads < s->plan.cells ? s->threads : s->plan.cells);
-    if (parallel_runs(one_cell, s, s->plan.cells, s->threads, s->o->quiet, error, sizeof error))
-        return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    parallel_work work = {
+        .run = one_cell, .context = s, .jobs = s->plan.cells, .threads = s->threads, .quiet = s->o->quiet};
+    if (parallel_runs(&work, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
     for (int i = 0; i < s->plan.cells; i++)
         if (deblurring_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
             return complain(SOSMC_EXIT_IO, "%s", error);

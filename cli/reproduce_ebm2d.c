@@ -156,11 +156,23 @@ static int one_cell(void *context, int job, char *error, size_t room)
     return files_fail(error, room, "%s/cells/%s did not finish", s->out, name);
 }
 
+static double cost_of_cell(const void *context, int job)
+{
+    const study *s = context;
+    return ebm2d_cell_cost(&s->plan, &s->plan.cell[job]);
+}
+
 static int run_cells(study *s)
 {
     char error[SENTENCE];
+    parallel_work work = {.run = one_cell,
+                          .cost = cost_of_cell,
+                          .context = s,
+                          .jobs = s->plan.cells,
+                          .threads = s->threads,
+                          .quiet = s->o->quiet};
     announce(s, "tuning");
-    if (parallel_runs(one_cell, s, s->plan.cells, s->threads, s->o->quiet, error, sizeof error))
+    if (parallel_runs(&work, error, sizeof error))
         return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
     for (int i = 0; i < s->plan.cells; i++)
         if (ebm2d_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
@@ -233,15 +245,28 @@ static int one_study(void *context, int job, char *error, size_t room)
     return ebm2d_exact_masses(model, chains.normal, 400, 1, &s->found.masses[job], error, room);
 }
 
+/* Steps of chains. */
+static double cost_of_study(const void *context, int job)
+{
+    const ebm2d_scale *scale = &((const study *)context)->plan.scale;
+    if (job == EBM2D_PRETRAINED) return (double)scale->fresh_chains * (scale->burn_in + scale->averaged);
+    if (job < EBM2D_STUDIED) return (double)scale->study_chains * scale->study_steps;
+    return (double)scale->terminal_chains * scale->terminal_steps;
+}
+
 static int run_studies(study *s)
 {
     char error[SENTENCE], dir[FILES_PATH];
-    int jobs = EBM2D_STUDIED + (s->plan.scale.full ? EBM2D_PAPER_METHODS * EBM2D_BETAS : 0);
+    parallel_work work = {.run = one_study,
+                          .cost = cost_of_study,
+                          .context = s,
+                          .jobs = EBM2D_STUDIED + (s->plan.scale.full ? EBM2D_PAPER_METHODS * EBM2D_BETAS : 0),
+                          .threads = s->threads,
+                          .quiet = s->o->quiet};
     announce(s, "chains on the tuned models");
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
-    if (parallel_runs(one_study, s, jobs, s->threads, s->o->quiet, error, sizeof error))
-        return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    if (parallel_runs(&work, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
     s->found.published = ebm2d_is_published(&s->found.masses[EBM2D_PRETRAINED]);
     for (int smc = 0; smc < 2; smc++) {
         char file[FILES_PATH];

@@ -135,9 +135,12 @@ static int one_run(void *context, int job, char *error, size_t room)
 static int compute(study *s)
 {
     char error[SENTENCE];
-    int threads = s->o->budget_seconds > 0 ? 1 : s->threads;
-    if (parallel_runs(one_run, s, s->cells * s->seeds, threads, s->o->quiet, error, sizeof error) == 0)
-        return SOSMC_EXIT_OK;
+    parallel_work work = {.run = one_run,
+                          .context = s,
+                          .jobs = s->cells * s->seeds,
+                          .threads = s->o->budget_seconds > 0 ? 1 : s->threads,
+                          .quiet = s->o->quiet};
+    if (parallel_runs(&work, error, sizeof error) == 0) return SOSMC_EXIT_OK;
     if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
     return complain(SOSMC_EXIT_NUMERIC, "%s", error);
 }

@@ -152,16 +152,29 @@ static int one_cell(void *context, int job, char *error, size_t room)
     return files_fail(error, room, "%s/cells/%s did not finish", s->out, name);
 }
 
+static double cost_of_cell(const void *context, int job)
+{
+    const study *s = context;
+    return mnist_cell_cost(&s->plan.cell[job]);
+}
+
 static int run_cells(study *s)
 {
     char error[SENTENCE], dir[FILES_PATH];
+    parallel_work bases = {
+        .run = one_base, .context = s, .jobs = s->found.bases, .threads = s->threads, .quiet = s->o->quiet};
+    parallel_work cells = {.run = one_cell,
+                           .cost = cost_of_cell,
+                           .context = s,
+                           .jobs = s->plan.cells,
+                           .threads = s->threads,
+                           .quiet = s->o->quiet};
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     announce(s, "samples of the pre-trained model");
-    if (parallel_runs(one_base, s, s->found.bases, s->threads, s->o->quiet, error, sizeof error))
-        return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    if (parallel_runs(&bases, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
     announce(s, "tuning");
-    if (parallel_runs(one_cell, s, s->plan.cells, s->threads, s->o->quiet, error, sizeof error))
+    if (parallel_runs(&cells, error, sizeof error))
         return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
     for (int i = 0; i < s->plan.cells; i++)
         if (mnist_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))

@@ -89,7 +89,8 @@ static int run_statements(study *s, const reproduce_options *o)
     s->options.threads = s->jobs == 1 ? threads : 1;
     if (!o->quiet)
         (void)fprintf(stderr, "%d statements, %d at a time\n", s->jobs, threads < s->jobs ? threads : s->jobs);
-    if (parallel_runs(one_statement, s, s->jobs, threads, o->quiet, error, sizeof error)) {
+    parallel_work work = {.run = one_statement, .context = s, .jobs = s->jobs, .threads = threads, .quiet = o->quiet};
+    if (parallel_runs(&work, error, sizeof error)) {
         if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
         return complain(SOSMC_EXIT_NUMERIC, "%s", error);
     }
