@@ -1,24 +1,17 @@
 /* commands_ebm.c: what `train`, `tune` and `sample` share: from flags to the text of a run file, and from there to run_job.
  *
  * Invariant: whatever a command does, `sosmc run` does with the file that --print shows; there is no second loop here. */
-#include <getopt.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commands_ebm_inside.h"
 #include "files.h"
-#include "progress.h"
 #include "run.h"
-#include "schema.h"
 
 /* ---------------------------------------------------------------------------- flags */
 
-/* `like`: a key of the run file whose type and range the value must have; `words`: what it may be; neither: text. */
-static const struct {
-    const char *name, *like, *words;
-    int commands, takes_value;
-} flag_table[EBM_FLAGS] = {
+_Static_assert((int)EBM_FLAGS <= (int)FLAGS_MOST, "flags.h has room for them");
+static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_EPOCHS] = {"epochs", "particles", NULL, FOR_TRAIN, 1},
     [FLAG_HIDDEN] = {"hidden", NULL, NULL, FOR_TRAIN, 1},
     [FLAG_ACTIVATION] = {"activation", "model.activation", NULL, FOR_TRAIN, 1},
@@ -63,82 +56,28 @@ static const struct {
 
 const char *ebm_flag_name(ebm_flag f) { return flag_table[f].name; }
 
-int ebm_given(const ebm_request *q, ebm_flag f) { return q->value[f] != NULL; }
-const char *ebm_text_of(const ebm_request *q, ebm_flag f, const char *otherwise)
-{
-    return q->value[f] ? q->value[f] : otherwise;
-}
-double ebm_number_of(const ebm_request *q, ebm_flag f, double otherwise)
-{
-    return q->value[f] ? strtod(q->value[f], NULL) : otherwise;
-}
-int64_t ebm_whole_of(const ebm_request *q, ebm_flag f, int64_t otherwise)
-{
-    return q->value[f] ? (int64_t)strtod(q->value[f], NULL) : otherwise;
-}
-
-ebm_flag ebm_stray(const ebm_request *q, const ebm_flag *list, size_t n)
+ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (ebm_given(q, list[i])) return list[i];
+        if (flag_given(q, list[i])) return list[i];
     return EBM_FLAGS;
 }
 
-static int take_flag(ebm_request *q, ebm_flag f, const char *value)
+int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const char *operand, const char *help, int *code)
 {
-    char expected[256];
-    const schema_key *row = flag_table[f].like ? schema_find(flag_table[f].like) : NULL;
-    q->value[f] = value;
-    if (f == FLAG_SET) {
-        if (q->sets == EBM_SETS) return complain(-1, "more than %d --set", EBM_SETS);
-        q->set[q->sets++] = value;
-    }
-    if (flag_table[f].words && !schema_has_word(flag_table[f].words, value))
-        schema_join(flag_table[f].words, " or ", expected, sizeof expected);
-    else if (row && !draft_fits(row, value))
-        schema_expected(row, expected, sizeof expected);
-    else if (flag_table[f].takes_value && !*value)
-        (void)snprintf(expected, sizeof expected, "a value");
-    else
-        return 0;
-    return complain(-1, "--%s is '%s'; expected %s", flag_table[f].name, value, expected);
-}
-
-int ebm_read_flags(ebm_request *q, int argc, char **argv, int command, const char *operand, const char *help, int *code)
-{
-    struct option known[EBM_FLAGS + 1] = {{0}};
-    int n = 0, option;
-    for (int f = 0; f < EBM_FLAGS; f++)
-        if (flag_table[f].commands & command)
-            known[n++] = (struct option){flag_table[f].name, flag_table[f].takes_value, NULL, 256 + f};
-    *q = (ebm_request){.command = argv[0], .begun = monotonic_seconds()};
-    *code = SOSMC_EXIT_USAGE;
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1)
-        if (option == '?' || take_flag(q, option == 'h' ? FLAG_HELP : (ebm_flag)(option - 256), optarg ? optarg : ""))
-            return -1;
-    if (ebm_given(q, FLAG_HELP)) {
-        *code = fputs(help, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-        return -1;
-    }
-    if (argc - optind != 1) {
-        int most = (int)strcspn(help, "\n");
-        return complain(-1, "expected one %s, found %d; usage: %.*s", operand, argc - optind, most, help);
-    }
-    q->operand = argv[optind];
-    return 0;
+    return flags_read(q, flag_table, EBM_FLAGS, command, argc, argv, operand, help, code);
 }
 
 /* ---------------------------------------------------------------------------- running it */
 
-void ebm_put_ending(draft *d, const ebm_request *q, int64_t particles, int64_t iterations, int64_t thin, int report)
+void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report)
 {
     draft_put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
-              ebm_text_of(q, FLAG_SEED, "0"), ebm_text_of(q, FLAG_THREADS, "1"));
+              flag_text(q, FLAG_SEED, "0"), flag_text(q, FLAG_THREADS, "1"));
     draft_put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
 }
 
-config *ebm_configure(const ebm_request *q, draft *d, int with_sets)
+config *ebm_configure(const flag_values *q, draft *d, int with_sets)
 {
     return draft_config(d, q->command, q->set, with_sets ? q->sets : 0);
 }
@@ -149,21 +88,21 @@ int ebm_print_config(const config *c)
                                                      : SOSMC_EXIT_OK;
 }
 
-static int run_config(const ebm_request *q, const config *c, const char *out)
+static int run_config(const flag_values *q, const config *c, const char *out)
 {
     run_options options = {.out = out,
-                           .resume = ebm_given(q, FLAG_RESUME),
-                           .overwrite = ebm_given(q, FLAG_OVERWRITE),
-                           .quiet = ebm_given(q, FLAG_QUIET),
-                           .budget_seconds = ebm_number_of(q, FLAG_BUDGET, 0)};
+                           .resume = flag_given(q, FLAG_RESUME),
+                           .overwrite = flag_given(q, FLAG_OVERWRITE),
+                           .quiet = flag_given(q, FLAG_QUIET),
+                           .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};
     return run_job(c, &options);
 }
 
-int ebm_print_or_run(const ebm_request *q, draft *d, const char *out)
+int ebm_print_or_run(const flag_values *q, draft *d, const char *out)
 {
     config *c = ebm_configure(q, d, 1);
     if (!c) return SOSMC_EXIT_USAGE;
-    int code = ebm_given(q, FLAG_PRINT) ? ebm_print_config(c) : run_config(q, c, out);
+    int code = flag_given(q, FLAG_PRINT) ? ebm_print_config(c) : run_config(q, c, out);
     config_free(c);
     return code;
 }

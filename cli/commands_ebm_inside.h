@@ -11,8 +11,9 @@
 #include "commands_ebm.h"
 #include "config.h"
 #include "draft.h"
+#include "flags.h"
 
-enum { EBM_SENTENCE = 1024, EBM_SETS = 256, EBM_NAME = 256 };
+enum { EBM_SENTENCE = 1024, EBM_NAME = 256 };
 
 /* ------------------------------------------------------------------------------------------------ flags */
 
@@ -69,36 +70,23 @@ typedef enum {
     EBM_FLAGS
 } ebm_flag;
 
-typedef struct {
-    const char *command;          /* for messages: "sosmc train" */
-    const char *operand;          /* DATA or MODEL */
-    const char *value[EBM_FLAGS]; /* NULL: not given; "" for a flag without a value */
-    const char *set[EBM_SETS];
-    int sets;
-    double begun; /* seconds on the monotonic clock */
-} ebm_request;
-
 const char *ebm_flag_name(ebm_flag f);
 
 /* 0: go on; otherwise *code is what the program exits with. */
-int ebm_read_flags(ebm_request *q, int argc, char **argv, int command, const char *operand, const char *help,
+int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const char *operand, const char *help,
                    int *code);
-int ebm_given(const ebm_request *q, ebm_flag f);
-const char *ebm_text_of(const ebm_request *q, ebm_flag f, const char *otherwise);
-double ebm_number_of(const ebm_request *q, ebm_flag f, double otherwise);
-int64_t ebm_whole_of(const ebm_request *q, ebm_flag f, int64_t otherwise);
 /* The first of the flags that was given, though what is before us is not for it; EBM_FLAGS: none. */
-ebm_flag ebm_stray(const ebm_request *q, const ebm_flag *list, size_t n);
+ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n);
 /* path/circles.npz -> circles; path/circles/model.safetensors, as a run leaves it -> circles */
 void ebm_name_of(const char *path, char out[EBM_NAME]);
 
 /* ------------------------------------------------------------------------------------------------ running it */
 
-void ebm_put_ending(draft *d, const ebm_request *q, int64_t particles, int64_t iterations, int64_t thin, int report);
+void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* The draft as a resolved run file; the draft is used up. */
-config *ebm_configure(const ebm_request *q, draft *d, int with_sets);
+config *ebm_configure(const flag_values *q, draft *d, int with_sets);
 int ebm_print_config(const config *c); /* an exit code, as the next */
-int ebm_print_or_run(const ebm_request *q, draft *d, const char *out);
+int ebm_print_or_run(const flag_values *q, draft *d, const char *out);
 
 /* ------------------------------------------------------------------------------------------------ samplers */
 
@@ -133,14 +121,14 @@ typedef struct {
     int inputs, channels, rows, columns; /* channels 0: points */
 } ebm_subject;
 
-int ebm_subject_of(const ebm_request *q, ebm_subject *s);
+int ebm_subject_of(const flag_values *q, ebm_subject *s);
 int ebm_of_pictures(const ebm_subject *s);
-void ebm_put_model(draft *d, const ebm_request *q);
+void ebm_put_model(draft *d, const flag_values *q);
 
-int ebm_check_reward(const ebm_request *q, const ebm_subject *s);
-const char *ebm_picture_reward(const ebm_request *q); /* NULL: none was asked for */
+int ebm_check_reward(const flag_values *q, const ebm_subject *s);
+const char *ebm_picture_reward(const flag_values *q); /* NULL: none was asked for */
 /* The reward's own name, or "reward" for a formula. */
-const char *ebm_reward_name(const ebm_request *q, const ebm_subject *s);
-void ebm_put_reward(draft *d, const ebm_request *q, const ebm_subject *s);
+const char *ebm_reward_name(const flag_values *q, const ebm_subject *s);
+void ebm_put_reward(draft *d, const flag_values *q, const ebm_subject *s);
 
 #endif

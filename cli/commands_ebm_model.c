@@ -74,7 +74,7 @@ void ebm_put_cooling(draft *d)
 
 /* ---------------------------------------------------------------------------- stored models and rewards */
 
-int ebm_subject_of(const ebm_request *q, ebm_subject *s)
+int ebm_subject_of(const flag_values *q, ebm_subject *s)
 {
     model_file f;
     char error[EBM_SENTENCE];
@@ -86,11 +86,11 @@ int ebm_subject_of(const ebm_request *q, ebm_subject *s)
 
 int ebm_of_pictures(const ebm_subject *s) { return s->channels > 0; }
 
-void ebm_put_model(draft *d, const ebm_request *q)
+void ebm_put_model(draft *d, const flag_values *q)
 {
     draft_put(d, "model: {type: stored, file: ");
     draft_put_quoted(d, q->operand);
-    if (ebm_given(q, FLAG_NETWORK)) {
+    if (flag_given(q, FLAG_NETWORK)) {
         draft_put(d, ", network: ");
         draft_put_quoted(d, q->value[FLAG_NETWORK]);
     }
@@ -110,18 +110,18 @@ int ebm_side_named(const char *reward)
     return -1;
 }
 
-static int check_point_reward(const ebm_request *q, int inputs)
+static int check_point_reward(const flag_values *q, int inputs)
 {
     static const ebm_flag of_picture[] = {FLAG_MASK,         FLAG_REWARD_NETWORK, FLAG_OUTPUT,
                                           FLAG_REWARD_SCALE, FLAG_WARM,           FLAG_PURIFY};
-    const char *reward = ebm_text_of(q, FLAG_REWARD, "left");
+    const char *reward = flag_text(q, FLAG_REWARD, "left");
     char error[EBM_SENTENCE];
     int side = ebm_side_named(reward);
     ebm_flag wrong = ebm_stray(q, of_picture, sizeof of_picture / sizeof *of_picture);
     if (wrong != EBM_FLAGS)
         return complain(-1, "--%s is for pictures; %s has points of dimension %d", ebm_flag_name(wrong), q->operand,
                         inputs);
-    if (strcmp(ebm_text_of(q, FLAG_KERNEL, "ula"), "jitter") == 0)
+    if (strcmp(flag_text(q, FLAG_KERNEL, "ula"), "jitter") == 0)
         return complain(-1, "--kernel is 'jitter', which is for pictures; %s has points of dimension %d", q->operand,
                         inputs);
     if (side >= 0 && sides[side].coordinate > inputs)
@@ -137,34 +137,34 @@ static int check_point_reward(const ebm_request *q, int inputs)
 static const char picture_rewards[] = "bright|dark|half|mask|network";
 
 /* A file that only one reward can use names it; NULL: no reward. */
-const char *ebm_picture_reward(const ebm_request *q)
+const char *ebm_picture_reward(const flag_values *q)
 {
-    return ebm_text_of(q, FLAG_REWARD,
-                       ebm_given(q, FLAG_REWARD_NETWORK) ? "network"
-                       : ebm_given(q, FLAG_MASK)         ? "mask"
-                                                         : NULL);
+    return flag_text(q, FLAG_REWARD,
+                     flag_given(q, FLAG_REWARD_NETWORK) ? "network"
+                     : flag_given(q, FLAG_MASK)         ? "mask"
+                                                        : NULL);
 }
 
-static int check_picture_formula(const ebm_request *q, const ebm_subject *s, const char *reward)
+static int check_picture_formula(const flag_values *q, const ebm_subject *s, const char *reward)
 {
     char error[EBM_SENTENCE];
     double *mask = calloc((size_t)s->inputs, sizeof *mask); /* that there is one will do to look at the words */
     if (!mask) return complain(-1, "out of memory");
     for (int j = 0; j < s->inputs; j++) mask[j] = 1;
-    pixels_shape shape = {s->channels, s->rows, s->columns, 1, ebm_given(q, FLAG_MASK) ? mask : NULL};
+    pixels_shape shape = {s->channels, s->rows, s->columns, 1, flag_given(q, FLAG_MASK) ? mask : NULL};
     formula *f = formula_compile_picture(reward, s->inputs, &shape, error, sizeof error);
     free(mask);
     if (!f)
         return complain(-1, "--reward is '%s'; expected bright, dark, half, mask, network or a formula: %s", reward,
                         error);
     formula_free(f);
-    return ebm_given(q, FLAG_REWARD_SCALE)
+    return flag_given(q, FLAG_REWARD_SCALE)
                ? complain(-1, "--reward-scale stands beside a formula; write the factor into it")
                : 0;
 }
 
 /* Each of these flags belongs to certain rewards. */
-static int check_picture_reward(const ebm_request *q, const ebm_subject *s)
+static int check_picture_reward(const flag_values *q, const ebm_subject *s)
 {
     const char *reward = ebm_picture_reward(q);
     if (!reward) {
@@ -173,25 +173,25 @@ static int check_picture_reward(const ebm_request *q, const ebm_subject *s)
         return wrong == EBM_FLAGS ? 0 : complain(-1, "--%s needs a --reward", ebm_flag_name(wrong));
     }
     int network = strcmp(reward, "network") == 0, mask = strcmp(reward, "mask") == 0;
-    if (network && !ebm_given(q, FLAG_REWARD_NETWORK))
+    if (network && !flag_given(q, FLAG_REWARD_NETWORK))
         return complain(-1, "--reward is network; expected --reward-network FILE, a stored network that judges");
-    if (mask && !ebm_given(q, FLAG_MASK))
+    if (mask && !flag_given(q, FLAG_MASK))
         return complain(-1, "--reward is mask; expected --mask FILE, a picture of weights");
-    if (!network && (ebm_given(q, FLAG_REWARD_NETWORK) || ebm_given(q, FLAG_OUTPUT)))
+    if (!network && (flag_given(q, FLAG_REWARD_NETWORK) || flag_given(q, FLAG_OUTPUT)))
         return complain(-1, "--%s stands beside --reward %s; it is for --reward network",
-                        ebm_given(q, FLAG_OUTPUT) ? "output" : "reward-network", reward);
+                        flag_given(q, FLAG_OUTPUT) ? "output" : "reward-network", reward);
     if (!schema_has_word(picture_rewards, reward)) return check_picture_formula(q, s, reward);
-    return ebm_given(q, FLAG_MASK) && !mask
+    return flag_given(q, FLAG_MASK) && !mask
                ? complain(-1, "--mask stands beside --reward %s; it is for --reward mask or a formula", reward)
                : 0;
 }
 
-int ebm_check_reward(const ebm_request *q, const ebm_subject *s)
+int ebm_check_reward(const flag_values *q, const ebm_subject *s)
 {
     return ebm_of_pictures(s) ? check_picture_reward(q, s) : check_point_reward(q, s->inputs);
 }
 
-static void put_picture_reward(draft *d, const ebm_request *q)
+static void put_picture_reward(draft *d, const flag_values *q)
 {
     const char *reward = ebm_picture_reward(q);
     int known = schema_has_word(picture_rewards, reward);
@@ -200,26 +200,26 @@ static void put_picture_reward(draft *d, const ebm_request *q)
         draft_put(d, ", formula: ");
         draft_put_quoted(d, reward);
     }
-    if (ebm_given(q, FLAG_MASK)) {
+    if (flag_given(q, FLAG_MASK)) {
         draft_put(d, ", mask: ");
         draft_put_quoted(d, q->value[FLAG_MASK]);
     }
-    if (ebm_given(q, FLAG_REWARD_NETWORK)) {
+    if (flag_given(q, FLAG_REWARD_NETWORK)) {
         draft_put(d, ", network: ");
         draft_put_quoted(d, q->value[FLAG_REWARD_NETWORK]);
     }
-    if (ebm_given(q, FLAG_OUTPUT)) draft_put(d, ", output: %s", q->value[FLAG_OUTPUT]);
-    if (known) draft_put(d, ", scale: %s, clamp: %.17g", ebm_text_of(q, FLAG_REWARD_SCALE, "1"), ebm_jitter.clamp);
+    if (flag_given(q, FLAG_OUTPUT)) draft_put(d, ", output: %s", q->value[FLAG_OUTPUT]);
+    if (known) draft_put(d, ", scale: %s, clamp: %.17g", flag_text(q, FLAG_REWARD_SCALE, "1"), ebm_jitter.clamp);
     draft_put(d, "}\n");
 }
 
-void ebm_put_reward(draft *d, const ebm_request *q, const ebm_subject *s)
+void ebm_put_reward(draft *d, const flag_values *q, const ebm_subject *s)
 {
     if (ebm_of_pictures(s)) {
         put_picture_reward(d, q);
         return;
     }
-    const char *reward = ebm_text_of(q, FLAG_REWARD, "left");
+    const char *reward = flag_text(q, FLAG_REWARD, "left");
     int side = ebm_side_named(reward);
     draft_put(d, "  reward: ");
     if (side < 0) {
@@ -233,7 +233,7 @@ void ebm_put_reward(draft *d, const ebm_request *q, const ebm_subject *s)
     draft_put(d, "\n");
 }
 
-const char *ebm_reward_name(const ebm_request *q, const ebm_subject *s)
+const char *ebm_reward_name(const flag_values *q, const ebm_subject *s)
 {
     const char *reward = ebm_of_pictures(s) ? ebm_picture_reward(q) : q->value[FLAG_REWARD];
     return (ebm_of_pictures(s) ? schema_has_word(picture_rewards, reward) : ebm_side_named(reward) >= 0) ? reward

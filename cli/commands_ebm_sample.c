@@ -30,14 +30,14 @@ static int64_t cooling_of(int64_t steps)
     return cooling > 0 ? cooling : 1;
 }
 
-static int is_scored(const ebm_request *q, const ebm_subject *s)
+static int is_scored(const flag_values *q, const ebm_subject *s)
 {
-    return ebm_of_pictures(s) ? ebm_picture_reward(q) != NULL : ebm_given(q, FLAG_REWARD);
+    return ebm_of_pictures(s) ? ebm_picture_reward(q) != NULL : flag_given(q, FLAG_REWARD);
 }
 
 int command_sample(int argc, char **argv)
 {
-    ebm_request q;
+    flag_values q;
     draft d;
     ebm_subject s = {0};
     int code;
@@ -45,9 +45,9 @@ int command_sample(int argc, char **argv)
     if (ebm_read_flags(&q, argc, argv, FOR_SAMPLE, "MODEL", sample_text, &code)) return code;
     if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
     if (ebm_check_reward(&q, &s)) return SOSMC_EXIT_USAGE;
-    int smc = ebm_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
-    const ebm_kernel *k = ebm_kernel_named(ebm_text_of(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
-    int64_t steps = ebm_whole_of(&q, FLAG_STEPS, smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS);
+    int smc = flag_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
+    const ebm_kernel *k = ebm_kernel_named(flag_text(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
+    int64_t steps = flag_whole(&q, FLAG_STEPS, smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     ebm_put_model(&d, &q);
     draft_put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
@@ -57,10 +57,10 @@ int command_sample(int argc, char **argv)
         ebm_put_cooling(&d);
     else
         ebm_put_chains(&d, pictures);
-    ebm_put_kernel(&d, k, ebm_number_of(&q, FLAG_STEP, k->step), q.value[FLAG_NOISE_SCALE]);
-    ebm_put_ending(&d, &q, ebm_whole_of(&q, FLAG_CHAINS, pictures ? ebm_jitter.chains : EBM_CHAINS), steps,
-                   steps / 1000, 1);
+    ebm_put_kernel(&d, k, flag_number(&q, FLAG_STEP, k->step), q.value[FLAG_NOISE_SCALE]);
+    ebm_put_ending(&d, &q, flag_whole(&q, FLAG_CHAINS, pictures ? ebm_jitter.chains : EBM_CHAINS), steps, steps / 1000,
+                   1);
     ebm_name_of(q.operand, name);
     (void)snprintf(out, sizeof out, "samples-%s", name);
-    return ebm_print_or_run(&q, &d, ebm_text_of(&q, FLAG_OUT, out));
+    return ebm_print_or_run(&q, &d, flag_text(&q, FLAG_OUT, out));
 }

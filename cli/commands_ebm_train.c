@@ -121,10 +121,10 @@ static double round_up(double x, double least)
 }
 
 /* How many points of which dimension a file holds, and how far they reach once they are scaled. */
-static int measure_file(const ebm_request *q, dataset *s, char *error, size_t room)
+static int measure_file(const flag_values *q, dataset *s, char *error, size_t room)
 {
     double *x = NULL, reach = 0;
-    int standardise = !ebm_given(q, FLAG_NO_STANDARDISE);
+    int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
     *s = (dataset){.epochs = 200};
     if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
         return -1;
@@ -139,7 +139,7 @@ static int measure_file(const ebm_request *q, dataset *s, char *error, size_t ro
     return rc ? files_fail(error, room, "%s has numbers too large to be scaled", q->operand) : 0;
 }
 
-static int find_data(const ebm_request *q, dataset *s, int *code)
+static int find_data(const flag_values *q, dataset *s, int *code)
 {
     static const dataset shapes[] = {{"two_moons", 2, 0, 500, 0}, {"circles", 2, 0, 500, 0}, {"blobs", 2, 0, 200, 0}};
     char error[EBM_SENTENCE];
@@ -149,7 +149,7 @@ static int find_data(const ebm_request *q, dataset *s, int *code)
             *s = shapes[i];
             s->points = training.points;
             s->box = training.box;
-            return ebm_given(q, FLAG_NO_STANDARDISE)
+            return flag_given(q, FLAG_NO_STANDARDISE)
                        ? complain(-1, "--no-standardise is for files; %s is made to measure", s->name)
                        : 0;
         }
@@ -162,9 +162,9 @@ static int find_data(const ebm_request *q, dataset *s, int *code)
     return measure_file(q, s, error, sizeof error) ? complain(-1, "%s", error) : 0;
 }
 
-static int put_perceptron(draft *d, const ebm_request *q, int inputs)
+static int put_perceptron(draft *d, const flag_values *q, int inputs)
 {
-    const char *hidden = ebm_text_of(q, FLAG_HIDDEN, "128,128,128,128"), *at = hidden;
+    const char *hidden = flag_text(q, FLAG_HIDDEN, "128,128,128,128"), *at = hidden;
     for (;;) {
         size_t digits = strspn(at, "0123456789");
         if (digits < 1 || digits > 5 || strtol(at, NULL, 10) < 1 || (at[digits] && at[digits] != ','))
@@ -173,15 +173,15 @@ static int put_perceptron(draft *d, const ebm_request *q, int inputs)
         at += digits + 1;
     }
     draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
-              ebm_text_of(q, FLAG_ACTIVATION, "silu"),
-              ebm_given(q, FLAG_WEIGHTED) ? weighted_training.init_sd : training.init_sd,
-              ebm_given(q, FLAG_WEIGHTED) ? ", base: gaussian" : "");
+              flag_text(q, FLAG_ACTIVATION, "silu"),
+              flag_given(q, FLAG_WEIGHTED) ? weighted_training.init_sd : training.init_sd,
+              flag_given(q, FLAG_WEIGHTED) ? ", base: gaussian" : "");
     return 0;
 }
 
-static void put_data(draft *d, const ebm_request *q, const dataset *s, int64_t batch)
+static void put_data(draft *d, const flag_values *q, const dataset *s, int64_t batch)
 {
-    int standardise = !ebm_given(q, FLAG_NO_STANDARDISE);
+    int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
     draft_put(d, "objective:\n  type: ebm_likelihood\n  data: ");
     if (s->name) {
         draft_put(d, "{type: %s, points: %" PRId64 ", seed: 0}\n", s->name, s->points);
@@ -192,14 +192,14 @@ static void put_data(draft *d, const ebm_request *q, const dataset *s, int64_t b
                   standardise ? training.file_scale : 1);
     }
     draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
-    if (!ebm_given(q, FLAG_WEIGHTED))
+    if (!flag_given(q, FLAG_WEIGHTED))
         draft_put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
 }
 
-static void put_training(draft *d, const ebm_request *q, const dataset *s, int64_t particles, int64_t iterations)
+static void put_training(draft *d, const flag_values *q, const dataset *s, int64_t particles, int64_t iterations)
 {
-    double rate = ebm_given(q, FLAG_WEIGHTED) ? weighted_training.rate : training.rate;
-    if (ebm_given(q, FLAG_WEIGHTED)) {
+    double rate = flag_given(q, FLAG_WEIGHTED) ? weighted_training.rate : training.rate;
+    if (flag_given(q, FLAG_WEIGHTED)) {
         draft_put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
         draft_put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
         draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
@@ -209,11 +209,11 @@ static void put_training(draft *d, const ebm_request *q, const dataset *s, int64
         draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
         draft_put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
                   particles > training.pool ? particles : (int64_t)training.pool,
-                  ebm_whole_of(q, FLAG_SWEEPS, training.sweeps), training.refresh);
+                  flag_whole(q, FLAG_SWEEPS, training.sweeps), training.refresh);
         draft_put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
     }
     draft_put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
-    if (ebm_given(q, FLAG_WEIGHTED)) draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
+    if (flag_given(q, FLAG_WEIGHTED)) draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
     draft_put(d, "}\n");
 }
 
@@ -226,28 +226,28 @@ static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
 }
 
 /* The batch that --batch asks for, at most all there is; 0: a sentence was said. */
-static int64_t batch_of(const ebm_request *q, int64_t usual, int64_t data, const char *what)
+static int64_t batch_of(const flag_values *q, int64_t usual, int64_t data, const char *what)
 {
-    int64_t batch = ebm_whole_of(q, FLAG_BATCH, data < usual ? data : usual);
+    int64_t batch = flag_whole(q, FLAG_BATCH, data < usual ? data : usual);
     if (batch >= 1 && batch <= data) return batch;
     return complain(0, "--batch is %" PRId64 "; %s has %" PRId64 " %s", batch, q->operand, data, what);
 }
 
-static int train_on_points(const ebm_request *q)
+static int train_on_points(const flag_values *q)
 {
     dataset s = {.points = 1};
     draft d;
     int code;
     char name[EBM_NAME], out[EBM_NAME + 32];
-    if (ebm_given(q, FLAG_SWEEPS) && ebm_given(q, FLAG_WEIGHTED))
+    if (flag_given(q, FLAG_SWEEPS) && flag_given(q, FLAG_WEIGHTED))
         return complain(SOSMC_EXIT_USAGE, "--sweeps stands beside --weighted; weighted particles move once per update");
     if (find_data(q, &s, &code)) return code;
     int64_t batch = batch_of(q, training.batch, s.points, "points");
     if (batch == 0) return SOSMC_EXIT_USAGE;
-    int64_t updates = s.points / batch, epochs = ebm_given(q, FLAG_WEIGHTED) ? weighted_training.epochs : s.epochs;
-    int64_t iterations = ebm_whole_of(q, FLAG_EPOCHS, epochs) * updates;
-    int64_t particles = ebm_whole_of(q, FLAG_PARTICLES,
-                                     ebm_given(q, FLAG_WEIGHTED) ? (int64_t)weighted_training.particles : batch);
+    int64_t updates = s.points / batch, epochs = flag_given(q, FLAG_WEIGHTED) ? weighted_training.epochs : s.epochs;
+    int64_t iterations = flag_whole(q, FLAG_EPOCHS, epochs) * updates;
+    int64_t particles = flag_whole(q, FLAG_PARTICLES,
+                                   flag_given(q, FLAG_WEIGHTED) ? (int64_t)weighted_training.particles : batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     if (put_perceptron(&d, q, s.dim)) {
         (void)fclose(d.out);
@@ -256,17 +256,17 @@ static int train_on_points(const ebm_request *q)
     }
     put_data(&d, q, &s, batch);
     put_training(&d, q, &s, particles, iterations);
-    if (s.dim == 2) put_evaluation(&d, iterations, s.box, ebm_given(q, FLAG_WEIGHTED));
+    if (s.dim == 2) put_evaluation(&d, iterations, s.box, flag_given(q, FLAG_WEIGHTED));
     ebm_put_ending(&d, q, particles, iterations, updates, 1);
     ebm_name_of(q->operand, name);
-    (void)snprintf(out, sizeof out, "trained-%s%s", name, ebm_given(q, FLAG_WEIGHTED) ? "-weighted" : "");
-    return ebm_print_or_run(q, &d, ebm_text_of(q, FLAG_OUT, out));
+    (void)snprintf(out, sizeof out, "trained-%s%s", name, flag_given(q, FLAG_WEIGHTED) ? "-weighted" : "");
+    return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
 }
 
 /* ---------------------------------------------------------------------------- pictures */
 
 /* How many pictures there are; that they have the network's size is the run's to tell. */
-static int count_pictures(const ebm_request *q, int64_t *count, int *code)
+static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
     static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE};
     char error[EBM_SENTENCE];
@@ -286,7 +286,7 @@ static int count_pictures(const ebm_request *q, int64_t *count, int *code)
     return 0;
 }
 
-static void put_picture_data(draft *d, const ebm_request *q, int64_t batch)
+static void put_picture_data(draft *d, const flag_values *q, int64_t batch)
 {
     draft_put(d, "model: {type: network, layers: ");
     draft_put_quoted(d, q->value[FLAG_NETWORK]);
@@ -296,7 +296,7 @@ static void put_picture_data(draft *d, const ebm_request *q, int64_t batch)
     draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n  energy2: %.17g\n", batch, picture_training.energy2);
 }
 
-static int train_on_pictures(const ebm_request *q)
+static int train_on_pictures(const flag_values *q)
 {
     draft d;
     int code;
@@ -305,27 +305,27 @@ static int train_on_pictures(const ebm_request *q)
     if (count_pictures(q, &count, &code)) return code;
     int64_t batch = batch_of(q, picture_training.batch, count, "pictures");
     if (batch == 0) return SOSMC_EXIT_USAGE;
-    int64_t updates = count / batch, particles = ebm_whole_of(q, FLAG_PARTICLES, batch);
+    int64_t updates = count / batch, particles = flag_whole(q, FLAG_PARTICLES, batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     put_picture_data(&d, q, batch);
     ebm_put_noise(&d);
     draft_put(&d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g, pool_rule: newest}\n",
               particles > picture_training.pool ? particles : (int64_t)picture_training.pool,
-              ebm_whole_of(q, FLAG_SWEEPS, picture_training.sweeps), picture_training.refresh);
+              flag_whole(q, FLAG_SWEEPS, picture_training.sweeps), picture_training.refresh);
     ebm_put_jitter(&d, ebm_jitter.step, NULL);
     draft_put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
               picture_training.clip);
     draft_put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
-    ebm_put_ending(&d, q, particles, ebm_whole_of(q, FLAG_EPOCHS, picture_training.epochs) * updates, updates / 10, 1);
+    ebm_put_ending(&d, q, particles, flag_whole(q, FLAG_EPOCHS, picture_training.epochs) * updates, updates / 10, 1);
     ebm_name_of(q->operand, name);
     (void)snprintf(out, sizeof out, "trained-%s", name);
-    return ebm_print_or_run(q, &d, ebm_text_of(q, FLAG_OUT, out));
+    return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
 }
 
 int command_train(int argc, char **argv)
 {
-    ebm_request q;
+    flag_values q;
     int code;
     if (ebm_read_flags(&q, argc, argv, FOR_TRAIN, "DATA", train_text, &code)) return code;
-    return ebm_given(&q, FLAG_NETWORK) ? train_on_pictures(&q) : train_on_points(&q);
+    return flag_given(&q, FLAG_NETWORK) ? train_on_pictures(&q) : train_on_points(&q);
 }

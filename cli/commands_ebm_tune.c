@@ -81,7 +81,7 @@ static const double picture_step = 3e-3;
 /* What a tuning run is made of. */
 enum { STARTS = 2 }; /* runs before it: the first particles, and pictures that are moved on */
 typedef struct {
-    const ebm_request *q;
+    const flag_values *q;
     const tuning *settings;
     const ebm_kernel *kernel;
     const char *method, *start; /* start: smc, chains or a file */
@@ -97,7 +97,7 @@ typedef struct {
 static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
 
 /* --paper leaves no choice of what the paper fixes. */
-static int check_paper(const ebm_request *q)
+static int check_paper(const flag_values *q)
 {
     static const struct {
         ebm_flag f;
@@ -110,38 +110,38 @@ static int check_paper(const ebm_request *q)
         schema_join(fixed[i].only, " or ", expected, sizeof expected);
         return complain(-1, "--%s is '%s' beside --paper; expected %s", ebm_flag_name(fixed[i].f), value, expected);
     }
-    if (ebm_given(q, FLAG_SHARP)) return complain(-1, "--sharp stands beside --paper; expected one of them");
-    return ebm_given(q, FLAG_FORWARD)
+    if (flag_given(q, FLAG_SHARP)) return complain(-1, "--sharp stands beside --paper; expected one of them");
+    return flag_given(q, FLAG_FORWARD)
                ? complain(-1, "--forward stands beside --paper; the paper's divergence is the other one")
                : 0;
 }
 
-static int check_tune(const ebm_request *q)
+static int check_tune(const flag_values *q)
 {
-    if (!ebm_given(q, FLAG_REWARD) && !ebm_given(q, FLAG_MASK) && !ebm_given(q, FLAG_REWARD_NETWORK))
+    if (!flag_given(q, FLAG_REWARD) && !flag_given(q, FLAG_MASK) && !flag_given(q, FLAG_REWARD_NETWORK))
         return complain(-1, "tune needs --reward: lower, upper, left, right or a formula; for pictures bright, dark, "
                             "half, mask, network or a formula");
-    if (!ebm_given(q, FLAG_BETA))
+    if (!flag_given(q, FLAG_BETA))
         return complain(-1, "tune needs --beta: the weight of the divergence, a number of at least 0");
-    if (strcmp(ebm_text_of(q, FLAG_KERNEL, "ula"), "jitter") == 0)
+    if (strcmp(flag_text(q, FLAG_KERNEL, "ula"), "jitter") == 0)
         return complain(-1, "--kernel is 'jitter', which has no density to weigh with; expected ula, mala, rwm, hmc, "
                             "underdamped or leapfrog");
-    return ebm_given(q, FLAG_PAPER) ? check_paper(q) : 0;
+    return flag_given(q, FLAG_PAPER) ? check_paper(q) : 0;
 }
 
-static int check_subject(const ebm_request *q, const ebm_subject *s)
+static int check_subject(const flag_values *q, const ebm_subject *s)
 {
     static const ebm_flag of_points[] = {FLAG_PAPER, FLAG_SHARP};
     ebm_flag wrong = ebm_of_pictures(s) ? ebm_stray(q, of_points, 2) : EBM_FLAGS;
     if (wrong != EBM_FLAGS)
         return complain(-1, "--%s is for points; for pictures the paper's settings are the default",
                         ebm_flag_name(wrong));
-    if (ebm_of_pictures(s) && strcmp(ebm_text_of(q, FLAG_START, "chains"), "smc") == 0)
+    if (ebm_of_pictures(s) && strcmp(flag_text(q, FLAG_START, "chains"), "smc") == 0)
         return complain(-1, "--start is smc, which is for points; expected chains or a file");
-    if (!starts_itself(&(plan){.start = ebm_text_of(q, FLAG_START, "chains")}) &&
-        (ebm_given(q, FLAG_WARM) || ebm_given(q, FLAG_PURIFY)))
+    if (!starts_itself(&(plan){.start = flag_text(q, FLAG_START, "chains")}) &&
+        (flag_given(q, FLAG_WARM) || flag_given(q, FLAG_PURIFY)))
         return complain(-1, "--%s stands beside --start %s; it is for particles that are made here",
-                        ebm_given(q, FLAG_WARM) ? "warm" : "purify", q->value[FLAG_START]);
+                        flag_given(q, FLAG_WARM) ? "warm" : "purify", q->value[FLAG_START]);
     return ebm_check_reward(q, s);
 }
 
@@ -149,7 +149,7 @@ static int check_subject(const ebm_request *q, const ebm_subject *s)
 static int plan_starts(plan *p, char *error, size_t room)
 {
     static const char *const dirs[STARTS] = {"start", "purified"};
-    p->starts = !starts_itself(p) ? 0 : ebm_whole_of(p->q, FLAG_PURIFY, 0) > 0 ? 2 : 1;
+    p->starts = !starts_itself(p) ? 0 : flag_whole(p->q, FLAG_PURIFY, 0) > 0 ? 2 : 1;
     for (int i = 0; i < p->starts; i++)
         if (files_join(p->start_dir[i], p->out, dirs[i], error, room) ||
             files_join(p->start_file[i], p->start_dir[i], "particles.npz", error, room))
@@ -158,26 +158,26 @@ static int plan_starts(plan *p, char *error, size_t room)
     return 0;
 }
 
-static void make_plan(plan *p, const ebm_request *q, const ebm_subject *s)
+static void make_plan(plan *p, const flag_values *q, const ebm_subject *s)
 {
     char name[EBM_NAME], made[EBM_NAME + 64];
     *p = (plan){.q = q,
                 .subject = *s,
-                .settings = ebm_of_pictures(s)         ? &tuning_pictures
-                            : ebm_given(q, FLAG_PAPER) ? &tuning_paper
-                            : ebm_given(q, FLAG_SHARP) ? &tuning_sharp
-                                                       : &tuning_default};
-    p->method = ebm_text_of(q, FLAG_METHOD, "sosmc");
-    p->start = ebm_text_of(q, FLAG_START, p->settings->start);
-    p->kernel = ebm_kernel_named(ebm_text_of(q, FLAG_KERNEL, "ula"));
-    p->step = ebm_number_of(q, FLAG_STEP, ebm_of_pictures(s) ? picture_step : p->kernel->step);
-    p->particles = ebm_whole_of(q, FLAG_PARTICLES, p->settings->particles);
-    p->iterations = ebm_whole_of(q, FLAG_ITERATIONS, p->settings->iterations);
+                .settings = ebm_of_pictures(s)          ? &tuning_pictures
+                            : flag_given(q, FLAG_PAPER) ? &tuning_paper
+                            : flag_given(q, FLAG_SHARP) ? &tuning_sharp
+                                                        : &tuning_default};
+    p->method = flag_text(q, FLAG_METHOD, "sosmc");
+    p->start = flag_text(q, FLAG_START, p->settings->start);
+    p->kernel = ebm_kernel_named(flag_text(q, FLAG_KERNEL, "ula"));
+    p->step = flag_number(q, FLAG_STEP, ebm_of_pictures(s) ? picture_step : p->kernel->step);
+    p->particles = flag_whole(q, FLAG_PARTICLES, p->settings->particles);
+    p->iterations = flag_whole(q, FLAG_ITERATIONS, p->settings->iterations);
     ebm_name_of(q->operand, name);
     int plain = strcmp(p->method, "sosmc") == 0;
     (void)snprintf(made, sizeof made, "tuned-%s-%s%s%s%s", name, ebm_reward_name(q, s), plain ? "" : "-",
-                   plain ? "" : p->method, ebm_given(q, FLAG_FORWARD) ? "-forward" : "");
-    (void)snprintf(p->out, sizeof p->out, "%s", ebm_text_of(q, FLAG_OUT, made));
+                   plain ? "" : p->method, flag_given(q, FLAG_FORWARD) ? "-forward" : "");
+    (void)snprintf(p->out, sizeof p->out, "%s", flag_text(q, FLAG_OUT, made));
 }
 
 /* Pictures are warmed up by the sampler that trained them. */
@@ -194,7 +194,7 @@ static int64_t put_first_start(draft *d, const plan *p)
     const ebm_kernel *k = ebm_kernel_named(smc ? "mala" : ebm_of_pictures(&p->subject) ? "jitter" : "ula");
     ebm_put_kernel(d, k, k->step, NULL);
     return smc                            ? EBM_SMC_STEPS
-           : ebm_of_pictures(&p->subject) ? ebm_whole_of(p->q, FLAG_WARM, ebm_jitter.warm)
+           : ebm_of_pictures(&p->subject) ? flag_whole(p->q, FLAG_WARM, ebm_jitter.warm)
                                           : EBM_CHAIN_STEPS;
 }
 
@@ -205,7 +205,7 @@ static int64_t put_second_start(draft *d, const plan *p)
     draft_put_quoted(d, p->start_file[0]);
     draft_put(d, "}\nscheme: {type: unweighted, order: authors}\n");
     ebm_put_kernel(d, ebm_kernel_named("ula"), p->step, p->q->value[FLAG_NOISE_SCALE]);
-    return ebm_whole_of(p->q, FLAG_PURIFY, 0);
+    return flag_whole(p->q, FLAG_PURIFY, 0);
 }
 
 static config *start_config(const plan *p, int which)
@@ -215,7 +215,7 @@ static config *start_config(const plan *p, int which)
     ebm_put_model(&d, p->q);
     int64_t steps = which == 0 ? put_first_start(&d, p) : put_second_start(&d, p);
     int64_t n = p->settings->start_particles > p->particles ? p->settings->start_particles : p->particles;
-    if (ebm_given(p->q, FLAG_PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
+    if (flag_given(p->q, FLAG_PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
     ebm_put_ending(&d, p->q, n, steps, steps / 1000, 0); /* `sosmc report` makes one, should anybody ask */
     return ebm_configure(p->q, &d, 0);
 }
@@ -243,7 +243,7 @@ static void put_optimiser(draft *d, const plan *p)
 {
     const tuning *s = p->settings;
     draft_put(d, "optimiser: {type: adam, rate: %.17g, beta2: %.17g, clip: %.17g",
-              ebm_number_of(p->q, FLAG_RATE, s->rate), s->beta2, s->clip);
+              flag_number(p->q, FLAG_RATE, s->rate), s->beta2, s->clip);
     if (s->rate_left < 1)
         draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
                   p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left,
@@ -266,8 +266,8 @@ static void put_tuning_evaluation(draft *d, const plan *p)
 static config *tune_config(const plan *p)
 {
     draft d;
-    const ebm_request *q = p->q;
-    int forward = ebm_given(q, FLAG_FORWARD);
+    const flag_values *q = p->q;
+    int forward = flag_given(q, FLAG_FORWARD);
     if (draft_open(&d)) return NULL;
     ebm_put_model(&d, q);
     draft_put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
@@ -324,14 +324,14 @@ static int is_finished(const char *dir, char *error, size_t room)
 }
 
 /* What is left of the budget for the next run; 0: there is none. */
-static double left_of_budget(const ebm_request *q)
+static double left_of_budget(const flag_values *q)
 {
-    double left = ebm_number_of(q, FLAG_BUDGET, 0) - (monotonic_seconds() - q->begun);
-    return ebm_given(q, FLAG_BUDGET) && ebm_number_of(q, FLAG_BUDGET, 0) > 0 ? fmax(left, 1e-9) : 0;
+    double left = flag_number(q, FLAG_BUDGET, 0) - (monotonic_seconds() - q->begun);
+    return flag_given(q, FLAG_BUDGET) && flag_number(q, FLAG_BUDGET, 0) > 0 ? fmax(left, 1e-9) : 0;
 }
 
 /* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
-static int run_start(const ebm_request *q, const run_options *options, const char *dir, const config *start, int *done)
+static int run_start(const flag_values *q, const run_options *options, const char *dir, const config *start, int *done)
 {
     char error[EBM_SENTENCE];
     run_options first = *options;
@@ -350,10 +350,10 @@ static int run_start(const ebm_request *q, const run_options *options, const cha
 
 static int run_plan(const plan *p, config *const *start, const config *tune)
 {
-    const ebm_request *q = p->q;
-    run_options options = {.resume = ebm_given(q, FLAG_RESUME),
-                           .overwrite = ebm_given(q, FLAG_OVERWRITE),
-                           .quiet = ebm_given(q, FLAG_QUIET)};
+    const flag_values *q = p->q;
+    run_options options = {.resume = flag_given(q, FLAG_RESUME),
+                           .overwrite = flag_given(q, FLAG_OVERWRITE),
+                           .quiet = flag_given(q, FLAG_QUIET)};
     if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
@@ -374,9 +374,9 @@ static int print_or_run_plan(const plan *p)
     int complete = 1;
     for (int i = 0; complete && i < p->starts; i++) complete = (start[i] = start_config(p, i)) != NULL;
     if (complete) complete = (tune = tune_config(p)) != NULL;
-    int code = !complete                     ? SOSMC_EXIT_USAGE
-               : ebm_given(p->q, FLAG_PRINT) ? print_plan(p, start, tune)
-                                             : run_plan(p, start, tune);
+    int code = !complete                      ? SOSMC_EXIT_USAGE
+               : flag_given(p->q, FLAG_PRINT) ? print_plan(p, start, tune)
+                                              : run_plan(p, start, tune);
     for (int i = 0; i < STARTS; i++) config_free(start[i]);
     config_free(tune);
     return code;
@@ -384,7 +384,7 @@ static int print_or_run_plan(const plan *p)
 
 int command_tune(int argc, char **argv)
 {
-    ebm_request q;
+    flag_values q;
     plan p;
     ebm_subject s = {0};
     int code;

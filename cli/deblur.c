@@ -8,7 +8,6 @@
 #include "deblur.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,11 +19,11 @@
 #include "deblur_page.h"
 #include "draft.h"
 #include "files.h"
+#include "flags.h"
 #include "images.h"
 #include "run.h"
-#include "schema.h"
 
-enum { SENTENCE = 1024, SETS = 256, NAME = 256 };
+enum { SENTENCE = 1024, NAME = 256 };
 
 /* ---------------------------------------------------------------------------- the method */
 
@@ -107,41 +106,25 @@ typedef enum {
     FLAGS
 } flag;
 
-/* `like`: a key of the run file whose range the value must have. */
-static const struct {
-    const char *name, *like;
-    int takes_value;
-} flag_table[FLAGS] = {
-    [BLUR] = {"blur", NULL, 1},
-    [MASK] = {"mask", NULL, 1},
-    [NOISE] = {"noise", NULL, 1},
-    [PARTICLES] = {"particles", "particles", 1},
-    [ITERATIONS] = {"iterations", "particles", 1},
-    [TIME_LIMIT] = {"time-limit", "output.checkpoint_seconds", 1},
-    [OUT] = {"out", NULL, 1},
-    [SEED] = {"seed", "seed", 1},
-    [THREADS] = {"threads", "threads", 1},
-    [SET] = {"set", NULL, 1},
-    [SIMULATE] = {"simulate", NULL, 0},
-    [RESUME] = {"resume", NULL, 0},
-    [OVERWRITE] = {"overwrite", NULL, 0},
-    [PRINT] = {"print", NULL, 0},
-    [QUIET] = {"quiet", NULL, 0},
-    [HELP] = {"help", NULL, 0},
+_Static_assert((int)FLAGS <= (int)FLAGS_MOST, "flags.h has room for them");
+static const flag_row flag_table[FLAGS] = {
+    [BLUR] = {.name = "blur", .takes_value = 1},
+    [MASK] = {.name = "mask", .takes_value = 1},
+    [NOISE] = {.name = "noise", .takes_value = 1},
+    [PARTICLES] = {.name = "particles", .like = "particles", .takes_value = 1},
+    [ITERATIONS] = {.name = "iterations", .like = "particles", .takes_value = 1},
+    [TIME_LIMIT] = {.name = "time-limit", .like = "output.checkpoint_seconds", .takes_value = 1},
+    [OUT] = {.name = "out", .takes_value = 1},
+    [SEED] = {.name = "seed", .like = "seed", .takes_value = 1},
+    [THREADS] = {.name = "threads", .like = "threads", .takes_value = 1},
+    [SET] = {.name = "set", .takes_value = 1},
+    [SIMULATE] = {.name = "simulate"},
+    [RESUME] = {.name = "resume"},
+    [OVERWRITE] = {.name = "overwrite"},
+    [PRINT] = {.name = "print"},
+    [QUIET] = {.name = "quiet"},
+    [HELP] = {.name = "help"},
 };
-
-typedef struct {
-    const char *command, *photo;
-    const char *value[FLAGS]; /* NULL: not given; "" for a flag without a value */
-    const char *set[SETS];
-    int sets;
-} request;
-
-static int given(const request *q, flag f) { return q->value[f] != NULL; }
-static int64_t whole_of(const request *q, flag f, int64_t otherwise)
-{
-    return q->value[f] ? (int64_t)strtod(q->value[f], NULL) : otherwise;
-}
 
 /* A whole text as a finite number. */
 static int number_in(const char *text, double *out)
@@ -150,46 +133,6 @@ static int number_in(const char *text, double *out)
     if (!*text || text[strspn(text, "0123456789.eE+-")]) return -1;
     *out = strtod(text, &end);
     return *end || !isfinite(*out) ? -1 : 0;
-}
-
-static int take_flag(request *q, flag f, const char *value)
-{
-    char expected[256];
-    const schema_key *row = flag_table[f].like ? schema_find(flag_table[f].like) : NULL;
-    q->value[f] = value;
-    if (f == SET) {
-        if (q->sets == SETS) return complain(-1, "more than %d --set", SETS);
-        q->set[q->sets++] = value;
-    }
-    if (row && !draft_fits(row, value))
-        schema_expected(row, expected, sizeof expected);
-    else if (flag_table[f].takes_value && !*value)
-        (void)snprintf(expected, sizeof expected, "a value");
-    else
-        return 0;
-    return complain(-1, "--%s is '%s'; expected %s", flag_table[f].name, value, expected);
-}
-
-/* 0: go on; otherwise *code is what the program exits with. */
-static int read_flags(request *q, int argc, char **argv, int *code)
-{
-    struct option known[FLAGS + 1] = {{0}};
-    int option;
-    for (int f = 0; f < FLAGS; f++)
-        known[f] = (struct option){flag_table[f].name, flag_table[f].takes_value, NULL, 256 + f};
-    *q = (request){.command = argv[0]};
-    *code = SOSMC_EXIT_USAGE;
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1)
-        if (option == '?' || take_flag(q, option == 'h' ? HELP : (flag)(option - 256), optarg ? optarg : "")) return -1;
-    if (given(q, HELP)) {
-        *code = fputs(deblur_text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-        return -1;
-    }
-    if (argc - optind != 1)
-        return complain(-1, "expected one PHOTO, found %d; usage: sosmc deblur PHOTO [options]", argc - optind);
-    q->photo = argv[optind];
-    return 0;
 }
 
 /* ---------------------------------------------------------------------------- the blur */
@@ -234,7 +177,7 @@ static int read_blur(const char *text, sosmc_blur *blur, char *words, size_t roo
 /* ---------------------------------------------------------------------------- what is to be restored */
 
 typedef struct {
-    const request *q;
+    const flag_values *q;
     char out[FILES_PATH], seen_path[FILES_PATH], start_path[FILES_PATH], mask_path[FILES_PATH], blur_words[NAME],
         error[SENTENCE];
     image seen, clean; /* clean: --simulate */
@@ -277,7 +220,7 @@ static int read_mask(plan *p)
     image_free(&mask);
     if (!fit)
         return complain(SOSMC_EXIT_USAGE, "--mask %s has %d x %d pixels; expected %d x %d as in %s", path, columns,
-                        rows, p->seen.columns, p->seen.rows, p->q->photo);
+                        rows, p->seen.columns, p->seen.rows, p->q->operand);
     if (!p->mask) return complain(SOSMC_EXIT_NUMERIC, "out of memory for the mask");
     if (there == 0)
         return complain(SOSMC_EXIT_USAGE, "--mask %s is dark all over; expected white where pixels were seen", path);
@@ -290,12 +233,12 @@ static int check_picture(const plan *p)
 {
     int width = 2 * blur_reach(&p->blur) + 1, least = p->seen.rows < p->seen.columns ? p->seen.rows : p->seen.columns;
     if (p->seen.rows < 2 || p->seen.columns < 2)
-        return complain(SOSMC_EXIT_USAGE, "%s has %d x %d pixels; expected at least 2 x 2", p->q->photo,
+        return complain(SOSMC_EXIT_USAGE, "%s has %d x %d pixels; expected at least 2 x 2", p->q->operand,
                         p->seen.columns, p->seen.rows);
     if (width > least)
         return complain(SOSMC_EXIT_USAGE,
                         "--blur %s reaches over %d pixels, but %s has %d x %d; expected a blur that fits into it",
-                        p->q->value[BLUR], width, p->q->photo, p->seen.columns, p->seen.rows);
+                        p->q->value[BLUR], width, p->q->operand, p->seen.columns, p->seen.rows);
     const char *fault = sosmc_blur_fault(&p->blur);
     return fault ? complain(SOSMC_EXIT_USAGE, "--blur %s cannot be used: %s", p->q->value[BLUR], fault) : SOSMC_EXIT_OK;
 }
@@ -313,7 +256,7 @@ static int simulate(plan *p)
     if (sound) memcpy(p->clean.pixel, p->seen.pixel, all * sizeof(double));
     for (int c = 0; sound && c < p->seen.channels; c++) {
         double *x = p->seen.pixel + (size_t)c * pixels;
-        sosmc_rng rng = {.seed = given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
+        sosmc_rng rng = {.seed = flag_given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
                          .step = (uint64_t)c,
                          .stream = SOSMC_STREAM_USER};
         sosmc_batch b = {.x = z, .dim = (int)pixels, .n = 1, .ld = 1, .simd = sosmc_simd_best()};
@@ -331,18 +274,18 @@ static int read_noise(plan *p)
 {
     const char *text = p->q->value[NOISE];
     p->sigma = p->estimated = NAN;
-    if (given(p->q, SIMULATE)) p->sigma = SIMULATED_NOISE;
-    if (!text || (strcmp(text, "auto") == 0 && !given(p->q, SIMULATE))) return 0;
+    if (flag_given(p->q, SIMULATE)) p->sigma = SIMULATED_NOISE;
+    if (!text || (strcmp(text, "auto") == 0 && !flag_given(p->q, SIMULATE))) return 0;
     if (number_in(text, &p->sigma) == 0 && p->sigma > 0 && p->sigma <= 1e4) return 0;
     return complain(-1, "--noise is '%s'; expected a number above 0 and up to 10000%s", text,
-                    given(p->q, SIMULATE) ? "" : ", or auto");
+                    flag_given(p->q, SIMULATE) ? "" : ", or auto");
 }
 
 static int settle_noise(plan *p)
 {
     if (isfinite(p->sigma)) return SOSMC_EXIT_OK;
     if (noise_estimate(&p->seen, &p->blur, &p->estimated, p->error, sizeof p->error))
-        return complain(SOSMC_EXIT_USAGE, "%s: %s", p->q->photo, p->error);
+        return complain(SOSMC_EXIT_USAGE, "%s: %s", p->q->operand, p->error);
     p->sigma = fmax(p->estimated, noise_floor(&p->seen));
     return SOSMC_EXIT_OK;
 }
@@ -378,7 +321,7 @@ static double free_memory(void)
 
 static int check_memory(const plan *p)
 {
-    double threads = (double)whole_of(p->q, THREADS, 1), needed = bytes_for(p, (double)p->particles, threads);
+    double threads = (double)flag_whole(p->q, THREADS, 1), needed = bytes_for(p, (double)p->particles, threads);
     double there = free_memory(), gigabyte = 1e9;
     if (!(there > 0) || needed <= there) return SOSMC_EXIT_OK;
     double one = bytes_for(p, 1, threads), each = (bytes_for(p, 1001, threads) - bytes_for(p, 1000, threads));
@@ -390,7 +333,7 @@ static int check_memory(const plan *p)
         return complain(
             SOSMC_EXIT_USAGE,
             "%s has %d x %d pixels: one particle takes %.2f GB, and %.2f GB are free; expected a smaller picture",
-            p->q->photo, p->seen.columns, p->seen.rows, one / gigabyte, there / gigabyte);
+            p->q->operand, p->seen.columns, p->seen.rows, one / gigabyte, there / gigabyte);
     return complain(SOSMC_EXIT_USAGE,
                     "%" PRId64
                     " particles of %d x %d pixels take %.2f GB, and %.2f GB are free; expected --particles of "
@@ -435,13 +378,13 @@ static void put_method(draft *d, const plan *p)
 
 static config *configure(const plan *p)
 {
-    const request *q = p->q;
+    const flag_values *q = p->q;
     draft d;
     if (draft_open(&d)) return NULL;
     put_model(&d, p);
     put_method(&d, p);
     draft_put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles,
-              p->iterations, given(q, SEED) ? q->value[SEED] : "0", given(q, THREADS) ? q->value[THREADS] : "1");
+              p->iterations, flag_text(q, SEED, "0"), flag_text(q, THREADS, "1"));
     draft_put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
               p->moments_from, method.every);
     return draft_config(&d, q->command, q->set, q->sets);
@@ -454,7 +397,7 @@ static void keep_burn_in(plan *p)
 {
     char path[FILES_PATH], ignored[SENTENCE];
     config *old = NULL;
-    if (!given(p->q, RESUME) || files_join(path, p->out, "run.yaml", ignored, sizeof ignored) ||
+    if (!flag_given(p->q, RESUME) || files_join(path, p->out, "run.yaml", ignored, sizeof ignored) ||
         access(path, F_OK) != 0 || !(old = config_load(path, ignored, sizeof ignored)))
         return;
     if (config_resolve(old, ignored, sizeof ignored) == 0 && config_has(old, "output.moments_from"))
@@ -464,25 +407,24 @@ static void keep_burn_in(plan *p)
 
 static int make_plan(plan *p)
 {
-    const request *q = p->q;
-    if (read_noise(p) ||
-        read_blur(given(q, BLUR) ? q->value[BLUR] : "none", &p->blur, p->blur_words, sizeof p->blur_words))
+    const flag_values *q = p->q;
+    if (read_noise(p) || read_blur(flag_text(q, BLUR, "none"), &p->blur, p->blur_words, sizeof p->blur_words))
         return SOSMC_EXIT_USAGE;
-    if (image_read(q->photo, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
+    if (image_read(q->operand, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
     p->blur.rows = p->seen.rows;
     p->blur.columns = p->seen.columns;
-    p->particles = whole_of(q, PARTICLES, method.particles);
-    p->iterations = whole_of(q, ITERATIONS, method.iterations);
+    p->particles = flag_whole(q, PARTICLES, method.particles);
+    p->iterations = flag_whole(q, ITERATIONS, method.iterations);
     p->moments_from = (int64_t)(method.burn_in * (double)p->iterations);
-    if (given(q, OUT))
+    if (flag_given(q, OUT))
         (void)snprintf(p->out, sizeof p->out, "%s", q->value[OUT]);
     else
-        default_directory(q->photo, p->out);
+        default_directory(q->operand, p->out);
     keep_burn_in(p);
     int code = check_picture(p);
     if (code == SOSMC_EXIT_OK) code = read_mask(p);
     if (code == SOSMC_EXIT_OK) code = check_memory(p);
-    if (code == SOSMC_EXIT_OK && given(q, SIMULATE)) code = simulate(p);
+    if (code == SOSMC_EXIT_OK && flag_given(q, SIMULATE)) code = simulate(p);
     if (code == SOSMC_EXIT_OK) code = settle_noise(p);
     if (code == SOSMC_EXIT_OK && p->mask && fill_missing(&p->seen, p->mask, p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_NUMERIC);
@@ -491,8 +433,8 @@ static int make_plan(plan *p)
     if (code != SOSMC_EXIT_OK) return code;
     if (files_join(p->start_path, p->out, "start.npy", p->error, sizeof p->error))
         return plan_says(p, SOSMC_EXIT_USAGE);
-    if (!p->mask && !given(q, SIMULATE))
-        (void)snprintf(p->seen_path, sizeof p->seen_path, "%s", q->photo);
+    if (!p->mask && !flag_given(q, SIMULATE))
+        (void)snprintf(p->seen_path, sizeof p->seen_path, "%s", q->operand);
     else if (files_join(p->seen_path, p->out, "seen.npy", p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_USAGE);
     return code;
@@ -502,7 +444,7 @@ static int write_seen(plan *p)
 {
     npy_array a = {
         .type = NPY_F64, .dims = 3, .shape = {p->seen.channels, p->seen.rows, p->seen.columns}, .data = p->seen.pixel};
-    if (strcmp(p->seen_path, p->q->photo) == 0) return SOSMC_EXIT_OK;
+    if (strcmp(p->seen_path, p->q->operand) == 0) return SOSMC_EXIT_OK;
     return npy_write(p->seen_path, &a, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
 }
 
@@ -521,7 +463,7 @@ static int write_start(plan *p)
     int rc = start_estimate(&p->seen, &p->blur, p->sigma, p->theta, first, p->error, sizeof p->error);
     for (int64_t i = 0; rc == 0 && i < p->particles; i++) {
         double *own = x + (size_t)i * dim;
-        sosmc_rng rng = {.seed = given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
+        sosmc_rng rng = {.seed = flag_given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,
                          .stream = SOSMC_STREAM_USER + 1};
         sosmc_batch b = {.dim = (int)dim, .n = 1, .ld = 1, .first = i, .simd = sosmc_simd_best()};
         sosmc_normals(rng, &b, own);
@@ -535,35 +477,35 @@ static int write_start(plan *p)
 
 static int restore(plan *p)
 {
-    const request *q = p->q;
-    if (draft_holds_run(p->out) && !given(q, RESUME) && !given(q, OVERWRITE))
+    const flag_values *q = p->q;
+    if (draft_holds_run(p->out) && !flag_given(q, RESUME) && !flag_given(q, OVERWRITE))
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
                         "another --out",
                         p->out);
     config *c = configure(p);
     if (!c) return SOSMC_EXIT_USAGE;
-    if (!given(q, QUIET))
+    if (!flag_given(q, QUIET))
         printf("noise %.3g (%s), %d x %d pixels, %d %s\n", p->sigma, isnan(p->estimated) ? "given" : "estimated",
                p->seen.columns, p->seen.rows, p->seen.channels, p->seen.channels == 1 ? "channel" : "channels");
     run_options options = {.out = p->out,
-                           .resume = given(q, RESUME),
-                           .overwrite = given(q, OVERWRITE),
-                           .quiet = given(q, QUIET),
-                           .budget_seconds = given(q, TIME_LIMIT) ? strtod(q->value[TIME_LIMIT], NULL) : 0};
+                           .resume = flag_given(q, RESUME),
+                           .overwrite = flag_given(q, OVERWRITE),
+                           .quiet = flag_given(q, QUIET),
+                           .budget_seconds = flag_number(q, TIME_LIMIT, 0)};
     int code = files_directory(p->out, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : write_seen(p);
     if (code == SOSMC_EXIT_OK) code = write_start(p);
     if (code == SOSMC_EXIT_OK) code = run_job(c, &options);
     deblur_outcome outcome = {.dir = p->out,
-                              .photo = q->photo,
+                              .photo = q->operand,
                               .blur = p->blur_words,
                               .sigma = p->sigma,
                               .estimated = p->estimated,
                               .theta0 = p->theta,
                               .bits = p->seen.bits,
-                              .quiet = given(q, QUIET),
+                              .quiet = flag_given(q, QUIET),
                               .seen = &p->seen,
-                              .clean = given(q, SIMULATE) ? &p->clean : NULL};
+                              .clean = flag_given(q, SIMULATE) ? &p->clean : NULL};
     if (code == SOSMC_EXIT_OK && deblur_results(&outcome, p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_IO);
     config_free(c);
@@ -575,8 +517,8 @@ static int print_plan(const plan *p)
     config *c = configure(p);
     if (!c) return SOSMC_EXIT_USAGE;
     printf("# %s%s%s: made from the picture by 'sosmc deblur' when it runs.\n", p->start_path,
-           strcmp(p->seen_path, p->q->photo) == 0 ? "" : " and ",
-           strcmp(p->seen_path, p->q->photo) == 0 ? "" : p->seen_path);
+           strcmp(p->seen_path, p->q->operand) == 0 ? "" : " and ",
+           strcmp(p->seen_path, p->q->operand) == 0 ? "" : p->seen_path);
     int code = config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
                                                          : SOSMC_EXIT_OK;
     config_free(c);
@@ -591,14 +533,14 @@ int deblur_owns(const char *dir)
 
 int command_deblur(int argc, char **argv)
 {
-    request q;
+    flag_values q;
     int code;
-    if (read_flags(&q, argc, argv, &code)) return code;
+    if (flags_read(&q, flag_table, FLAGS, 0, argc, argv, "PHOTO", deblur_text, &code)) return code;
     plan *p = calloc(1, sizeof *p);
     if (!p) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
     p->q = &q;
     code = make_plan(p);
-    if (code == SOSMC_EXIT_OK) code = given(&q, PRINT) ? print_plan(p) : restore(p);
+    if (code == SOSMC_EXIT_OK) code = flag_given(&q, PRINT) ? print_plan(p) : restore(p);
     plan_free(p);
     free(p);
     return code;

@@ -1,8 +1,6 @@
 /* draft.c: run files from flags. */
 #include "draft.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,7 +8,6 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "progress.h"
 #include "run.h"
 
 enum { SENTENCE = 1024 };
@@ -57,24 +54,6 @@ config *draft_config(draft *d, const char *name, const char *const *set, int set
     (void)complain(0, "%s", error);
     config_free(c);
     return NULL;
-}
-
-int draft_fits(const schema_key *row, const char *text)
-{
-    char *end;
-    if (row->type == TYPE_CHOICE) return schema_has_word(row->allowed, text);
-    if (!*text || text[strspn(text, "0123456789.eE+-")]) return 0;
-    double x = strtod(text, &end);
-    if (*end || !isfinite(x)) return 0;
-    if (row->type == TYPE_SEED) { /* 64 bits, more than a double holds */
-        errno = 0;
-        (void)strtoull(text, NULL, 10);
-        return !text[strspn(text, "0123456789")] && errno == 0;
-    }
-    if (row->type != TYPE_NUMBER && x != floor(x)) return 0;
-    if (row->type == TYPE_INTEGER && x > INT32_MAX) return 0;
-    if (row->type == TYPE_LONG && x > 0x1p53) return 0;
-    return schema_in_range(row->allowed, x);
 }
 
 int draft_holds_run(const char *dir)

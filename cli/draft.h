@@ -1,12 +1,10 @@
-/* draft.h: what commands that write run files share: a text that grows, the run file made of it, and the check of a flag's
- * value against the table of keys. */
+/* draft.h: what commands that write run files share: a text that grows, and the run file made of it. */
 #ifndef CLI_DRAFT_H
 #define CLI_DRAFT_H
 
 #include <stdio.h>
 
 #include "config.h"
-#include "schema.h"
 
 /* Memory is the only thing that can fail; draft_config tells. */
 typedef struct {
@@ -21,9 +19,6 @@ void draft_put(draft *d, const char *format, ...) __attribute__((format(printf, 
 void draft_put_quoted(draft *d, const char *text);
 /* The resolved run file with these assignments; the draft is used up. NULL, having said what is wrong. */
 config *draft_config(draft *d, const char *name, const char *const *set, int sets);
-
-/* Is the text a value for the key? */
-int draft_fits(const schema_key *row, const char *text);
 
 /* Does the directory hold a run that could be continued? */
 int draft_holds_run(const char *dir);
