@@ -7,6 +7,8 @@
 #include <math.h>
 #include <sosmc/models.h>
 
+#include "prior.h"
+
 #define LOG_2PI 1.8378770664093454836
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
@@ -25,20 +27,9 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     return 0;
 }
 
-/* dU/dtheta = sum_d (theta - x_d), chunks of particles at a time so that the sums over d stay side by side. */
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    enum { CHUNK = 64 };
-    double sum[CHUNK];
-    for (int from = 0; from < b->n; from += CHUNK) {
-        int n = b->n - from < CHUNK ? b->n - from : CHUNK;
-        for (int i = 0; i < n; i++) sum[i] = 0;
-        for (int j = 0; j < b->dim; j++) {
-            const double *restrict x = b->x + (size_t)j * (size_t)b->ld + from;
-            for (int i = 0; i < n; i++) sum[i] += theta[0] - x[i];
-        }
-        for (int i = 0; i < n; i++) g[0] += c[from + i] * sum[i];
-    }
+    prior_contract(theta[0], 1, b, c, g);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "prior.h"
 #include "simd/table.h"
 
 typedef void data_pass(const sosmc_logistic *m, double theta, const sosmc_batch *b, double *U, double *gx);
@@ -38,18 +39,7 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
 
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    enum { CHUNK = 64 };
-    const sosmc_logistic *m = self;
-    double sum[CHUNK];
-    for (int from = 0; from < b->n; from += CHUNK) {
-        int n = b->n - from < CHUNK ? b->n - from : CHUNK;
-        for (int i = 0; i < n; i++) sum[i] = 0;
-        for (int j = 0; j < b->dim; j++) {
-            const double *restrict x = b->x + (size_t)j * (size_t)b->ld + from;
-            for (int i = 0; i < n; i++) sum[i] += theta[0] - x[i];
-        }
-        for (int i = 0; i < n; i++) g[0] += c[from + i] * sum[i] / m->variance;
-    }
+    prior_contract(theta[0], ((const sosmc_logistic *)self)->variance, b, c, g);
     return 0;
 }
 
