@@ -20,11 +20,11 @@ enum { SENTENCE = 1024, TEXT = 4096 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
-const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC, sharp"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered", "SOSMC, sharp"};
 const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
 const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
 const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};
-static const char *const method_words[EBM2D_METHODS] = {"impdiff", "sosmc", "ours"};
+static const char *const method_words[EBM2D_METHODS] = {"impdiff", "sosmc", "tempered", "ours"};
 
 /* ---------------------------------------------------------------------------- sizes */
 
@@ -85,7 +85,7 @@ static void add(ebm2d_plan *plan, ebm2d_cell cell)
     int sweep = cell.group == EBM2D_SWEEP;
     cell.iterations = sweep ? s->sweep_iterations : s->trial_iterations;
     cell.every = sweep ? s->sweep_every : s->trial_every;
-    cell.fresh = cell.seed == 0 && cell.group != EBM2D_PAIR && cell.method < EBM2D_OURS;
+    cell.fresh = cell.seed == 0 && cell.group != EBM2D_PAIR && (int)cell.method < EBM2D_PAPER_METHODS;
     cell.reduced = cell.fresh && sweep;
     plan->cell[plan->cells++] = cell;
 }
@@ -172,7 +172,7 @@ static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
                                 "optimiser: {type: adam, rate: 1.0e-3, beta2: 0.99, clip: 1,\n"
                                 "  schedule: {type: cosine, a: %d, b: 0.01, warmup: %d}}\n";
 
-int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_OURS; }
+int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_TEMPERED || method == EBM2D_OURS; }
 
 static int split_of(const ebm2d_cell *c) { return c->method == EBM2D_OURS ? EBM2D_SPLIT : 1; }
 static int iterations_of(const ebm2d_cell *c) { return (c->iterations - 1) * split_of(c) + 1; }
@@ -197,7 +197,7 @@ const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *o
     int split = split_of(c), iterations = iterations_of(c), particles = particles_of(s, c);
     char ours[sizeof our_sosmc + 32];
     (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations / 10);
-    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_SOSMC ? paper_sosmc : ours;
+    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_OURS ? ours : paper_sosmc;
     (void)snprintf(
         out, room,
         "model: {type: stored}\n"

@@ -16,7 +16,8 @@
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
 typedef enum { EBM2D_LOWER, EBM2D_UPPER, EBM2D_LEFT, EBM2D_RIGHT, EBM2D_HALVES } ebm2d_half;
-typedef enum { EBM2D_IMPDIFF, EBM2D_SOSMC, EBM2D_OURS, EBM2D_METHODS } ebm2d_method;
+/* Tempered: SOSMC-ULA in every setting but the start, as `sosmc tune` has it; ours: the sharp settings. */
+typedef enum { EBM2D_IMPDIFF, EBM2D_SOSMC, EBM2D_TEMPERED, EBM2D_OURS, EBM2D_METHODS } ebm2d_method;
 enum { EBM2D_PAPER_METHODS = 2 }; /* the first two */
 /* The illustrative trial; the sweep over beta; the other pairs of data set and half-plane. */
 typedef enum { EBM2D_TRIAL, EBM2D_SWEEP, EBM2D_PAIR, EBM2D_GROUPS } ebm2d_group;

@@ -29,9 +29,14 @@ typedef struct {
     double ring_bias; /* what the chains' share of the inner ring does to R_fresh, by the exact rewards of the rings */
     double fresh, fresh_error, fresh_exact; /* R_fresh of the pre-trained model, and E[R] */
     experiment_mean ours;                   /* l - l* of the sharp settings */
+    /* SOSMC-ULA in the trial, from particles by chains and by tempering: ESS behind the first weights (its largest value:
+     * by chains) and l - l*; beside them ImpDiff's */
+    int particles;
+    experiment_mean first_ess[2], start_excess[2], impdiff_excess;
+    double most_first_ess;
 } ebm2d_evidence;
 
-enum { EBM2D_CLAIMS = 7 };
+enum { EBM2D_CLAIMS = 8 };
 
 /* Evidence of which nothing has been measured. */
 ebm2d_evidence ebm2d_no_evidence(void);

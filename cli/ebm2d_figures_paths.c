@@ -121,14 +121,17 @@ static void ring(pool *p, const plot_series *s, const frame *b, double beta, con
     out[panel->n++].label = "J of that point";
 }
 
+/* There is room for three names; the values of more stand in the order of the legend. */
 static void best_title(const ebm2d_trajectories *f, const plot_series *path, double beta, char *title)
 {
-    int used = title ? snprintf(title, POOL_WORDS, "beta = %.6g; best J:", beta) : POOL_WORDS;
+    int names = f->methods <= 3;
+    int used = title ? snprintf(title, POOL_WORDS, "beta = %.6g; best J%s:", beta, names ? "" : " (as in the legend)")
+                     : POOL_WORDS;
     for (int m = 0; m < f->methods && used < POOL_WORDS; m++) {
         int best = best_point(&path[m], beta);
         if (best < 0) continue;
-        used += snprintf(title + used, (size_t)(POOL_WORDS - used), "%s %s %.4f", m ? "," : "", f->method[m],
-                         path[m].x[best] - beta * path[m].y[best]);
+        used += snprintf(title + used, (size_t)(POOL_WORDS - used), "%s%s%s %.4f", m ? "," : "", names ? " " : "",
+                         names ? f->method[m] : "", path[m].x[best] - beta * path[m].y[best]);
     }
 }
 

@@ -163,6 +163,9 @@ static void put_chains(json_writer *w, const ebm2d_findings *f)
     }
     json_close(w);
     json_put_number(w, "reached_by_step", e->reached_by);
+    json_put_number(w, "first_ess", e->first_ess[0].mean);
+    json_put_number(w, "most_first_ess", e->most_first_ess);
+    json_put_number(w, "first_ess_tempered", e->first_ess[1].mean);
     json_put_number(w, "ring_changes", e->ring_changes);
     json_put_numbers(w, "start_inner_share", f->start_inner, 2);
     json_put_numbers(w, "start_particle_reward", f->start_reward, 2);

@@ -342,6 +342,26 @@ static void collect_rings(const study *s, ebm2d_evidence *e)
     e->fresh = ebm2d_window_reward(x, normal, window, &e->fresh_error);
 }
 
+static void collect_starts(const study *s, ebm2d_evidence *e)
+{
+    static const ebm2d_method methods[2] = {EBM2D_SOSMC, EBM2D_TEMPERED};
+    e->particles = s->plan.scale.particles;
+    e->impdiff_excess = trial(s, EBM2D_IMPDIFF, EBM2D_EXCESS);
+    for (int i = 0; i < 2; i++) {
+        double ess[MOST_SEEDS];
+        int n = 0;
+        for (int seed = 0; seed < s->plan.scale.seeds; seed++) {
+            const ebm2d_cell *c = ebm2d_find(&s->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
+                                             methods[i], seed);
+            if (!c || c->steps < 1) continue;
+            ess[n++] = c->series[EBM2D_ESS][0];
+            if (i == 0) e->most_first_ess = fmax(e->most_first_ess, ess[n - 1]); /* fmax passes a NaN over */
+        }
+        e->first_ess[i] = experiment_mean_of(ess, n);
+        e->start_excess[i] = trial(s, (int)methods[i], EBM2D_EXCESS);
+    }
+}
+
 static void collect_evidence(study *s)
 {
     ebm2d_evidence *e = &s->found.evidence;
@@ -350,6 +370,7 @@ static void collect_evidence(study *s)
     e->paper = scale->paper;
     collect_excess(s, e);
     collect_rings(s, e);
+    collect_starts(s, e);
     e->ours = trial(s, EBM2D_OURS, EBM2D_EXCESS);
     e->chains = scale->study_chains;
     e->reached_by = fmax(scale->study_steps / 30.0, 10); /* 1000 of the paper's 30,000 */

@@ -35,12 +35,12 @@ static void sizes(void **state)
 {
     ebm2d_plan p = {.scale = ebm2d_scale_default()};
     assert_int_equal(ebm2d_plan_cells(&p, ERROR), 0);
-    assert_int_equal(p.cells, 6);
+    assert_int_equal(p.cells, 8);
     assert_int_equal(count(&p, EBM2D_TRIAL, 1), 2);
     ebm2d_plan_free(&p);
     p.scale = ebm2d_scale_full();
     assert_int_equal(ebm2d_plan_cells(&p, ERROR), 0);
-    assert_int_equal(count(&p, EBM2D_TRIAL, 0), 15);
+    assert_int_equal(count(&p, EBM2D_TRIAL, 0), 20);
     assert_int_equal(count(&p, EBM2D_SWEEP, 0), 50);
     assert_int_equal(count(&p, EBM2D_SWEEP, 1), 10);
     assert_int_equal(count(&p, EBM2D_PAIR, 0), 44);
@@ -86,7 +86,7 @@ static void run_files(void **state)
         assert_int_equal(config_integer(c, "evaluate.nodes"), 400);
         assert_int_equal(config_integer(c, "evaluate.chains"), 0); /* only the first seed has fresh chains */
         assert_int_equal(config_integer(c, "seed"), 1);
-        assert_int_equal(config_flag(c, "init.exact"), m == EBM2D_OURS);
+        assert_int_equal(config_flag(c, "init.exact"), m == EBM2D_OURS || m == EBM2D_TEMPERED);
         assert_string_equal(config_text(c, "model.file"), "/a model.npz");
         if (m == EBM2D_OURS) {
             config_free(c);
@@ -97,7 +97,7 @@ static void run_files(void **state)
         assert_string_equal(config_text(c, "optimiser.type"), "adam");
         assert_true(config_number(c, "optimiser.rate") == 2e-4 && config_number(c, "optimiser.clip") == 1000);
         assert_string_equal(config_text(c, "scheme.type"), m == I ? "impdiff_printed" : "sosmc");
-        if (m == S) {
+        if (m == S || m == EBM2D_TEMPERED) {
             assert_string_equal(config_text(c, "scheme.order"), "authors");
             assert_string_equal(config_text(c, "resampling.scheme"), "systematic");
             assert_true(config_number(c, "resampling.threshold") == 0.9);
@@ -162,6 +162,12 @@ static ebm2d_evidence good(void)
     e.fresh_error = 0.01;
     e.fresh_exact = 0.556;
     e.ours = (experiment_mean){.n = 2, .mean = 0.004, .error = 0.0002};
+    e.particles = 10000;
+    e.first_ess[0] = (experiment_mean){.n = 2, .mean = 9000};
+    e.first_ess[1] = (experiment_mean){.n = 2, .mean = 9500};
+    e.start_excess[0] = e.start_excess[1] = (experiment_mean){.n = 2, .mean = 0.015};
+    e.impdiff_excess = (experiment_mean){.n = 2, .mean = 0.02};
+    e.most_first_ess = 9100;
     return e;
 }
 
@@ -182,57 +188,62 @@ static void assert_verdicts(const ebm2d_evidence *e, const char *expected, const
 static void verdicts(void **state)
 {
     ebm2d_evidence e = ebm2d_no_evidence();
-    assert_verdicts(&e, "-------", "nothing measured");
+    assert_verdicts(&e, "--------", "nothing measured");
     e.paper = 1;
-    assert_verdicts(&e, "-------", "nothing measured at the paper's size");
+    assert_verdicts(&e, "--------", "nothing measured at the paper's size");
     e = good();
-    assert_verdicts(&e, "yyyyyyy", "everything as claimed");
+    assert_verdicts(&e, "yyyyyyyy", "everything as claimed");
 
     e.excess[S][0].mean = 0.0190; /* a gain within the error */
-    assert_verdicts(&e, "nyyyyyy", "no gain at small beta");
+    assert_verdicts(&e, "nyyyyyyy", "no gain at small beta");
     e = good();
     e.excess[S][1].mean = 0.0010;
-    assert_verdicts(&e, "nyyyyyy", "not comparable at large beta");
+    assert_verdicts(&e, "nyyyyyyy", "not comparable at large beta");
     e = good();
     e.gap[S] = 0.03;
-    assert_verdicts(&e, "ynyyyyy", "weighted reward off");
+    assert_verdicts(&e, "ynyyyyyy", "weighted reward off");
     e = good();
     e.gap[I] = 0.01;
-    assert_verdicts(&e, "ynyyyyy", "ImpDiff's reward right as well");
+    assert_verdicts(&e, "ynyyyyyy", "ImpDiff's reward right as well");
     e = good();
     e.reached[S] = 0.85;
-    assert_verdicts(&e, "yynyyyy", "hardly sooner");
+    assert_verdicts(&e, "yynyyyyy", "hardly sooner");
     e = good();
     e.median_hit[S] = INFINITY;
-    assert_verdicts(&e, "yynyyyy", "half of the chains never there");
+    assert_verdicts(&e, "yynyyyyy", "half of the chains never there");
     e = good();
     e.norm_spread[S].mean = 1.8;
-    assert_verdicts(&e, "yyynyyy", "norms hardly steadier");
+    assert_verdicts(&e, "yyynyyyy", "norms hardly steadier");
     e = good();
     e.windows[I].change = 0.004;
-    assert_verdicts(&e, "yyyynyy", "short chains agree for both");
+    assert_verdicts(&e, "yyyynyyy", "short chains agree for both");
     e = good();
     e.windows[S].change = -0.02;
-    assert_verdicts(&e, "yyyynyy", "short chains disagree for SOSMC");
+    assert_verdicts(&e, "yyyynyyy", "short chains disagree for SOSMC");
     e = good();
     e.ring_changes = 0.2;
-    assert_verdicts(&e, "yyyyyny", "chains change ring");
+    assert_verdicts(&e, "yyyyynyy", "chains change ring");
     e = good();
     e.inner_chains = 0.055;
-    assert_verdicts(&e, "yyyyyny", "chains have the right shares");
+    assert_verdicts(&e, "yyyyynyy", "chains have the right shares");
     e = good();
     e.ours.mean = 0.0049;
-    assert_verdicts(&e, "yyyyyyn", "0.005 within the error");
+    assert_verdicts(&e, "yyyyyyny", "0.005 within the error");
     e.paper = 0;
-    assert_verdicts(&e, "yyyyyy-", "the same in a small version");
+    assert_verdicts(&e, "yyyyyy-y", "the same in a small version");
+    e = good();
+    e.first_ess[0].mean = 4900;
+    assert_verdicts(&e, "yyyyyyyn", "the first weights drop half of the particles");
+    e.first_ess[1].mean = NAN;
+    assert_verdicts(&e, "yyyyyyy-", "no start by tempering");
     e = good();
     e.betas = 1;
-    assert_verdicts(&e, "-yyyyyy", "the trial alone: nothing about large beta");
+    assert_verdicts(&e, "-yyyyyyy", "the trial alone: nothing about large beta");
     e.excess[S][0].mean = 0.03;
-    assert_verdicts(&e, "nyyyyyy", "the trial alone, and worse");
+    assert_verdicts(&e, "nyyyyyyy", "the trial alone, and worse");
     e = good();
     e.excess[I][0].error = e.excess[S][0].error = e.norm_spread[S].error = e.ours.error = NAN;
-    assert_verdicts(&e, "-yy-yy-", "a single seed");
+    assert_verdicts(&e, "-yy-yy-y", "a single seed");
 }
 
 /* ---------------------------------------------------------------------------- questions to chains */

@@ -219,7 +219,7 @@ static void full_version(void **state)
     assert_int_equal(rows_of(path), 3); /* at 0, 2 and 4 */
     (void)snprintf(path, sizeof path, "%sevaluation.csv", cell);
     assert_int_equal(rows_of(path), 3);
-    assert_int_equal(rows_of("out/table.csv"), 3 + 10 + 44);
+    assert_int_equal(rows_of("out/table.csv"), 4 + 10 + 44);
     assert_training(EBM2D_DATASETS);
     (void)snprintf(path, sizeof path, "%s", cell);
     remove_tree(path);
