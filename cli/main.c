@@ -87,7 +87,7 @@ static const char reproduce_text[] =
     "  --budget-seconds B    the paper's protocol: each run gets B seconds of wall clock instead of a number of iterations\n"
     "\n"
     "ebm2d, which continues where it was left when the command is given again:\n"
-    "  --full                also the sweep over beta and the other pairs of data set and half-plane: about two hours\n"
+    "  --full                also the sweep over beta and the other pairs of data set and half-plane: two and a half hours\n"
     "  --models DIR          the folder of circles.safetensors, two_moons.safetensors, blobs.safetensors (or .npz)\n"
     "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n"
     "\n"
