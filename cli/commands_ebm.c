@@ -59,7 +59,7 @@ const char *ebm_flag_name(ebm_flag f) { return flag_table[f].name; }
 ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (flag_given(q, list[i])) return list[i];
+        if (flag_given(q, (int)list[i])) return list[i];
     return EBM_FLAGS;
 }
 

@@ -184,7 +184,7 @@ static double plain(const sosmc_network *n, const double *theta, const double *x
     if (gx || g) trace_backward(n, theta, &t, c, g);
     for (size_t j = 0; j < count_of(t.m[0]); j++) square += x[j] * x[j];
     for (size_t j = 0; gx && j < count_of(t.m[0]); j++) gx[j] = t.d[0][j] + precision * x[j];
-    for (int k = 0; k <= n->count; k++) free(t.h[k]), free(t.slope[k]), free(t.d[k]);
+    for (size_t k = 0; k < sizeof t.h / sizeof *t.h; k++) free(t.h[k]), free(t.slope[k]), free(t.d[k]);
     return U + 0.5 * precision * square;
 }
 
