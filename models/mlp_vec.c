@@ -32,34 +32,41 @@ static float *work_of(const sosmc_batch *b, size_t per_particle)
 }
 static size_t panel_of(const sosmc_batch *b) { return (size_t)PANEL * (size_t)b->ld; }
 
+/* ------------------------------------------------------------------------------------------------ the next batch */
+
+/* A parked pass has left the second-level cache when its turn comes again. While one batch is worked on, the scratch of the
+ * next comes closer from its beginning to its end: every innermost step of the products asks for `step` bytes more. */
+typedef struct {
+    uintptr_t at; /* not a pointer: rounding of `step` takes it beyond the end */
+    size_t step;  /* 0: asks again and again for what is here, which costs nothing */
+} approach;
+
+static approach stay_here(const sosmc_batch *b) { return (approach){.at = (uintptr_t)b->work}; }
+
+/* All that a pass reads and writes of the next batch's scratch, in so many steps. */
+static approach approach_next(const sosmc_batch *b, const mlp_shape *s, size_t steps)
+{
+    enum { LINE = 64 };
+    size_t bytes = (s->d[s->hidden] + (size_t)s->padded[s->hidden]) * (size_t)b->ld * sizeof(float);
+    if (!b->next_work || steps == 0) return stay_here(b);
+    return (approach){.at = (uintptr_t)b->next_work, .step = bytes / steps < LINE ? bytes / steps + 1 : LINE};
+}
+
+/* The place from which the next `steps` steps ask. */
+static uintptr_t approach_by(approach *a, size_t steps)
+{
+    uintptr_t from = a->at;
+    a->at += steps * a->step;
+    return from;
+}
+
+VEC void ask_for(uintptr_t place) { __builtin_prefetch((const void *)place, 0, 2); }
+
 /* ------------------------------------------------------------------------------------------------ products */
 
-/* out (rows by `wide` panels) = start + in times weights, over `inner` units: in has them in panels in_panel apart, the
- * weights' panels are w_panel apart. start is one row for all (biases), or NULL: what stands in out, when `more`, else 0.
- * rows and wide are constants where this is expanded. */
-VEC void product(const int rows, const int wide, int inner, const float *restrict in, size_t in_panel,
-                 const float *restrict weights, size_t w_panel, const float *restrict start, int more,
-                 float *restrict out, size_t out_panel)
+/* out (rows by `wide` panels) = sum, or += when `more` */
+VEC void put_block(const int rows, const int wide, vf sum[ROWS][WIDE], const int more, float *out, size_t out_panel)
 {
-    vf sum[ROWS][WIDE];
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int v = 0; v < wide; v++) sum[r][v] = start ? vf_load(start + v * PANEL) : vf_set(0.0f);
-    for (int k = 0; k < inner; k += PANEL, in += in_panel) {
-        int here = inner - k < PANEL ? inner - k : PANEL;
-        for (int c = 0; c < here; c++, weights += PANEL) {
-            vf w[WIDE];
-#pragma GCC unroll 4
-            for (int v = 0; v < wide; v++) w[v] = vf_load(weights + (size_t)v * w_panel);
-#pragma GCC unroll 16
-            for (int r = 0; r < rows; r++) {
-                vf x = vf_set(in[r * PANEL + c]);
-#pragma GCC unroll 4
-                for (int v = 0; v < wide; v++) sum[r][v] = vf_fma(x, w[v], sum[r][v]);
-            }
-        }
-    }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -69,19 +76,58 @@ VEC void product(const int rows, const int wide, int inner, const float *restric
         }
 }
 
-#define PRODUCT_CASE(r)                                                                           \
-    case r:                                                                                       \
-        if (wide == WIDE) {                                                                       \
-            product(r, WIDE, inner, in, in_panel, weights, w_panel, start, more, out, out_panel); \
-        } else {                                                                                  \
-            product(r, 1, inner, in, in_panel, weights, w_panel, start, more, out, out_panel);    \
-        }                                                                                         \
+/* out (rows by `wide` panels) = start + in times weights, over `inner` units: in has them in panels in_panel apart, the
+ * weights' panels are w_panel apart. start is one row for all (biases), or NULL for 0. CHAIN units at a time: short chains
+ * of additions keep the rounding error of a long one down (a factor of three on the energies of a 128-unit network). rows
+ * and wide are constants where this is expanded. */
+VEC void product(const int rows, const int wide, int inner, const float *restrict in, size_t in_panel,
+                 const float *restrict weights, size_t w_panel, const float *restrict start, float *restrict out,
+                 size_t out_panel, uintptr_t ahead, size_t step)
+{
+    for (int from = 0; from < inner; from += CHAIN) {
+        vf sum[ROWS][WIDE];
+        int end = inner - from < CHAIN ? inner : from + CHAIN;
+#pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+            for (int v = 0; v < wide; v++) sum[r][v] = start && !from ? vf_load(start + v * PANEL) : vf_set(0.0f);
+        for (int k = from; k < end; k += PANEL, in += in_panel) {
+            int here = end - k < PANEL ? end - k : PANEL;
+            for (int c = 0; c < here; c++, weights += PANEL, ahead += step) {
+                vf w[WIDE];
+                ask_for(ahead);
+#pragma GCC unroll 4
+                for (int v = 0; v < wide; v++) w[v] = vf_load(weights + (size_t)v * w_panel);
+#pragma GCC unroll 16
+                for (int r = 0; r < rows; r++) {
+                    vf x = vf_set(in[r * PANEL + c]);
+#pragma GCC unroll 4
+                    for (int v = 0; v < wide; v++) sum[r][v] = vf_fma(x, w[v], sum[r][v]);
+                }
+            }
+        }
+        if (from) {
+            put_block(rows, wide, sum, 1, out, out_panel);
+        } else {
+            put_block(rows, wide, sum, 0, out, out_panel);
+        }
+    }
+}
+
+#define PRODUCT_CASE(r)                                                                                  \
+    case r:                                                                                              \
+        if (wide == WIDE) {                                                                              \
+            product(r, WIDE, inner, in, in_panel, weights, w_panel, start, out, out_panel, ahead, step); \
+        } else {                                                                                         \
+            product(r, 1, inner, in, in_panel, weights, w_panel, start, out, out_panel, ahead, step);    \
+        }                                                                                                \
         break
 
-static __attribute__((noinline)) void some_products(int rows, int wide, int inner, const float *in, size_t in_panel,
-                                                    const float *weights, size_t w_panel, const float *start, int more,
-                                                    float *out, size_t out_panel)
+static __attribute__((noinline)) void product_block(int rows, int wide, int inner, const float *in, size_t in_panel,
+                                                    const float *weights, const float *start, float *out,
+                                                    size_t out_panel, uintptr_t ahead, size_t step)
 {
+    size_t w_panel = (size_t)PANEL * (size_t)inner;
     switch (rows) {
         PRODUCT_CASE(1);
         PRODUCT_CASE(2);
@@ -105,19 +151,6 @@ static __attribute__((noinline)) void some_products(int rows, int wide, int inne
     }
 }
 
-/* One block over all inner units, CHAIN at a time: short chains of additions keep the rounding error of a long one down
- * (a factor of three on the energies of a 128-unit network). */
-static void product_block(int rows, int wide, int inner, const float *in, size_t in_panel, const float *weights,
-                          const float *start, float *out, size_t out_panel)
-{
-    size_t w_panel = (size_t)PANEL * (size_t)inner;
-    for (int k = 0; k < inner; k += CHAIN) {
-        int here = inner - k < CHAIN ? inner - k : CHAIN;
-        some_products(rows, wide, here, in + (size_t)(k / PANEL) * in_panel, in_panel, weights + k * PANEL, w_panel,
-                      k ? NULL : start, k > 0, out, out_panel);
-    }
-}
-
 /* What happens to a block of products before the next block: `block` holds them, rows by `wide` panels. */
 typedef struct {
     float *h, *d, *c, *t; /* of the layer; which of them are used depends on the pass */
@@ -125,19 +158,29 @@ typedef struct {
 } finish;
 typedef void finish_block(const finish *f, size_t at, int rows, int wide, const float *block, size_t block_panel);
 
+static int row_blocks(const sosmc_batch *b) { return (b->n + ROWS - 1) / ROWS; }
+static int panels_of(int units) { return (units + PANEL - 1) / PANEL; }
+
+/* Innermost steps of all_products. */
+static size_t steps_of_products(const sosmc_batch *b, int inner, int outer)
+{
+    return (size_t)row_blocks(b) * (size_t)((panels_of(outer) + WIDE - 1) / WIDE) * (size_t)inner;
+}
+
 /* All particles of the batch: `outer` units from `inner` ones, block by block, each finished while it is in the first-level
  * cache. */
 static void all_products(const sosmc_batch *b, int inner, int outer, const float *in, const float *weights,
-                         const float *shift, finish_block *end, const finish *f)
+                         const float *shift, finish_block *end, const finish *f, approach *a)
 {
     float block[ROWS * WIDE * PANEL] __attribute__((aligned(64)));
-    int blocks = (b->n + ROWS - 1) / ROWS, panels = (outer + PANEL - 1) / PANEL;
+    int blocks = row_blocks(b), panels = panels_of(outer);
     for (int p = 0; p < panels; p += WIDE) {
         int wide = panels - p < WIDE ? panels - p : WIDE;
         const float *w = weights + (size_t)p * PANEL * (size_t)inner, *s = shift ? shift + p * PANEL : NULL;
         for (int k = 0; k < blocks; k++) {
             int from = (int)((int64_t)b->n * k / blocks), rows = (int)((int64_t)b->n * (k + 1) / blocks) - from;
-            product_block(rows, wide, inner, in + (size_t)from * PANEL, panel_of(b), w, s, block, (size_t)rows * PANEL);
+            product_block(rows, wide, inner, in + (size_t)from * PANEL, panel_of(b), w, s, block, (size_t)rows * PANEL,
+                          approach_by(a, (size_t)inner), a->step);
             end(f, (size_t)p * panel_of(b) + (size_t)from * PANEL, rows, wide, block, (size_t)rows * PANEL);
         }
     }
@@ -204,7 +247,8 @@ static void take_input(const sosmc_batch *b, float *to)
 }
 
 /* Leaves h, and where asked the slopes and curvatures. */
-static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, int slopes, int curvatures)
+static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, int slopes, int curvatures,
+                            approach *a)
 {
     const float *prep = prep_of(b);
     float *in = work_of(b, s->h[0]);
@@ -215,7 +259,7 @@ static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_
                     .c = curvatures ? work_of(b, s->c[l]) : NULL,
                     .panel = panel_of(b)};
         all_products(b, s->width[l - 1], s->width[l], in, prep + s->forward[l], prep + s->shift[l], finish_forward(m),
-                     &f);
+                     &f, a);
         in = f.h;
     }
     return in;
@@ -239,22 +283,33 @@ static void top(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, co
 }
 
 /* From the slopes to the deltas d_{L-1}, ..., d_1; then dE/dx, in the place of d_0. */
-static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
+static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
 {
     for (int l = s->hidden; l > 1; l--) {
         finish f = {.d = work_of(b, s->d[l - 1]), .panel = panel_of(b)};
         all_products(b, s->width[l], s->width[l - 1], work_of(b, s->d[l]), prep_of(b) + s->backward[l], NULL,
-                     finish_backward, &f);
+                     finish_backward, &f, a);
     }
     finish f = {.h = work_of(b, s->d[0]), .panel = panel_of(b)};
-    all_products(b, s->width[1], s->width[0], work_of(b, s->d[1]), prep_of(b) + s->backward[1], NULL, finish_plain, &f);
+    all_products(b, s->width[1], s->width[0], work_of(b, s->d[1]), prep_of(b) + s->backward[1], NULL, finish_plain, &f,
+                 a);
+}
+
+static size_t steps_of_pass(const mlp_shape *s, const sosmc_batch *b)
+{
+    size_t steps = 0;
+    for (int l = 1; l <= s->hidden; l++)
+        steps += steps_of_products(b, s->width[l - 1], s->width[l]) +
+                 steps_of_products(b, s->width[l], s->width[l - 1]);
+    return steps;
 }
 
 static void pass(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double *U)
 {
-    const float *last = forward(m, s, b, 1, 0);
+    approach a = approach_next(b, s, steps_of_pass(s, b));
+    const float *last = forward(m, s, b, 1, 0, &a);
     top(m, s, b, last, work_of(b, s->d[s->hidden]), U);
-    backward(m, s, b);
+    backward(m, s, b, &a);
 }
 
 static float *input_slope(const mlp_shape *s, const sosmc_batch *b, int j)
@@ -283,7 +338,8 @@ static void energy(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b,
             for (int i = 0; i < b->n; i++) gx[(size_t)j * (size_t)b->ld + (size_t)i] = (double)slope[i * PANEL];
         }
     } else {
-        top(m, s, b, forward(m, s, b, 0, 0), NULL, U);
+        approach none = stay_here(b);
+        top(m, s, b, forward(m, s, b, 0, 0, &none), NULL, U);
     }
     add_base(m, b, U, gx);
 }
@@ -291,18 +347,18 @@ static void energy(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b,
 /* ------------------------------------------------------------------------------------------------ over particles */
 
 /* sums[r][v] = sum_i left[i][r] right_v[i]: `rows` units of one side by `wide` panels of the other, then added to g, whose
- * row r begins at g + r * stride and has `valid` numbers from here. Meanwhile n rows from `later` on come closer. */
+ * row r begins at g + r * stride and has `valid` numbers from here. */
 VEC void outer(const int rows, const int wide, int n, const float *restrict left, const float *restrict right,
-               const float *later, double *g, size_t stride, int valid, int valid_rows)
+               double *g, size_t stride, int valid, int valid_rows, uintptr_t ahead, size_t step)
 {
     vf sum[OUT_ROWS][OUT_WIDE];
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int v = 0; v < wide; v++) sum[r][v] = vf_set(0.0f);
-    for (int i = 0; i < n; i++, left += PANEL, right += PANEL) {
+    for (int i = 0; i < n; i++, left += PANEL, right += PANEL, ahead += step) {
         vf h[OUT_WIDE];
-        __builtin_prefetch(later + i * PANEL, 0, 2);
+        ask_for(ahead);
 #pragma GCC unroll 4
         for (int v = 0; v < wide; v++) h[v] = vf_load(right + v * PANEL * MLP_TILE);
 #pragma GCC unroll 8
@@ -328,40 +384,32 @@ VEC void outer(const int rows, const int wide, int n, const float *restrict left
         for (int k = 0; k < valid; k++) g[(size_t)r * stride + (size_t)k] += (double)rest[r][k];
 }
 
-static void outer_block(int wide, int n, const float *left, const float *right, const float *later, double *g,
-                        size_t stride, int valid, int valid_rows)
+static void outer_block(int wide, int n, const float *left, const float *right, double *g, size_t stride, int valid,
+                        int valid_rows, uintptr_t ahead, size_t step)
 {
     switch (wide) {
 #if defined(SOSMC_LEVEL_AVX512)
-    case 3: outer(OUT_ROWS, 3, n, left, right, later, g, stride, valid, valid_rows); break;
-    case 2: outer(OUT_ROWS, 2, n, left, right, later, g, stride, valid, valid_rows); break;
+    case 3: outer(OUT_ROWS, 3, n, left, right, g, stride, valid, valid_rows, ahead, step); break;
+    case 2: outer(OUT_ROWS, 2, n, left, right, g, stride, valid, valid_rows, ahead, step); break;
 #endif
-    default: outer(OUT_ROWS, 1, n, left, right, later, g, stride, valid, valid_rows); break;
+    default: outer(OUT_ROWS, 1, n, left, right, g, stride, valid, valid_rows, ahead, step); break;
     }
 }
 
-/* What the products after these read: two runs of panels. A pass that was parked has left the second-level cache; asked for
- * one layer ahead, panel by panel with the blocks of this one, it is back in time. */
-typedef struct {
-    const float *from[2];
-    int panels[2];
-} following;
-
-/* The panel to ask for with this block; `near`, which costs nothing, when all have been. */
-static const float *panel_for(const sosmc_batch *b, const following *f, int block, int first, const float *near)
+/* Innermost steps of contract_rows over n particles. */
+static size_t steps_of_outer(int n, int outputs, int inputs)
 {
-    for (int k = 0; k < 2; block -= f->panels[k++])
-        if (block < f->panels[k]) return f->from[k] + (size_t)block * panel_of(b) + (size_t)(first * PANEL);
-    return near;
+    return (size_t)((panels_of(inputs) + OUT_WIDE - 1) / OUT_WIDE) * (size_t)((outputs + OUT_ROWS - 1) / OUT_ROWS) *
+           (size_t)n;
 }
 
 /* g (outputs rows of inputs) += sum_i c_i left_i right_i^T over at most MLP_TILE particles from `first`. `left` has outputs
  * units, `right` inputs units. The right side is multiplied by c and kept close by while all rows of the left pass. */
 static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
-                          const float *right, const float *c, const following *f, double *g)
+                          const float *right, const float *c, double *g, approach *a)
 {
     float scaled[OUT_WIDE * PANEL * MLP_TILE] __attribute__((aligned(64)));
-    int panels = (inputs + PANEL - 1) / PANEL, block = 0;
+    int panels = panels_of(inputs);
     for (int p = 0; p < panels; p += OUT_WIDE) {
         int wide = panels - p < OUT_WIDE ? panels - p : OUT_WIDE;
         int valid = inputs - p * PANEL < wide * PANEL ? inputs - p * PANEL : wide * PANEL;
@@ -374,7 +422,7 @@ static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, i
             const float *l = left + (size_t)(o / PANEL) * panel_of(b) + (size_t)(first * PANEL) + o % PANEL;
             double *to = g + (size_t)o * (size_t)inputs + (size_t)(p * PANEL);
             int rows = outputs - o < OUT_ROWS ? outputs - o : OUT_ROWS;
-            outer_block(wide, n, l, scaled, panel_for(b, f, block++, first, l), to, (size_t)inputs, valid, rows);
+            outer_block(wide, n, l, scaled, to, (size_t)inputs, valid, rows, approach_by(a, (size_t)n), a->step);
         }
     }
 }
@@ -401,7 +449,7 @@ static void sum_rows(const sosmc_batch *b, int first, int n, int units, const fl
                      size_t stride)
 {
     float sums[SUM_WIDE * PANEL];
-    int panels = (units + PANEL - 1) / PANEL;
+    int panels = panels_of(units);
     for (int p = 0, wide; p < panels; p += wide) {
         const float *v = values + (size_t)p * panel_of(b) + (size_t)(first * PANEL);
         wide = panels - p < SUM_WIDE ? 1 : SUM_WIDE;
@@ -426,23 +474,33 @@ static void contract_narrow(const sosmc_batch *b, int first, int n, int outputs,
     }
 }
 
+/* Whether layer l is contracted by contract_narrow. */
+static int narrow(const mlp_shape *s, int l) { return s->width[l - 1] < PANEL; }
+
+static size_t steps_of_contraction(const mlp_shape *s, int n)
+{
+    size_t steps = 0;
+    for (int l = 1; l <= s->hidden; l++)
+        if (!narrow(s, l)) steps += steps_of_outer(n, s->width[l], s->width[l - 1]);
+    return steps;
+}
+
 static void contract(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, const double *c, double *g)
 {
     float scale[MLP_TILE];
     int last = s->hidden;
     if (!b->fresh) pass(m, s, b, NULL);
+    approach a = approach_next(b, s, steps_of_contraction(s, b->n));
     for (int first = 0; first < b->n; first += MLP_TILE) {
         int n = b->n - first < MLP_TILE ? b->n - first : MLP_TILE;
         double sum = 0;
         for (int i = 0; i < n; i++) scale[i] = (float)c[first + i];
         for (int l = 1; l <= last; l++) {
             const float *d = work_of(b, s->d[l]), *h = work_of(b, s->h[l - 1]);
-            following next = {.from = {work_of(b, s->h[l])}, .panels = {s->padded[l] / PANEL}};
-            if (l < last) next.from[1] = work_of(b, s->d[l + 1]), next.panels[1] = s->padded[l + 1] / PANEL;
-            if (s->width[l - 1] < PANEL)
+            if (narrow(s, l))
                 contract_narrow(b, first, n, s->width[l], s->width[l - 1], d, h, scale, g + s->weight[l]);
             else
-                contract_rows(b, first, n, s->width[l], s->width[l - 1], d, h, scale, &next, g + s->weight[l]);
+                contract_rows(b, first, n, s->width[l], s->width[l - 1], d, h, scale, g + s->weight[l], &a);
             sum_rows(b, first, n, s->width[l], d, scale, g + s->bias[l], 1);
         }
         sum_rows(b, first, n, s->width[last], work_of(b, s->h[last]), scale, g + s->weight[last + 1], 1);
@@ -494,17 +552,17 @@ static double penalise(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch
 }
 
 /* t_l, the derivatives of h_l along v, and beside them c_l = act'' (W_l t_{l-1}). */
-static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
+static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
 {
     for (int l = 1; l <= s->hidden; l++) {
         finish f = {.d = work_of(b, s->d[l]), .c = work_of(b, s->c[l]), .t = work_of(b, s->t[l]), .panel = panel_of(b)};
         const float *in = work_of(b, l > 1 ? s->t[l - 1] : s->d[0]);
-        all_products(b, s->width[l - 1], s->width[l], in, prep_of(b) + s->forward[l], NULL, finish_tangent, &f);
+        all_products(b, s->width[l - 1], s->width[l], in, prep_of(b) + s->forward[l], NULL, finish_tangent, &f, a);
     }
 }
 
 /* Deltas d of the tangents, as in a plain pass, and e of the activations, in the place of c. */
-static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
+static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
 {
     int last = s->hidden, panels = s->padded[last] / PANEL;
     const float *w = prep_of(b) + s->out;
@@ -518,31 +576,31 @@ static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch 
         finish f = {.d = work_of(b, s->d[l - 1]), .c = work_of(b, s->c[l - 1]), .panel = panel_of(b)};
         int from = s->width[l], to = s->width[l - 1];
         const float *back = prep_of(b) + s->backward[l];
-        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_curved, &f);
-        all_products(b, from, to, work_of(b, s->c[l]), back, NULL, finish_bent, &f);
-        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_backward, &f);
+        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_curved, &f, a);
+        all_products(b, from, to, work_of(b, s->c[l]), back, NULL, finish_bent, &f, a);
+        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_backward, &f, a);
     }
 }
 
 static void penalty(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double weight, double *g,
                     double *value)
 {
-    static const following nothing;
+    approach none = stay_here(b);
     float scale[MLP_TILE];
     int last = s->hidden;
     if (!b->fresh) pass(m, s, b, NULL);
     *value += weight * penalise(m, s, b);
-    (void)forward(m, s, b, 1, 1);
-    tangents(m, s, b);
-    bend_back(m, s, b);
+    (void)forward(m, s, b, 1, 1, &none);
+    tangents(m, s, b, &none);
+    bend_back(m, s, b, &none);
     for (int i = 0; i < MLP_TILE; i++) scale[i] = (float)weight;
     for (int first = 0; first < b->n; first += MLP_TILE) {
         int n = b->n - first < MLP_TILE ? b->n - first : MLP_TILE;
         for (int l = 1; l <= last; l++) {
             const float *d = work_of(b, s->d[l]), *e = work_of(b, s->c[l]);
             const float *t = work_of(b, l > 1 ? s->t[l - 1] : s->d[0]), *h = work_of(b, s->h[l - 1]);
-            contract_rows(b, first, n, s->width[l], s->width[l - 1], d, t, scale, &nothing, g + s->weight[l]);
-            contract_rows(b, first, n, s->width[l], s->width[l - 1], e, h, scale, &nothing, g + s->weight[l]);
+            contract_rows(b, first, n, s->width[l], s->width[l - 1], d, t, scale, g + s->weight[l], &none);
+            contract_rows(b, first, n, s->width[l], s->width[l - 1], e, h, scale, g + s->weight[l], &none);
             sum_rows(b, first, n, s->width[l], e, scale, g + s->bias[l], 1);
         }
         sum_rows(b, first, n, s->width[last], work_of(b, s->t[last]), scale, g + s->weight[last + 1], 1);

@@ -431,7 +431,7 @@ static sosmc_status refresh_work(void *ctx, int task, int worker)
         return SOSMC_OK;
     }
     sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(s->now->c.x, l, t));
-    b.work = sosmc_i_work(s, t, worker);
+    sosmc_i_lend_work(s, t, worker, &b);
     int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, worker_row(s, worker, ROW_U), s->worker[worker].vec);
     return rc ? sosmc_i_broken(s, task, "energy", rc, b.first) : SOSMC_OK;
 }

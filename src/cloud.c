@@ -10,10 +10,12 @@ sosmc_batch sosmc_i_batch(const sosmc *s, const layout *l, int t, const double *
         .x = x, .prep = s->prep, .simd = s->simd, .dim = l->dim, .n = l->count[t], .ld = l->ld, .first = l->first[t]};
 }
 
-void *sosmc_i_work(const sosmc *s, int t, int worker)
+static void *parked_work(const sosmc *s, int t) { return s->work + (size_t)(t - s->cut.tile_lo) * s->work_stride; }
+
+void sosmc_i_lend_work(const sosmc *s, int t, int worker, sosmc_batch *b)
 {
-    if (!parks(s, t)) return s->worker[worker].work;
-    return s->work + (size_t)(t - s->cut.tile_lo) * s->work_stride;
+    b->work = parks(s, t) ? parked_work(s, t) : s->worker[worker].work;
+    b->next_work = t + 1 < s->cut.tile_hi && parks(s, t + 1) ? parked_work(s, t + 1) : NULL;
 }
 
 /* The arrays of a record, in the order of checkpoints. `rows` is how many rows of ld each has per tile. */

@@ -49,7 +49,8 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
                               optional_row(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
-        b.work = l == &s->cut ? sosmc_i_work(s, t, worker) : s->worker[worker].work;
+        b.work = s->worker[worker].work;
+        if (l == &s->cut) sosmc_i_lend_work(s, t, worker, &b);
         if (s->dropped && !bury_the_dead(s, worker, t, &b)) continue;
         int rc = o->H ? o->H(s->p.model.self, s->now->theta, &b, c, g)
                       : s->p.model.grad_theta(s->p.model.self, s->now->theta, &b, c, g);

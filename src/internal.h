@@ -194,8 +194,9 @@ static inline int has_pool(const sosmc_scheme *c)
     return c->pool > c->particles || c->pool_rule == SOSMC_POOL_NEWEST;
 }
 void sosmc_i_rank_particles(const layout *l, int rank, int size, int64_t *lo, int64_t *hi);
-void *sosmc_i_work(const sosmc *s, int t, int worker); /* parked scratch of tile t, or the worker's own */
-size_t sosmc_i_record_doubles(const sosmc *s, int n);  /* one packed tile of n particles */
+/* Gives the batch the parked scratch of tile t, or the worker's own; tile t + 1 is the one a worker comes to next. */
+void sosmc_i_lend_work(const sosmc *s, int t, int worker, sosmc_batch *b);
+size_t sosmc_i_record_doubles(const sosmc *s, int n); /* one packed tile of n particles */
 void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record);
 void sosmc_i_unpack(const sosmc *s, state *st, int t, const double *record);
 sosmc_status sosmc_i_gather_cloud(sosmc *s); /* spare cloud = now cloud by s->ancestors, between ranks too */

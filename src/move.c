@@ -171,7 +171,7 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
 {
     int t = s->cut.tile_lo + task, n = s->cut.count[t];
     sosmc_batch b = sosmc_i_batch(s, &s->cut, t, a->x);
-    b.work = sosmc_i_work(s, t, worker);
+    sosmc_i_lend_work(s, t, worker, &b);
     double *U = worker_row(s, worker, ROW_U), *gx = gradient_for_work(s, worker, t, a);
     b.fresh = s->now->fresh[task] && gx == a->gx; /* only theta has changed since the last energy call */
     int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, U, gx);
@@ -232,7 +232,7 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
                     .logG = own_weight ? logG : NULL,
                     .accept = accept,
                     .tmp = s->worker[worker].tmp};
-    m.b.work = sosmc_i_work(s, t, worker);
+    sosmc_i_lend_work(s, t, worker, &m.b);
     int energy_code = 0;
     m.energy_code = &energy_code;
     int rc = kernel->step(kernel, &m);
@@ -497,7 +497,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     sosmc_batch b = sosmc_i_batch(s, l, t, a.x);
     double *logw = row_at(s->now->logw, l, t);
     s->faults[task].status = SOSMC_OK;
-    b.work = sosmc_i_work(s, t, worker);
+    sosmc_i_lend_work(s, t, worker, &b);
     int rc = s->p.init.draw(s->p.init.self, name(s, SOSMC_STREAM_INIT, 0), &b, a.x);
     if (rc) return sosmc_i_broken(s, task, "init.draw", rc, b.first);
     TRY(draw_aux(s, task, name(s, SOSMC_STREAM_BEGIN, 0), &b, a.aux));

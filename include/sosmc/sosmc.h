@@ -98,8 +98,11 @@ typedef enum {
  * be read and written, never relied upon. */
 typedef struct {
     const double *x;
-    const void *prep;       /* what `prepare` made of this theta */
-    void *work;             /* the model's scratch: model.work bytes for each of ld particles, 64-byte aligned */
+    const void *prep; /* what `prepare` made of this theta */
+    void *work;       /* the model's scratch: model.work bytes for each of ld particles, 64-byte aligned */
+    /* The scratch that this thread's next batch is going to have, or NULL: a model whose scratch is large may ask the
+     * processor for it early, and need not. */
+    const void *next_work;
     const sosmc_simd *simd; /* the vector code this engine uses */
     /* work still holds the last energy call: these x, this theta, gx != NULL. In an energy call: these x, perhaps another
      * theta, and gx still holds what that call wrote; a model that kept what does not depend on theta need not look at x. */

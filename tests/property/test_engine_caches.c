@@ -148,6 +148,68 @@ static void test_work_limit(void **state)
     assert_int_equal(fresh[1], 0);
 }
 
+/* Of every tile, the scratch of its last call and what it was told about the next one. */
+enum { TILES = (N + TILE - 1) / TILE };
+typedef struct {
+    const void *work[TILES], *next[TILES];
+    int calls;
+} lent;
+
+static void look_at_work(const sosmc_batch *b, lent *seen)
+{
+    seen->work[b->first / TILE] = b->work;
+    seen->next[b->first / TILE] = b->next_work;
+    seen->calls++;
+}
+
+typedef struct {
+    lent *at_energy, *at_gradient;
+} lent_to;
+
+static int lent_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    look_at_work(b, ((const lent_to *)self)->at_energy);
+    for (int i = 0; i < b->n; i++) U[i] = 0.5 * b->x[i] * b->x[i];
+    for (int i = 0; gx && i < b->n; i++) gx[i] = b->x[i];
+    return 0;
+}
+
+static int lent_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    look_at_work(b, ((const lent_to *)self)->at_gradient);
+    for (int i = 0; i < b->n; i++) g[0] += c[i] * b->x[i];
+    return 0;
+}
+
+/* A batch is told where its thread's next one parks, and of no other place. */
+static void test_next_work(void **state)
+{
+    for (int parked = 0; parked <= TILES; parked++) {
+        lent energy = {.calls = 0}, gradient = {.calls = 0};
+        const lent_to to = {&energy, &gradient};
+        sosmc_problem p = {.model = {.dim_x = 1,
+                                     .dim_theta = 1,
+                                     .work = 64,
+                                     .tile = TILE,
+                                     .self = &to,
+                                     .energy = lent_energy,
+                                     .grad_theta = lent_grad_theta},
+                           .objective = sosmc_mmle(),
+                           .init = sosmc_standard_normal()};
+        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        cfg.work_limit = (size_t)parked * TILE * 64;
+        sosmc *s = must_create(&p, &cfg);
+        for (int k = 0; k < 2; k++) (void)must_step(s);
+        assert_int_equal(gradient.calls, 2 * TILES);
+        for (int t = 0; t < TILES; t++) {
+            assert_ptr_equal(energy.work[t], gradient.work[t]);
+            assert_ptr_equal(energy.next[t], t + 1 < parked ? energy.work[t + 1] : NULL);
+            assert_ptr_equal(gradient.next[t], t + 1 < parked ? gradient.work[t + 1] : NULL);
+        }
+        sosmc_free(s);
+    }
+}
+
 /* ---------------------------------------------------------------------------- caches */
 
 static void check_caches(int kernel, sosmc_scheme scheme)
@@ -291,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_cost),
         cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_work_limit),
+        cmocka_unit_test(test_next_work),
         cmocka_unit_test(test_caches_travel),
         cmocka_unit_test(test_restarts_are_evaluated),
         cmocka_unit_test(test_restarts_have_no_memory),

@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <sosmc/models.h>
 
@@ -519,6 +521,35 @@ static void all_levels_have_the_same_bits(void **state)
         }
 }
 
+/* Where the next batch has its scratch is a hint: neither read nor written, even where nothing may be. */
+static void the_next_batch_does_not_matter(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *forbidden = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(forbidden != MAP_FAILED);
+    for (int k = 0; k < NETS; k++) {
+        sosmc_mlp m = nets[k];
+        rig r;
+        m.penalty = 1;
+        rig_open(&r, &m, 37, 40);
+        size_t room = (size_t)(1 + m.inputs) * (size_t)r.b.n + 2 * parameters(&r) + 1;
+        double *expect = numbers_room(room * sizeof *expect), *got = numbers_room(room * sizeof *got);
+        FOR_LEVELS(simd)
+        {
+            r.b.simd = simd;
+            r.b.next_work = NULL;
+            assert_int_equal(outcome(&r, expect), room);
+            r.b.next_work = forbidden;
+            (void)outcome(&r, got);
+            assert_same_bits(got, expect, room, level_name[v_]);
+        }
+        free(expect);
+        free(got);
+        rig_close(&r);
+    }
+    assert_int_equal(munmap(forbidden, page), 0);
+}
+
 /* Particles in reverse, particles alone: the same U and dU/dx. */
 static void place_in_the_tile_does_not_matter(void **state)
 {
@@ -853,6 +884,7 @@ int main(void)
         TEST(penalty_of_a_tiny_slope),
         TEST(no_penalty_is_nothing),
         TEST(all_levels_have_the_same_bits),
+        TEST(the_next_batch_does_not_matter),
         TEST(place_in_the_tile_does_not_matter),
         TEST(reuse_does_not_matter),
         TEST(padding_does_not_matter),
