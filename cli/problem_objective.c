@@ -194,7 +194,11 @@ int job_build_objective(builder *b)
     else
         b->p->theta_ref = job_vector(b, "objective.reference.theta", b->job->problem.model.dim_theta);
     if (!b->p->theta_ref) return -1;
-    if (is(b, "objective.type", "reward_forward")) return forward_objective(b, reward);
-    b->job->problem.objective = sosmc_reward_reverse(reward, config_number(b->c, "objective.beta"), b->p->theta_ref);
+    if (is(b, "objective.type", "reward_reverse"))
+        b->job->problem.objective = sosmc_reward_reverse(reward, config_number(b->c, "objective.beta"),
+                                                         b->p->theta_ref);
+    else if (forward_objective(b, reward))
+        return -1;
+    b->job->problem.objective.ramp = config_integer(b->c, "objective.ramp");
     return 0;
 }

@@ -148,6 +148,9 @@ const schema_key schema_keys[] = {
      "Pixels are held to this distance from 0 before they count (of a formula, in its statistics of pictures); 0 takes "
      "them as they are."},
     {"objective.beta", TYPE_NUMBER, "[0, inf)", "0", REWARDED, "The weight of the Kullback-Leibler divergence."},
+    {"objective.ramp", TYPE_LONG, "[0, inf)", "0", REWARDED,
+     "The reward's weight grows from next to nothing to 1 in so many updates; 0: it has all of it at once. Coming in "
+     "gradually, a reward leaves no part of the cloud behind; the loss that is logged has the whole of it."},
     {"objective.reference", TYPE_MAP, NULL, "{}", REWARDED, "The law pi_ref that the divergence is taken to."},
     {"objective.reference.theta", TYPE_VECTOR, NULL, "=model.theta", REWARDED, "Its parameter."},
     {"objective.reference.file", TYPE_PATH, NULL, ABSENT, "objective.type=reward_forward",

@@ -1,9 +1,10 @@
 /* estimate.c: the gradient, one formula for every objective (maths.md OBJ):
  *
- *     g = scale * ( sum_i w_i (s_i - sbar + a) dU(x_i) + (b/M) sum_j dU(y_j) ),   s = R + kl (U - Uref),
+ *     g = scale * ( sum_i w_i (s_i - sbar + a) dU(x_i) + (b/M) sum_j dU(y_j) ),   s = r R + kl (U - Uref),
  *
- * and from the running log Z the loss itself (maths.md LOSS). Particles are contracted block by block with coefficients c_i;
- * a data batch is drawn, evaluated and contracted tile by tile and never stored. U must belong to theta. */
+ * r = 1 behind the first updates of a ramp; and from the running log Z the loss itself (maths.md LOSS). Particles are contracted
+ * block by block with coefficients c_i; a data batch is drawn, evaluated and contracted tile by tile and never stored. U must
+ * belong to theta. */
 #include "internal.h"
 
 /* ---------------------------------------------------------------------------- particles */
@@ -29,6 +30,13 @@ static int bury_the_dead(sosmc *s, int worker, int t, sosmc_batch *b)
     return 1;
 }
 
+/* r: the weight of the score in the update that comes. */
+static double score_weight(const sosmc *s)
+{
+    int64_t ramp = s->p.objective.ramp, k = s->now->v.updates + 1;
+    return k < ramp ? (double)k / (double)ramp : 1;
+}
+
 static sosmc_status contract_block(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
@@ -38,15 +46,16 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
     size_t dim = (size_t)s->p.model.dim_theta;
     int block = l->block_lo + task;
     double *g = s->leaves + (size_t)block * dim;
-    double sbar = (s->sums[SUM_WR] + o->kl * s->sums[SUM_WD]) / s->sums[SUM_W];
+    double r = score_weight(s), kl = o->kl / r; /* everything is divided by r and the whole multiplied by it */
+    double sbar = (s->sums[SUM_WR] + kl * s->sums[SUM_WD]) / s->sums[SUM_W];
     s->faults[task].status = SOSMC_OK;
     memset(g, 0, dim * sizeof(double));
     for (int t = l->block_tile[block]; t < l->block_tile[block + 1]; t++) {
         if (l->count[t] == 0) continue;
         double *c = worker_row(s, worker, ROW_A);
-        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), o->scale / s->sums[SUM_W],
-                              optional_row(seen->c->R, l, t), o->kl, row_at(seen->c->U, l, t),
-                              optional_row(seen->c->Uref, l, t), o->a - sbar, 2 * o->energy2, c);
+        s->simd->coefficients(l->count[t], row_at(seen->w, l, t), r * o->scale / s->sums[SUM_W],
+                              optional_row(seen->c->R, l, t), kl, row_at(seen->c->U, l, t),
+                              optional_row(seen->c->Uref, l, t), o->a / r - sbar, 2 * o->energy2 / r, c);
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(seen->c->x, l, t));
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = s->worker[worker].work;

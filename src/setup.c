@@ -40,6 +40,9 @@ static sosmc_status check_problem(const sosmc *s)
     REQUIRE(isfinite(o->kl), "objective.kl", o->kl, "it must be finite");
     REQUIRE(isfinite(o->scale), "objective.scale", o->scale, "it must be finite");
     REQUIRE(isfinite(o->energy2), "objective.energy2", o->energy2, "it must be finite");
+    REFUSE(o->ramp < 0, "objective.ramp is %lld; it must not be negative", (long long)o->ramp);
+    REFUSE(o->ramp > 0 && !o->score.eval, "objective.ramp is %lld, but there is no objective.score to come in",
+           (long long)o->ramp);
     REQUIRE(o->loss >= SOSMC_LOSS_NONE && o->loss <= SOSMC_LOSS_REVERSE_KL, "objective.loss", o->loss,
             "it must be a sosmc_loss_kind");
     REFUSE(o->kl != 0 && !o->theta_ref, "objective.kl is %g, but objective.theta_ref is missing", o->kl);

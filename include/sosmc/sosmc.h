@@ -195,6 +195,9 @@ typedef struct {
     /* adds energy2 * (sum_i w_i U(x_i)^2 + mean_j U(y_j)^2); the latter only with a data batch */
     double energy2;
     sosmc_score score;
+    /* The score's weight grows from 1/ramp to 1 in so many updates, as if the divergence weighed so much more before; 0: it
+     * has all of it at once. A reward that comes in gradually leaves no part of the cloud behind. */
+    int64_t ramp;
     const double *theta_ref; /* the frozen reference of `kl` and of the estimated divergence; may be NULL when kl = 0 */
     sosmc_source data;       /* where y_1..y_M come from, drawn anew in every iteration */
     int batch;               /* M */

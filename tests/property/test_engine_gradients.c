@@ -41,13 +41,14 @@ static void check_loss(const sosmc_objective *o, const estimate *e, double logz,
 
 /* Algorithm 1: the gradient at theta_k sees the particles after the move of this iteration, and so does everything the
  * info says. */
-static void follow_paper(sosmc_kernel kernel, sosmc_scheme scheme, int objective)
+static void follow_paper(sosmc_kernel kernel, sosmc_scheme scheme, int objective, int ramp)
 {
     bowl m = {.shift = 0};
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(kernel, SOSMC_ORDER_PAPER);
     p.objective = bowl_objective(objective, bowl_start);
     p.objective.scale = 0.8;
+    p.objective.ramp = ramp;
     p.init.exact = 1; /* declared: log Z is relative to the start, where it is zero */
     cfg.scheme = scheme;
     cfg.scheme.ess_min = 0;
@@ -57,7 +58,7 @@ static void follow_paper(sosmc_kernel kernel, sosmc_scheme scheme, int objective
         memcpy(theta, sosmc_theta(s), sizeof theta);
         const sosmc_info *info = must_step(s);
         moment after = bowl_now(s);
-        estimate e = hand_estimate(&p.objective, theta, after.x, after.logw);
+        estimate e = hand_estimate(&p.objective, k, theta, after.x, after.logw);
         hand_check_step(&cfg, theta, e.g, after.theta, info);
         assert_close(info->ess, e.ess, 1e-12);
         assert_close(info->mean_energy, e.mean_energy, 1e-12);
@@ -78,12 +79,13 @@ static void follow_paper(sosmc_kernel kernel, sosmc_scheme scheme, int objective
 }
 
 /* The order of the programs: the gradient sees the particles as the last iteration left them, resampled or not. */
-static void follow_authors(sosmc_kernel kernel, int objective, double ess_min)
+static void follow_authors(sosmc_kernel kernel, int objective, int ramp, double ess_min)
 {
     bowl m = {.shift = 0};
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(kernel, SOSMC_ORDER_AUTHORS);
     p.objective = bowl_objective(objective, bowl_start);
+    p.objective.ramp = ramp;
     p.init.exact = 1;
     cfg.scheme.ess_min = ess_min;
     sosmc *s = must_create(&p, &cfg);
@@ -92,13 +94,13 @@ static void follow_authors(sosmc_kernel kernel, int objective, double ess_min)
     for (int k = 0; k < 4; k++) {
         const sosmc_info *info = must_step(s);
         moment after = bowl_now(s);
-        estimate e = hand_estimate(&p.objective, before.theta, before.x, before.logw);
+        estimate e = hand_estimate(&p.objective, k, before.theta, before.x, before.logw);
         hand_check_step(&cfg, before.theta, e.g, after.theta, info);
         check_loss(&p.objective, &e, logz, info);
         assert_int_equal(info->gradient_updates, k);
         assert_int_equal(info->updates, k + 1);
         if (ess_min == 0) { /* an invariant kernel is weighed where it stood, ULA where it went */
-            e = hand_estimate(&p.objective, after.theta, kernel.invariant ? before.x : after.x, after.logw);
+            e = hand_estimate(&p.objective, k + 1, after.theta, kernel.invariant ? before.x : after.x, after.logw);
             assert_close(info->ess, e.ess, 1e-12);
             assert_close(info->mean_energy, e.mean_energy, 1e-12);
             if (p.objective.score.eval) assert_close(info->mean_score, e.mean_score, 1e-12);
@@ -113,11 +115,22 @@ static void test_gradients_by_hand(void **state)
 {
     for (int objective = 0; objective < OBJECTIVES; objective++)
         for (int kernel = 0; kernel < KERNELS; kernel++) {
-            follow_paper(bowl_kernel(kernel), sosmc_scheme_sosmc(N), objective);
-            follow_paper(bowl_kernel(kernel), sosmc_scheme_unweighted(N), objective);
-            follow_paper(bowl_kernel(kernel), sosmc_scheme_moved_first(N), objective);
-            follow_authors(bowl_kernel(kernel), objective, 0);
-            follow_authors(bowl_kernel(kernel), objective, 2);
+            follow_paper(bowl_kernel(kernel), sosmc_scheme_sosmc(N), objective, 0);
+            follow_paper(bowl_kernel(kernel), sosmc_scheme_unweighted(N), objective, 0);
+            follow_paper(bowl_kernel(kernel), sosmc_scheme_moved_first(N), objective, 0);
+            follow_authors(bowl_kernel(kernel), objective, 0, 0);
+            follow_authors(bowl_kernel(kernel), objective, 0, 2);
+        }
+}
+
+/* A reward that comes in within three updates, or in one, which is at once; the loss has all of it from the first. */
+static void test_ramp(void **state)
+{
+    for (int objective = FORWARD; objective <= REVERSE; objective++)
+        for (int ramp = 1; ramp <= 3; ramp++) {
+            follow_paper(bowl_kernel(ULA), sosmc_scheme_sosmc(N), objective, ramp);
+            follow_paper(bowl_kernel(RWM), sosmc_scheme_unweighted(N), objective, ramp);
+            follow_authors(bowl_kernel(ULA), objective, ramp, 2);
         }
 }
 
@@ -304,6 +317,7 @@ int main(void)
         cmocka_unit_test(test_fused_equals_unfused),
         cmocka_unit_test(test_absolute_logz),
         cmocka_unit_test(test_gradients_by_hand),
+        cmocka_unit_test(test_ramp),
         cmocka_unit_test(test_why_no_loss),
         cmocka_unit_test(test_H),
         cmocka_unit_test(test_hooks_by_finite_differences),

@@ -45,6 +45,8 @@ static const char *spoil_problem(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("objective.kl is nan", p->objective.kl = NAN)
     SPOIL("objective.scale is inf", p->objective.scale = INFINITY)
     SPOIL("objective.energy2 is nan", p->objective.energy2 = NAN)
+    SPOIL("objective.ramp is -4", p->objective.ramp = -4)
+    SPOIL("no objective.score", p->objective.ramp = 10)
     SPOIL("objective.loss is 9", p->objective.loss = 9)
     SPOIL("objective.loss is -1", p->objective.loss = -1)
     SPOIL("objective.theta_ref", p->objective.kl = 0.5)
@@ -199,7 +201,7 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
     assert_int_equal(wrong, 0);
 }
 
-static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 25); }
+static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 27); }
 static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 12); }
 static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }

@@ -148,7 +148,7 @@ static void test_schedule(void **state)
         moment before = bowl_now(s);
         for (int k = 0; k < 6; k++) {
             const sosmc_info *info = must_step(s);
-            estimate e = hand_estimate(&p.objective, before.theta, before.x, before.logw);
+            estimate e = hand_estimate(&p.objective, k, before.theta, before.x, before.logw);
             double rate = sosmc_schedule_rate(cfg.schedule, 0.1, k);
             assert_true(info->rate == rate);
             assert_true(info->h == 0.1);

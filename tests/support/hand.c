@@ -47,10 +47,10 @@ double hand_log_kernel(const sosmc_kernel *k, const double *theta, const double 
     return sum;
 }
 
-estimate hand_estimate(const sosmc_objective *o, const double *theta, double (*x)[DIM], const double *logw)
+estimate hand_estimate(const sosmc_objective *o, int updates, const double *theta, double (*x)[DIM], const double *logw)
 {
     estimate e = {.g = {0}};
-    double w2 = 0;
+    double w2 = 0, come_in = updates + 1 < o->ramp ? (updates + 1.0) / (double)o->ramp : 1;
     for (int i = 0; i < N; i++) {
         double w = exp(logw[i]), U = hand_U(theta, x[i]);
         w2 += w * w;
@@ -59,9 +59,9 @@ estimate hand_estimate(const sosmc_objective *o, const double *theta, double (*x
         if (o->theta_ref) e.difference += w * (U - hand_U(o->theta_ref, x[i]));
     }
     e.ess = 1 / w2;
-    double sbar = e.mean_score + o->kl * e.difference;
+    double sbar = come_in * e.mean_score + o->kl * e.difference;
     for (int i = 0; i < N; i++) {
-        double U = hand_U(theta, x[i]), s = o->score.eval ? hand_R(x[i]) : 0;
+        double U = hand_U(theta, x[i]), s = o->score.eval ? come_in * hand_R(x[i]) : 0;
         if (o->kl != 0) s += o->kl * (U - hand_U(o->theta_ref, x[i]));
         hand_gtheta(theta, x[i], o->scale * exp(logw[i]) * (s - sbar + o->a), e.g);
     }

@@ -13,11 +13,12 @@ double hand_R(const double *x);                                              /* 
 /* log of the density of N(mean, 2 h noise^2) at `to`, without the constant that both kernels share. */
 double hand_log_kernel(const sosmc_kernel *k, const double *theta, const double *from, const double *to);
 
-/* What the objective sees at theta: particles x with normalised weights w, and the data batch. */
+/* What the objective sees at theta, behind so many updates: particles x with normalised weights w, and the data batch. */
 typedef struct {
     double g[THETA], mean_score, mean_energy, difference, data_U, data_ref, ess;
 } estimate;
-estimate hand_estimate(const sosmc_objective *o, const double *theta, double (*x)[DIM], const double *logw);
+estimate hand_estimate(const sosmc_objective *o, int updates, const double *theta, double (*x)[DIM],
+                       const double *logw);
 
 /* The info of a plain gradient step, and where it led. */
 void hand_check_step(const sosmc_settings *cfg, const double *from, const double *g, const double *to,

@@ -140,6 +140,7 @@ world world_of(int which)
         w.cfg.optimiser = sosmc_nesterov(0.1, 0.9);
         w.p.objective = sosmc_reward_reverse(score, 0.5, world_reference);
         w.p.theta0 = world_reference;
+        w.p.objective.ramp = 5;
         w.p.init.exact = 1;
         w.cfg.scheme.resampling = SOSMC_RESIDUAL;
         break;
