@@ -272,6 +272,9 @@ const schema_key schema_keys[] = {
      "Scales the noise; 1 is Langevin, and weighted methods need it above 0."},
     {"kernel.noise", TYPE_NUMBER, "[0, inf)", "0.005", "kernel.type=jitter",
      "The standard deviation of the noise that comes before the gradient."},
+    {"kernel.spread", TYPE_NUMBER, "[1, inf)", "1", "kernel.type=rwm",
+     "The scale of every proposal is multiplied by `spread`^u, u uniform on [-1, 1]: above 1, small steps within a mode and "
+     "jumps to others."},
     {"kernel.gradient_clip", TYPE_NUMBER, "[0, inf)", "0.03", "kernel.type=jitter",
      "Every coordinate of the gradient is held to this distance from 0; 0 leaves it."},
     {"kernel.clamp", TYPE_NUMBER, "[0, inf)", "1", "kernel.type=jitter",

@@ -110,6 +110,8 @@ static sosmc_status check_kernel(const sosmc *s)
     REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
            k->name);
     REQUIRE(!k->uses_prox || (k->lambda > 0 && isfinite(k->lambda)), "kernel.lambda", k->lambda, "it must be positive");
+    REQUIRE((k->spread == 0 || k->spread >= 1) && isfinite(k->spread), "kernel.spread", k->spread,
+            "it must be at least 1, or 0 for none");
     REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
     REQUIRE(k->friction >= 0, "kernel.friction", k->friction, "it must not be negative");
     REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");

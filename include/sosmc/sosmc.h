@@ -258,6 +258,7 @@ struct sosmc_kernel {
     int (*begin)(const sosmc_kernel *k, sosmc_rng rng, const sosmc_batch *b, double *aux);
     double h;             /* initial step (HMC: leapfrog step) */
     double noise;         /* noise scale sigma; 1 is Langevin. jitter: standard deviation of the noise */
+    double spread;        /* rwm: scales of proposals are up to so many times larger or smaller; 0, 1: all the same */
     double clamp;         /* ula, jitter: coordinates are held to [-clamp, clamp], which leaves no density; 0: not */
     double lambda;        /* myula: width of the envelope */
     double gradient_clip; /* jitter: components of the gradient are held to [-gradient_clip, gradient_clip]; 0: not */
@@ -278,7 +279,9 @@ struct sosmc_kernel {
 SOSMC_API sosmc_kernel sosmc_ula(double h); /* forward at the previous theta, backward at the new one */
 SOSMC_API sosmc_kernel sosmc_ula_clamped(double h, double clamp); /* for unweighted schemes: pre-training */
 SOSMC_API sosmc_kernel sosmc_mala(double h);
-SOSMC_API sosmc_kernel sosmc_rwm(double h); /* proposal variance 2h per coordinate */
+/* Proposal variance 2h per coordinate. With a spread S, at least 1, in k.spread the scale of every proposal is multiplied by
+ * S^u, u uniform on [-1, 1]: small steps within a mode and jumps to others (maths.md RWM). */
+SOSMC_API sosmc_kernel sosmc_rwm(double h);
 SOSMC_API sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass);
 /* Kernels with momentum that bring their exact weight instead of accepting (maths.md UNDERDAMPED, LEAPFROG). The first
  * keeps the momentum between steps, but for a factor exp(-friction step / 2) at either end of a step; one evaluation. The

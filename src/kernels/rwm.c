@@ -1,14 +1,30 @@
-/* rwm.c: random-walk Metropolis, y = x + sqrt(2h) sigma z, log ratio U(x) - U(y). Leaves pi_theta invariant; no gradient. */
+/* rwm.c: random-walk Metropolis, y = x + f sqrt(2h) sigma z, log ratio U(x) - U(y). Leaves pi_theta invariant; no gradient.
+ *
+ * f is 1, or with a spread S drawn for every particle and step, log f uniform on [-log S, log S] whatever x is: the proposal
+ * stays symmetric, and one kernel makes small steps within a mode and jumps to others. */
 #include <math.h>
 
 #include "langevin.h"
 
 enum { NOISE, SCRATCH };
 
+/* z times f, particle by particle. */
+static void spread_out(const sosmc_kernel *k, const sosmc_move *m, double *z)
+{
+    double *f = sosmc_i_row(k, m, 1), log_spread;
+    sosmc_log(m->b.simd, 1, &k->spread, &log_spread);
+    sosmc_uniforms(m->rng, 0, &m->b, f);
+    for (int i = 0; i < m->b.n; i++) f[i] = log_spread * (2 * f[i] - 1);
+    m->b.simd->exp(m->b.n, f, f);
+    for (int j = 0; j < m->b.dim; j++)
+        for (int i = 0; i < m->b.n; i++) z[(size_t)j * (size_t)m->b.ld + (size_t)i] *= f[i];
+}
+
 static int rwm_step(const sosmc_kernel *k, sosmc_move *m)
 {
     double *z = sosmc_i_vector(k, m, NOISE), *ratio = sosmc_i_row(k, m, 0);
     sosmc_normals(m->rng, &m->b, z);
+    if (k->spread > 1) spread_out(k, m, z);
     m->b.simd->propose(sosmc_i_vector_length(m), m->x, NULL, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
     int rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, NULL);
     if (rc) return rc;
@@ -23,6 +39,7 @@ sosmc_kernel sosmc_rwm(double h)
                           .step = rwm_step,
                           .h = h,
                           .noise = 1,
+                          .spread = 1,
                           .mass = 1,
                           .leapfrog = 1,
                           .invariant = 1,

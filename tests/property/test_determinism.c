@@ -134,13 +134,14 @@ typedef struct {
     sosmc_status expected;
 } plan;
 
-enum { ULA, ULA_PREVIOUS, ULA_CURRENT, ULA_SWAPPED, MALA, RWM, HMC1, HMC3, UNDERDAMPED, LEAPFROG, KERNELS };
+enum { ULA, ULA_PREVIOUS, ULA_CURRENT, ULA_SWAPPED, MALA, RWM, RWM_SPREAD, HMC1, HMC3, UNDERDAMPED, LEAPFROG, KERNELS };
 static const char *const KERNEL_NAMES[KERNELS] = {"ula",
                                                   "ula at previous theta",
                                                   "ula at current theta",
                                                   "ula swapped",
                                                   "mala",
                                                   "rwm",
+                                                  "rwm of many scales",
                                                   "hmc 1",
                                                   "hmc 3",
                                                   "underdamped",
@@ -160,6 +161,10 @@ static sosmc_kernel kernel_of(int which)
         break;
     case MALA: return sosmc_mala(0.3);
     case RWM: return sosmc_rwm(0.3);
+    case RWM_SPREAD:
+        k = sosmc_rwm(0.3);
+        k.spread = 6;
+        break;
     case HMC1: return sosmc_hmc(0.7, 1, 1.5);
     case UNDERDAMPED: return sosmc_underdamped(0.6, 1.2, 1.5);
     case LEAPFROG: return sosmc_leapfrog(0.4, 3, 0.8);

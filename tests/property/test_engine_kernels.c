@@ -128,12 +128,23 @@ static double hand_proposal(const sosmc_kernel *k, int which, const double *thet
     return energy - hand_U(theta, y);
 }
 
+/* The factor of particle i's proposal, from the named uniform. */
+static double hand_factor(const sosmc_settings *cfg, int64_t at, int i)
+{
+    double u;
+    sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
+    sosmc_uniforms((sosmc_rng){.seed = cfg->seed, .step = (uint64_t)at, .stream = SOSMC_STREAM_MOVE}, 0, &one, &u);
+    return pow(cfg->kernel.spread, 2 * u - 1);
+}
+
 static void test_metropolis_by_hand(void **state)
 {
     bowl m = {.shift = 0};
-    for (int kernel = MALA; kernel < KERNELS; kernel++) {
+    for (int row = MALA; row <= KERNELS; row++) { /* the last: proposals of many scales */
+        int kernel = row < KERNELS ? row : RWM;
         sosmc_problem p = bowl_problem(&m);
         sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), SOSMC_ORDER_AUTHORS);
+        if (row == KERNELS) cfg.kernel.spread = 5;
         sosmc *s = must_create(&p, &cfg);
         moment before = bowl_now(s);
         int accepted = 0, rejected = 0;
@@ -145,6 +156,7 @@ static void test_metropolis_by_hand(void **state)
                 double z[DIM], y[DIM], u;
                 sosmc_batch one = {.dim = DIM, .n = 1, .ld = 8, .first = i};
                 hand_normals(&cfg, SOSMC_STREAM_MOVE, k, i, z);
+                for (int j = 0; row == KERNELS && j < DIM; j++) z[j] *= hand_factor(&cfg, k, i);
                 sosmc_uniforms((sosmc_rng){.seed = cfg.seed, .step = (uint64_t)k, .stream = SOSMC_STREAM_ACCEPT}, 0,
                                &one, &u);
                 double ratio = hand_proposal(&cfg.kernel, kernel, after.theta, before.x[i], z, y);

@@ -110,6 +110,8 @@ static const char *spoil_kernel(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("kernel.noise is -1", k->noise = -1)
     SPOIL("kernel.noise is nan", k->noise = NAN)
     SPOIL("kernel.noise is 0", k->noise = 0)
+    SPOIL("kernel.spread is 0.5", k->spread = 0.5)
+    SPOIL("kernel.spread is inf", k->spread = INFINITY)
     SPOIL("kernel.mass is 0", *k = sosmc_hmc(0.1, 1, 0))
     SPOIL("kernel.leapfrog is 0", *k = sosmc_hmc(0.1, 0, 1))
     SPOIL("kernel.aux or kernel.scratch is -1", k->aux = -1)
@@ -203,7 +205,7 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
 
 static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 27); }
 static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
-static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 12); }
+static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 14); }
 static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
 static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 12); }

@@ -31,7 +31,7 @@
 typedef enum { SWAP, PAIR, FIXED, INVARIANT, PLAIN } transition;
 
 /* 14 statistics for each of 16 kernels by transitions, 8 for each of 9 by means. */
-enum { PLANNED = 16 * 14 + 9 * 8 };
+enum { PLANNED = 17 * 14 + 9 * 8 };
 static int comparisons;
 
 /* ---------------------------------------------------------------------------- rounds */
@@ -198,7 +198,14 @@ static sosmc_kernel langevin(double h, int forward_at, int backward_at, double n
     return k;
 }
 
-enum { SUBJECTS = 16 };
+static sosmc_kernel random_walk(double h, double spread)
+{
+    sosmc_kernel k = sosmc_rwm(h);
+    k.spread = spread;
+    return k;
+}
+
+enum { SUBJECTS = 17 };
 static subject subject_of(int s)
 {
     const int before = SOSMC_AT_PREVIOUS, now = SOSMC_AT_CURRENT;
@@ -220,6 +227,7 @@ static subject subject_of(int s)
         {"leapfrog, one step", battery_skewed, SWAP, 2, sosmc_leapfrog(0.9, 1, 1), {0}, 0},
         {"leapfrog, three steps, mass 2", battery_skewed, FIXED, 1, sosmc_leapfrog(1.2, 3, 2), {0}, 0},
         {"myula, ratio", battery_kinked, FIXED, 1, sosmc_myula(0.4, 0.4, SOSMC_MYULA_RATIO), {0}, 0},
+        {"rwm of many scales", battery_skewed, INVARIANT, 1, random_walk(1.0, 8), {0}, 0},
     };
     return all[s];
 }
@@ -405,6 +413,7 @@ static void wrong_weights_are_noticed(void **state)
     broken_is_noticed(&ledger, subject_of(14), NO_KINETIC, "leapfrog weight without kinetic energies");
     broken_is_noticed(&ledger, subject_of(15), NO_SQUARES, "MYULA weight with the gradient of the smooth part alone");
     broken_is_noticed(&ledger, subject_of(7), NOT_REJECTED, "random walk that never rejects");
+    broken_is_noticed(&ledger, subject_of(16), NOT_REJECTED, "random walk of many scales that never rejects");
 }
 
 static void wrong_kernels_are_noticed(void **state)

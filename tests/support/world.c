@@ -136,11 +136,12 @@ world world_of(int which)
         w.cfg.scheme.resampling = SOSMC_STRATIFIED;
         break;
     case RWM_AUTHORS:
-        w = base_world("rwm, authors, reverse KL, nesterov", sosmc_rwm(0.1), sosmc);
+        w = base_world("rwm of many scales, authors, reverse KL, ramp, nesterov", sosmc_rwm(0.1), sosmc);
+        w.cfg.kernel.spread = 4;
         w.cfg.optimiser = sosmc_nesterov(0.1, 0.9);
         w.p.objective = sosmc_reward_reverse(score, 0.5, world_reference);
-        w.p.theta0 = world_reference;
         w.p.objective.ramp = 5;
+        w.p.theta0 = world_reference;
         w.p.init.exact = 1;
         w.cfg.scheme.resampling = SOSMC_RESIDUAL;
         break;
