@@ -24,12 +24,15 @@ class Task(NamedTuple):
 
 class Arrangement:
     """How an energy is written and the passes over the particles are cut: tile = 0 takes all at once; devices > 1 shares
-    them out. A plain one is what a user would write, in one batch."""
+    them out. A plain one is what a user would write, in one batch. Compiled as one function, the pass for the parameters
+    takes its forward half from the pass for input gradients, unless they are kept apart, as they are when each is a call
+    of its own. Tiles are loops of their own: their passes are apart whatever is said."""
 
-    def __init__(self, energy, written, tile, devices, plain=True):
-        self.energy, self.tile, self.plain = energy, tile, plain and tile == 0
+    def __init__(self, energy, written, tile, devices, plain=True, apart=False):
+        self.energy, self.tile, self.plain = energy, tile, plain and tile == 0 and devices == 1
+        self.apart = apart
         self.name = ", ".join(part for part in (written, f"tile {tile or 'none'}", f"{devices} device") if part)
-        self.name += "s" * (devices > 1)
+        self.name += "s" * (devices > 1) + ", passes apart" * apart
         self.mesh = Mesh(np.array(jax.devices()[:devices]), ("particles",)) if devices > 1 else None
 
     def energy_gradient(self, theta, x):
@@ -37,6 +40,8 @@ class Arrangement:
         return e, pull(jnp.ones_like(e))[0]
 
     def theta_gradient(self, theta, x, c):
+        if self.apart:
+            theta, x = jax.lax.optimization_barrier((theta, x))
         return jax.grad(lambda t: jnp.vdot(c, self.energy(t, x)))(theta)
 
     def place(self, array, spec=EVERYWHERE):
@@ -76,9 +81,11 @@ class Arrangement:
 
 
 def arrangements(written, particles, threads):
-    """Every way to write the energy (name: (energy, whether it is plain, tiles)) in every cut that comes out even."""
-    return [Arrangement(energy, name, tile, devices, plain) for name, (energy, plain, tiles) in written.items()
-            for devices in range(1, threads + 1) for tile in tiles if particles % (devices * (tile or 1)) == 0]
+    """Every way to write the energy (name: (energy, whether it is plain, tiles)) in every cut that comes out even; one
+    batch on one device also with its passes apart."""
+    return [Arrangement(energy, name, tile, devices, plain, apart) for name, (energy, plain, tiles) in written.items()
+            for devices in range(1, threads + 1) for tile in tiles if particles % (devices * (tile or 1)) == 0
+            for apart in ((False, True) if tile == 0 and devices == 1 else (False,))]
 
 
 # ------------------------------------------------------------------------------------------------ one iteration

@@ -57,7 +57,10 @@ def compiled(make, theta, x):
 
 class Arrangement:
     """How the passes are written and cut: tile = 0 takes all particles at once; workers > 1 take tiles in turn, each
-    with a thread of its own, instead of sharing every operation. A plain one is what a user would write, in one batch."""
+    with a thread of its own, instead of sharing every operation. A plain one is what a user would write, in one batch.
+    Every pass is a call of its own: nothing is shared between them."""
+
+    apart = True
 
     def __init__(self, passes, written, tile, workers, plain=True):
         self.energy, self.energy_gradient, self.theta_gradient = passes
