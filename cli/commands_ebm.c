@@ -45,7 +45,6 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_NO_STANDARDISE] = {"no-standardise", NULL, NULL, FOR_TRAIN, 0},
     [FLAG_FORWARD] = {"forward", NULL, NULL, FOR_TUNE, 0},
     [FLAG_PAPER] = {"paper", NULL, NULL, FOR_TUNE, 0},
-    [FLAG_SHARP] = {"sharp", NULL, NULL, FOR_TUNE, 0},
     [FLAG_SMC] = {"smc", NULL, NULL, FOR_SAMPLE, 0},
     [FLAG_RESUME] = {"resume", NULL, NULL, FOR_ALL, 0},
     [FLAG_OVERWRITE] = {"overwrite", NULL, NULL, FOR_ALL, 0},

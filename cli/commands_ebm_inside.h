@@ -60,7 +60,6 @@ typedef enum {
     FLAG_NO_STANDARDISE,
     FLAG_FORWARD,
     FLAG_PAPER,
-    FLAG_SHARP,
     FLAG_SMC,
     FLAG_RESUME,
     FLAG_OVERWRITE,

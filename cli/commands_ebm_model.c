@@ -19,7 +19,7 @@ const ebm_jitter_settings ebm_jitter = {10, 0.005, 1, 0.03, 1000, 64, 512};
 static const ebm_kernel kernel_rows[] = {{"ula", 0.005, 0, 0},     {"mala", 0.02, 0.6, 0.5},   {"rwm", 0.02, 0.3, 1},
                                          {"hmc", 0.05, 0.75, 0.5}, {"underdamped", 0.1, 0, 0}, {"leapfrog", 0.05, 0, 0},
                                          {"jitter", 10, 0, 0}};
-enum { LEAPFROG = 5, FRICTION = 1 };
+enum { LEAPFROG = 5, FRICTION = 1, SPREAD = 10 };
 
 void ebm_put_jitter(draft *d, double step, const char *noise)
 {
@@ -37,6 +37,7 @@ void ebm_put_kernel(draft *d, const ebm_kernel *k, double step, const char *nois
     draft_put(d, "kernel: {type: %s, step: %.17g", k->name, step);
     if (noise) draft_put(d, ", noise: %s", noise);
     if (strcmp(k->name, "hmc") == 0 || strcmp(k->name, "leapfrog") == 0) draft_put(d, ", leapfrog: %d", LEAPFROG);
+    if (strcmp(k->name, "rwm") == 0) draft_put(d, ", spread: %d", SPREAD);
     if (strcmp(k->name, "underdamped") == 0) draft_put(d, ", friction: %d", FRICTION);
     draft_put(d, "}\n");
     if (k->acceptance > 0)

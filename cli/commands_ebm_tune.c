@@ -24,17 +24,17 @@ const char tune_text[] =
     "  --beta B              the weight of the divergence\n"
     "  --forward             KL(stored || tuned) instead\n"
     "  --method M            sosmc (default), impdiff or soul\n"
-    "  --kernel K            ula (default), mala, rwm, hmc, underdamped or leapfrog\n"
-    "  --step H              its step size (default: 0.005 for ula; 0.003 for pictures)\n"
+    "  --kernel K            rwm, mala, hmc (led to an acceptance), ula, underdamped or leapfrog (exact weights).\n"
+    "                        Default: rwm for points of at most 3 coordinates, which jumps between modes, mala for\n"
+    "                        others; ula for pictures, for impdiff and soul, and with --paper\n"
+    "  --step H              its step size (default: 0.02 for rwm and mala; 0.005 for ula; 0.003 for pictures)\n"
     "  --noise-scale S       the factor of its noise (default 1)\n"
-    "  --iterations K        default 1001 (10001 with --sharp; 1000 for pictures)\n"
-    "  --particles N         default 10000 (4000 with --sharp; 1000 for pictures)\n"
-    "  --rate L              the learning rate (default 2e-4; at most 1e-3 with --sharp; 1e-4 for pictures)\n"
+    "  --iterations K        default 10001 where the kernel has a Metropolis test, else 1001 (1000 for pictures)\n"
+    "  --particles N         default 4000 there, else 10000 (1000 for pictures)\n"
+    "  --rate L              the learning rate (default: at most 4e-3 there, else 2e-4; 1e-4 for pictures)\n"
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
-    "  --sharp               ten times the updates at a larger rate that warms up and decays: closer to the optimum\n"
-    "                        where it works, but it can run away where modes are separate; watch the exact excess\n"
-    "  --paper               the paper's settings: as the default, but from chains\n"
+    "  --paper               the paper's settings: ula from chains, 1001 iterations of 10000 particles, rate 2e-4\n"
     "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
     "Pictures have these too:\n"
     "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"
@@ -54,27 +54,71 @@ const char tune_text[] =
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Tuning: as in the paper; with particles drawn by tempering, the default; and --sharp, which spends what tempering saves on
- * ten times the updates at a larger rate: to raise a sharp edge in a smooth network takes many. That needs a warm-up and
- * clipped gradients, lest single steps cost the cloud its weights, and a fixed step: led by the ESS it dies out, and the
- * particles stand still. It can run away where modes are separate (docs/ebm2d.md), so it is not the default. */
+/* Tuning: as in the paper; gently, the same from particles drawn by tempering, for kernels whose weights know of slopes and
+ * for the baselines; and, for kernels with a Metropolis test, the default: ten times the updates at twenty times the rate,
+ * since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest
+ * single steps cost the cloud its weights, and the reward comes in over half of the run: all at once it would drive out of
+ * the unrewarded part more than the optimum does, and from where no particle is left nothing calls them back. The rate warms
+ * up with it: as long as the gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
 typedef struct {
     const char *start; /* smc or chains */
     int start_particles, particles;
     int64_t iterations;
     double rate, beta2, clip;
-    double warmup, rate_left; /* parts: of the iterations; of the rate, at the end (1: constant) */
-    double resample_below;    /* a fraction of the particles, as the next */
-    double ess_level, factor, min_step,
-        max_step; /* the step shrinks where the ESS is below the level; factor 1: never */
+    double ramp, warmup, rate_left; /* parts: of the iterations, twice; of the rate, at the end (1: constant) */
+    double resample_below;          /* a fraction of the particles */
+    double factor;                  /* by which the step is led where the kernel has weights of its own; 1: it is not */
 } tuning;
-static const tuning tuning_paper = {"chains", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
-static const tuning tuning_default = {"smc", 10000, 10000, 1001, 2e-4, 0.999, 1000, 0, 1, 0.9, 0.95, 1.01, 1e-8, 0.01};
-static const tuning tuning_sharp = {"smc", 10000, 4000, 10001, 1e-3, 0.99, 1, 0.1, 0.01, 0.5, 0.95, 1, 1e-8, 0.01};
+static const struct {
+    double ess_level, min_step, max_step; /* the step shrinks where the ESS is below the level, a fraction */
+} leading = {0.95, 1e-8, 0.01};
+static const tuning tuning_paper = {.start = "chains",
+                                    .start_particles = 10000,
+                                    .particles = 10000,
+                                    .iterations = 1001,
+                                    .rate = 2e-4,
+                                    .beta2 = 0.999,
+                                    .clip = 1000,
+                                    .rate_left = 1,
+                                    .resample_below = 0.9,
+                                    .factor = 1.01};
+static const tuning tuning_gentle = {.start = "smc",
+                                     .start_particles = 10000,
+                                     .particles = 10000,
+                                     .iterations = 1001,
+                                     .rate = 2e-4,
+                                     .beta2 = 0.999,
+                                     .clip = 1000,
+                                     .rate_left = 1,
+                                     .resample_below = 0.9,
+                                     .factor = 1.01};
+static const tuning tuning_default = {.start = "smc",
+                                      .start_particles = 10000,
+                                      .particles = 4000,
+                                      .iterations = 10001,
+                                      .rate = 4e-3,
+                                      .beta2 = 0.99,
+                                      .clip = 1,
+                                      .ramp = 0.5,
+                                      .warmup = 0.35,
+                                      .rate_left = 0.01,
+                                      .resample_below = 0.5,
+                                      .factor = 1};
 
 /* Pictures. Tuning as in the paper's sweeps over beta, where neither step nor clipping ever change anything. */
-static const tuning tuning_pictures = {"chains", 1000, 1000, 1000, 1e-4, 0.999, 0, 0, 1, 0.9, 0.95, 1, 1e-8, 0.01};
+static const tuning tuning_pictures = {.start = "chains",
+                                       .start_particles = 1000,
+                                       .particles = 1000,
+                                       .iterations = 1000,
+                                       .rate = 1e-4,
+                                       .beta2 = 0.999,
+                                       .rate_left = 1,
+                                       .resample_below = 0.9,
+                                       .factor = 1};
 static const double picture_step = 3e-3;
+
+/* A jump of the random walk across a gap is accepted often enough in few dimensions only. */
+enum { MOST_TO_JUMP = 3 };
 
 /* ---------------------------------------------------------------------------- the runs it is made of */
 
@@ -94,6 +138,9 @@ typedef struct {
     char init_file[FILES_PATH];                          /* those it takes */
 } plan;
 
+/* So many of its iterations. */
+static int64_t part_of(const plan *p, double part) { return (int64_t)(part * (double)p->iterations); }
+
 static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
 
 /* --paper leaves no choice of what the paper fixes. */
@@ -110,7 +157,6 @@ static int check_paper(const flag_values *q)
         schema_join(fixed[i].only, " or ", expected, sizeof expected);
         return complain(-1, "--%s is '%s' beside --paper; expected %s", ebm_flag_name(fixed[i].f), value, expected);
     }
-    if (flag_given(q, FLAG_SHARP)) return complain(-1, "--sharp stands beside --paper; expected one of them");
     return flag_given(q, FLAG_FORWARD)
                ? complain(-1, "--forward stands beside --paper; the paper's divergence is the other one")
                : 0;
@@ -131,11 +177,8 @@ static int check_tune(const flag_values *q)
 
 static int check_subject(const flag_values *q, const ebm_subject *s)
 {
-    static const ebm_flag of_points[] = {FLAG_PAPER, FLAG_SHARP};
-    ebm_flag wrong = ebm_of_pictures(s) ? ebm_stray(q, of_points, 2) : EBM_FLAGS;
-    if (wrong != EBM_FLAGS)
-        return complain(-1, "--%s is for points; for pictures the paper's settings are the default",
-                        ebm_flag_name(wrong));
+    if (ebm_of_pictures(s) && flag_given(q, FLAG_PAPER))
+        return complain(-1, "--paper is for points; for pictures the paper's settings are the default");
     if (ebm_of_pictures(s) && strcmp(flag_text(q, FLAG_START, "chains"), "smc") == 0)
         return complain(-1, "--start is smc, which is for points; expected chains or a file");
     if (!starts_itself(&(plan){.start = flag_text(q, FLAG_START, "chains")}) &&
@@ -158,18 +201,26 @@ static int plan_starts(plan *p, char *error, size_t room)
     return 0;
 }
 
+static const char *usual_kernel(const plan *p)
+{
+    if (ebm_of_pictures(&p->subject) || flag_given(p->q, FLAG_PAPER) || strcmp(p->method, "sosmc") != 0) return "ula";
+    return p->subject.inputs <= MOST_TO_JUMP ? "rwm" : "mala";
+}
+
+static const tuning *usual_settings(const plan *p)
+{
+    if (ebm_of_pictures(&p->subject)) return &tuning_pictures;
+    if (flag_given(p->q, FLAG_PAPER)) return &tuning_paper;
+    return p->kernel->acceptance > 0 && strcmp(p->method, "sosmc") == 0 ? &tuning_default : &tuning_gentle;
+}
+
 static void make_plan(plan *p, const flag_values *q, const ebm_subject *s)
 {
     char name[EBM_NAME], made[EBM_NAME + 64];
-    *p = (plan){.q = q,
-                .subject = *s,
-                .settings = ebm_of_pictures(s)          ? &tuning_pictures
-                            : flag_given(q, FLAG_PAPER) ? &tuning_paper
-                            : flag_given(q, FLAG_SHARP) ? &tuning_sharp
-                                                        : &tuning_default};
-    p->method = flag_text(q, FLAG_METHOD, "sosmc");
+    *p = (plan){.q = q, .subject = *s, .method = flag_text(q, FLAG_METHOD, "sosmc")};
+    p->kernel = ebm_kernel_named(flag_text(q, FLAG_KERNEL, usual_kernel(p)));
+    p->settings = usual_settings(p);
     p->start = flag_text(q, FLAG_START, p->settings->start);
-    p->kernel = ebm_kernel_named(flag_text(q, FLAG_KERNEL, "ula"));
     p->step = flag_number(q, FLAG_STEP, ebm_of_pictures(s) ? picture_step : p->kernel->step);
     p->particles = flag_whole(q, FLAG_PARTICLES, p->settings->particles);
     p->iterations = flag_whole(q, FLAG_ITERATIONS, p->settings->iterations);
@@ -235,8 +286,8 @@ static void put_method(draft *d, const plan *p)
         draft_put(d, "scheme: soul\n");
     ebm_put_kernel(d, p->kernel, p->step, p->q->value[FLAG_NOISE_SCALE]);
     if (weighted && p->kernel->acceptance == 0 && s->factor > 1)
-        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n", s->ess_level,
-                  s->factor, s->min_step, s->max_step);
+        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
+                  leading.ess_level, s->factor, leading.min_step, leading.max_step);
 }
 
 static void put_optimiser(draft *d, const plan *p)
@@ -246,8 +297,7 @@ static void put_optimiser(draft *d, const plan *p)
               flag_number(p->q, FLAG_RATE, s->rate), s->beta2, s->clip);
     if (s->rate_left < 1)
         draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: %.17g, warmup: %" PRId64 "}",
-                  p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left,
-                  (int64_t)(s->warmup * (double)p->iterations));
+                  p->iterations > 1 ? p->iterations - 1 : 1, s->rate_left, part_of(p, s->warmup));
     draft_put(d, "}\n");
 }
 
@@ -273,6 +323,7 @@ static config *tune_config(const plan *p)
     draft_put(&d, "objective:\n  type: %s\n", forward ? "reward_forward" : "reward_reverse");
     ebm_put_reward(&d, q, &p->subject);
     draft_put(&d, "  beta: %s\n", q->value[FLAG_BETA]);
+    if (p->settings->ramp > 0) draft_put(&d, "  ramp: %" PRId64 "\n", part_of(p, p->settings->ramp));
     if (forward) {
         draft_put(&d, "  reference: {file: ");
         draft_put_quoted(&d, p->init_file);

@@ -20,7 +20,8 @@ enum { SENTENCE = 1024, TEXT = 4096 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
-const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered", "SOSMC, sharp"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered",
+                                                       "SOSMC-RWM, sosmc tune"};
 const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
 const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
 const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};
@@ -165,12 +166,14 @@ static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
                                     "kernel: {type: ula, step: 0.005}\n"
                                     "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
 
-/* What `sosmc tune --sharp` does. */
+/* What `sosmc tune` does. */
 static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
-                                "kernel: {type: ula, step: 0.005}\n"
+                                "kernel: {type: rwm, step: 0.02, spread: 10}\n"
                                 "resampling: {scheme: systematic, threshold: 0.5}\n"
-                                "optimiser: {type: adam, rate: 1.0e-3, beta2: 0.99, clip: 1,\n"
+                                "adapt: {signal: accept, threshold: 0.3, factor: 1.02, min: 1.0e-8, max: 1}\n"
+                                "optimiser: {type: adam, rate: 4.0e-3, beta2: 0.99, clip: 1,\n"
                                 "  schedule: {type: cosine, a: %d, b: 0.01, warmup: %d}}\n";
+static int ramp_of(const ebm2d_cell *c, int iterations) { return c->method == EBM2D_OURS ? iterations / 2 : 0; }
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_TEMPERED || method == EBM2D_OURS; }
 
@@ -181,14 +184,15 @@ static int particles_of(const ebm2d_scale *s, const ebm2d_cell *c)
     return c->method == EBM2D_OURS ? s->particles * 2 / 5 : s->particles;
 }
 
-/* An iteration passes forward, backward, through the parameters and through the reference; a step of a chain forward and
- * backward. */
+/* An iteration passes forward, backward, through the parameters and through the reference, and a random walk once more
+ * forward; a step of a chain forward and backward. */
 double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *c)
 {
     const ebm2d_scale *s = &plan->scale;
     double steps = (c->fresh ? s->burn_in + s->averaged : 0) + (c->reduced ? s->short_burn_in + s->short_averaged : 0);
     int evaluations = 1 + (c->iterations - 1) / c->every;
-    return 4.0 * particles_of(s, c) * iterations_of(c) + 2.0 * evaluations * s->fresh_chains * steps;
+    double passes = c->method == EBM2D_OURS ? 5 : 4;
+    return passes * particles_of(s, c) * iterations_of(c) + 2.0 * evaluations * s->fresh_chains * steps;
 }
 
 const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *out, size_t room)
@@ -196,18 +200,18 @@ const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *o
     const ebm2d_scale *s = &plan->scale;
     int split = split_of(c), iterations = iterations_of(c), particles = particles_of(s, c);
     char ours[sizeof our_sosmc + 32];
-    (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations / 10);
+    (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations * 35 / 100);
     const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_OURS ? ours : paper_sosmc;
     (void)snprintf(
         out, room,
         "model: {type: stored}\n"
-        "objective: {type: reward_reverse, beta: %.17g, reward: {type: half_plane, normal: [%g, %g]}}\n"
+        "objective: {type: reward_reverse, beta: %.17g, ramp: %d, reward: {type: half_plane, normal: [%g, %g]}}\n"
         "init: {type: file, exact: %s}\n"
         "%s"
         "particles: %d\niterations: %d\nseed: %d\nthreads: 1\n"
         "evaluate: {every: %d, nodes: %d, low: -6, high: 6, chains: %d, burn_in: %d, averaged: %d, step: 0.005}\n"
         "output: {report: false}\n",
-        c->beta, ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
+        c->beta, ramp_of(c, iterations), ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
         ebm2d_starts_by_smc(c->method) ? "true" : "false", method, particles, iterations, c->seed, c->every * split,
         s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
     return out;
@@ -352,8 +356,8 @@ int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *c)
 
 /* ---------------------------------------------------------------------------- reading */
 
-/* Iterations of the sharp settings by tens. */
-static void count_by_tens(const ebm2d_cell *c, double *k, int n)
+/* Iterations of our settings in units of the paper's. */
+static void count_as_published(const ebm2d_cell *c, double *k, int n)
 {
     for (int i = 0; k && c->method == EBM2D_OURS && i < n; i++) k[i] /= EBM2D_SPLIT;
 }
@@ -368,7 +372,7 @@ static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t 
     c->evaluations = (int)t.rows;
     for (int i = 0; i < EBM2D_VALUES; i++)
         if (!(c->value[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
-    count_by_tens(c, c->value[EBM2D_K], c->evaluations);
+    count_as_published(c, c->value[EBM2D_K], c->evaluations);
     c->ref_reward = experiment_last(&t, "ref_reward");
     c->best_reward = experiment_last(&t, "best_reward");
     c->best_kl = experiment_last(&t, "best_kl");
@@ -386,7 +390,7 @@ static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
     c->steps = (int)t.rows;
     for (int i = 0; i < EBM2D_SERIES; i++)
         if (!(c->series[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
-    count_by_tens(c, c->series[EBM2D_STEP], c->steps);
+    count_as_published(c, c->series[EBM2D_STEP], c->steps);
     csv_free(&t);
     return rc;
 }

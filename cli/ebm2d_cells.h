@@ -16,7 +16,7 @@
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
 typedef enum { EBM2D_LOWER, EBM2D_UPPER, EBM2D_LEFT, EBM2D_RIGHT, EBM2D_HALVES } ebm2d_half;
-/* Tempered: SOSMC-ULA in every setting but the start, as `sosmc tune` has it; ours: the sharp settings. */
+/* Tempered: the paper's SOSMC-ULA in every setting but the start; ours: what `sosmc tune` does. */
 typedef enum { EBM2D_IMPDIFF, EBM2D_SOSMC, EBM2D_TEMPERED, EBM2D_OURS, EBM2D_METHODS } ebm2d_method;
 enum { EBM2D_PAPER_METHODS = 2 }; /* the first two */
 /* The illustrative trial; the sweep over beta; the other pairs of data set and half-plane. */
@@ -99,9 +99,9 @@ typedef struct {
 int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room);
 void ebm2d_plan_free(ebm2d_plan *plan);
 
-/* The sharp settings take ten times the iterations of the paper's with two fifths of its particles, drawn by tempering: with the
- * start, about a quarter of the evaluations of the model. What is read of such a run counts iterations by tens, so that
- * curves of all methods share an axis. */
+/* Our settings take ten times the iterations of the paper's with two fifths of its particles, drawn by tempering, and two
+ * evaluations each: with the start, less than half of the evaluations of the model. What is read of such a run counts
+ * iterations by tens, so that curves of all methods share an axis. */
 enum { EBM2D_SPLIT = 10 };
 /* Which start particles a method takes. */
 int ebm2d_starts_by_smc(ebm2d_method method);

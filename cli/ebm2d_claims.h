@@ -28,7 +28,7 @@ typedef struct {
     double inner_chains, inner_exact, ring_changes;
     double ring_bias; /* what the chains' share of the inner ring does to R_fresh, by the exact rewards of the rings */
     double fresh, fresh_error, fresh_exact; /* R_fresh of the pre-trained model, and E[R] */
-    experiment_mean ours;                   /* l - l* of the sharp settings */
+    experiment_mean ours;                   /* l - l* of `sosmc tune` */
     /* SOSMC-ULA in the trial, from particles by chains and by tempering: ESS behind the first weights (its largest value:
      * by chains) and l - l*; beside them ImpDiff's */
     int particles;

@@ -163,7 +163,7 @@ static void facts(const ebm2d_page_context *x)
     page_fact fact[] = {{plain(m[EBM2D_IMPDIFF].mean, t[0]), "l − l*, ImpDiff"},
                         {plain(m[EBM2D_SOSMC].mean, t[1]), "l − l*, SOSMC-ULA"},
                         {plain(m[EBM2D_TEMPERED].mean, t[2]), "l − l*, tempered start"},
-                        {plain(m[EBM2D_OURS].mean, t[3]), "l − l*, sharp"},
+                        {plain(m[EBM2D_OURS].mean, t[3]), "l − l*, sosmc tune"},
                         {plain(c ? -c->best_loss : NAN, t[4]), "−l*, the best there is"}};
     page_facts(x->page, fact, sizeof fact / sizeof *fact);
 }
@@ -262,7 +262,7 @@ static void ring_table(const ebm2d_page_context *x)
     page_paragraph(
         x->page,
         "The initial particles of the tuning runs share the fault: by chains, %.4f of them are on the inner ring "
-        "and %.4f in H; by tempering (the start of the sharp settings) %.4f and %.4f; exact are %.4f and %.4f.",
+        "and %.4f in H; by tempering (the start of sosmc tune) %.4f and %.4f; exact are %.4f and %.4f.",
         x->f->start_inner[0], x->f->start_reward[0], x->f->start_inner[1], x->f->start_reward[1],
         x->f->masses[EBM2D_PRETRAINED].inner, x->f->masses[EBM2D_PRETRAINED].reward);
 }

@@ -14,6 +14,7 @@
 
 #include "commands_ebm.h"
 #include "config.h"
+#include "ebm2d_cells.h"
 #include "files.h"
 #include "model_file.h"
 #include "network_text.h"
@@ -200,6 +201,52 @@ static void tuning_has_the_papers_constants(void **state)
     config_free(c);
 }
 
+/* The experiment's cells of `sosmc tune` are what it does unless told otherwise. */
+static void tuning_is_the_experiment(void **state)
+{
+    static const char *const numbers[] = {"objective.beta",
+                                          "objective.ramp",
+                                          "kernel.step",
+                                          "kernel.noise",
+                                          "kernel.spread",
+                                          "resampling.threshold",
+                                          "adapt.threshold",
+                                          "adapt.factor",
+                                          "adapt.min",
+                                          "adapt.max",
+                                          "optimiser.rate",
+                                          "optimiser.beta1",
+                                          "optimiser.beta2",
+                                          "optimiser.clip",
+                                          "optimiser.schedule.a",
+                                          "optimiser.schedule.b",
+                                          "optimiser.schedule.warmup",
+                                          "particles",
+                                          "iterations"};
+    static const char *const words[] = {"objective.type",    "scheme.type",    "scheme.order",
+                                        "kernel.type",       "adapt.signal",   "adapt.target",
+                                        "resampling.scheme", "optimiser.type", "optimiser.schedule.type"};
+    ebm2d_plan plan = {.scale = ebm2d_scale_default()};
+    char text[4096];
+    assert_int_equal(ebm2d_plan_cells(&plan, ERROR), 0);
+    const ebm2d_cell *cell = ebm2d_find(&plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, EBM2D_OURS,
+                                        1);
+    config *c = printed("tune small.npz --reward lower --beta 0.25"),
+           *e = config_parse(ebm2d_cell_text(&plan, cell, text, sizeof text), "cell", ERROR);
+    if (!e || config_set(e, "model.file=small.npz", ERROR) || config_set(e, "init.file=x.npz", ERROR) ||
+        config_resolve(e, ERROR))
+        fail_msg("%s", error);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        expect_number(c, numbers[i], config_number(e, numbers[i]));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect_word(c, words[i], config_text(e, words[i]));
+    expect_word(c, "kernel.type", "rwm");
+    expect_number(c, "objective.ramp", 5000);
+    assert_true(config_flag(c, "init.exact"));
+    config_free(c);
+    config_free(e);
+    ebm2d_plan_free(&plan);
+}
+
 static void tuning_has_its_choices(void **state)
 {
     config *c = printed("tune small.npz --reward exp(-x1^2) --beta 1 --method impdiff --rate 1e-3");
@@ -224,6 +271,13 @@ static void tuning_has_its_choices(void **state)
     assert_string_equal(config_text(c, "objective.reference.file"), config_text(c, "init.file"));
     expect_word(c, "adapt.signal", "accept");
     expect_number(c, "kernel.step", 0.03);
+    expect_number(c, "iterations", 10001);
+    config_free(c);
+    c = printed("tune small.npz --reward left --beta 1 --kernel ula --iterations 77"); /* weights of its own: gently */
+    expect_number(c, "particles", 10000);
+    expect_number(c, "objective.ramp", 0);
+    expect_number(c, "optimiser.rate", 2e-4);
+    assert_true(config_flag(c, "init.exact"));
     config_free(c);
     c = printed("tune small.npz --reward left --beta 1 --kernel underdamped");
     expect_word(c, "kernel.type", "underdamped");
@@ -646,6 +700,7 @@ int main(void)
         cmocka_unit_test(training_is_the_experiment),
         cmocka_unit_test(weighted_training),
         cmocka_unit_test(tuning_has_the_papers_constants),
+        cmocka_unit_test(tuning_is_the_experiment),
         cmocka_unit_test(tuning_has_its_choices),
         cmocka_unit_test(sampling_is_printed),
         cmocka_unit_test(training_of_pictures_is_the_tutorials),
