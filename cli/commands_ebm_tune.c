@@ -29,9 +29,9 @@ const char tune_text[] =
     "                        others; ula for pictures, for impdiff and soul, and with --paper\n"
     "  --step H              its step size (default: 0.02 for rwm and mala; 0.005 for ula; 0.003 for pictures)\n"
     "  --noise-scale S       the factor of its noise (default 1)\n"
-    "  --iterations K        default 10001 where the kernel has a Metropolis test, else 1001 (1000 for pictures)\n"
-    "  --particles N         default 4000 there, else 10000 (1000 for pictures)\n"
-    "  --rate L              the learning rate (default: at most 4e-3 there, else 2e-4; 1e-4 for pictures)\n"
+    "  --iterations K        default 10001 for rwm, 1001 for other kernels (1000 for pictures)\n"
+    "  --particles N         default 4000 for rwm, 10000 for other kernels (1000 for pictures)\n"
+    "  --rate L              the learning rate (default: at most 4e-3 for rwm, 2e-4; 1e-4 for pictures)\n"
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
     "  --paper               the paper's settings: ula from chains, 1001 iterations of 10000 particles, rate 2e-4\n"
@@ -54,12 +54,12 @@ const char tune_text[] =
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Tuning: as in the paper; gently, the same from particles drawn by tempering, for kernels whose weights know of slopes and
- * for the baselines; and, for kernels with a Metropolis test, the default: ten times the updates at twenty times the rate,
- * since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest
- * single steps cost the cloud its weights, and the reward comes in over half of the run: all at once it would drive out of
- * the unrewarded part more than the optimum does, and from where no particle is left nothing calls them back. The rate warms
- * up with it: as long as the gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
+/* Tuning: as in the paper; gently, the same from particles drawn by tempering, for kernels that stay within a mode and for
+ * the baselines; and, for the random walk that jumps between modes, the default: ten times the updates at twenty times the
+ * rate, since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest single steps cost the cloud
+ * its weights, and the reward comes in over half of the run: all at once it would drive out of the unrewarded part more than
+ * the optimum does, and from where no particle is left nothing calls them back. The rate warms up with it: as long as the
+ * gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
 typedef struct {
     const char *start; /* smc or chains */
     int start_particles, particles;
@@ -211,7 +211,7 @@ static const tuning *usual_settings(const plan *p)
 {
     if (ebm_of_pictures(&p->subject)) return &tuning_pictures;
     if (flag_given(p->q, FLAG_PAPER)) return &tuning_paper;
-    return p->kernel->acceptance > 0 && strcmp(p->method, "sosmc") == 0 ? &tuning_default : &tuning_gentle;
+    return strcmp(p->kernel->name, "rwm") == 0 && strcmp(p->method, "sosmc") == 0 ? &tuning_default : &tuning_gentle;
 }
 
 static void make_plan(plan *p, const flag_values *q, const ebm_subject *s)

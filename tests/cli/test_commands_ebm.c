@@ -271,9 +271,9 @@ static void tuning_has_its_choices(void **state)
     assert_string_equal(config_text(c, "objective.reference.file"), config_text(c, "init.file"));
     expect_word(c, "adapt.signal", "accept");
     expect_number(c, "kernel.step", 0.03);
-    expect_number(c, "iterations", 10001);
+    expect_number(c, "iterations", 1001);
     config_free(c);
-    c = printed("tune small.npz --reward left --beta 1 --kernel ula --iterations 77"); /* weights of its own: gently */
+    c = printed("tune small.npz --reward left --beta 1 --kernel ula --iterations 77"); /* no jumps: gently */
     expect_number(c, "particles", 10000);
     expect_number(c, "objective.ramp", 0);
     expect_number(c, "optimiser.rate", 2e-4);
