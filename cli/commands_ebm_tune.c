@@ -54,14 +54,13 @@ const char tune_text[] =
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Tuning: as in the paper; gently, the same from particles drawn by tempering, for kernels that stay within a mode and for
- * the baselines; and, for the random walk that jumps between modes, the default: ten times the updates at twenty times the
- * rate, since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest single steps cost the cloud
- * its weights, and the reward comes in over half of the run: all at once it would drive out of the unrewarded part more than
- * the optimum does, and from where no particle is left nothing calls them back. The rate warms up with it: as long as the
- * gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
+/* Tuning: as in the paper, also for kernels that stay within a mode and for the baselines, whose particles are drawn by
+ * tempering unless told otherwise; and, for the random walk that jumps between modes, the default: ten times the updates at
+ * twenty times the rate, since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest single steps
+ * cost the cloud its weights, and the reward comes in over half of the run: all at once it would drive out of the unrewarded
+ * part more than the optimum does, and from where no particle is left nothing calls them back. The rate warms up with it: as
+ * long as the gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
 typedef struct {
-    const char *start; /* smc or chains */
     int start_particles, particles;
     int64_t iterations;
     double rate, beta2, clip;
@@ -72,8 +71,7 @@ typedef struct {
 static const struct {
     double ess_level, min_step, max_step; /* the step shrinks where the ESS is below the level, a fraction */
 } leading = {0.95, 1e-8, 0.01};
-static const tuning tuning_paper = {.start = "chains",
-                                    .start_particles = 10000,
+static const tuning tuning_paper = {.start_particles = 10000,
                                     .particles = 10000,
                                     .iterations = 1001,
                                     .rate = 2e-4,
@@ -82,18 +80,7 @@ static const tuning tuning_paper = {.start = "chains",
                                     .rate_left = 1,
                                     .resample_below = 0.9,
                                     .factor = 1.01};
-static const tuning tuning_gentle = {.start = "smc",
-                                     .start_particles = 10000,
-                                     .particles = 10000,
-                                     .iterations = 1001,
-                                     .rate = 2e-4,
-                                     .beta2 = 0.999,
-                                     .clip = 1000,
-                                     .rate_left = 1,
-                                     .resample_below = 0.9,
-                                     .factor = 1.01};
-static const tuning tuning_default = {.start = "smc",
-                                      .start_particles = 10000,
+static const tuning tuning_default = {.start_particles = 10000,
                                       .particles = 4000,
                                       .iterations = 10001,
                                       .rate = 4e-3,
@@ -106,8 +93,7 @@ static const tuning tuning_default = {.start = "smc",
                                       .factor = 1};
 
 /* Pictures. Tuning as in the paper's sweeps over beta, where neither step nor clipping ever change anything. */
-static const tuning tuning_pictures = {.start = "chains",
-                                       .start_particles = 1000,
+static const tuning tuning_pictures = {.start_particles = 1000,
                                        .particles = 1000,
                                        .iterations = 1000,
                                        .rate = 1e-4,
@@ -210,8 +196,12 @@ static const char *usual_kernel(const plan *p)
 static const tuning *usual_settings(const plan *p)
 {
     if (ebm_of_pictures(&p->subject)) return &tuning_pictures;
-    if (flag_given(p->q, FLAG_PAPER)) return &tuning_paper;
-    return strcmp(p->kernel->name, "rwm") == 0 && strcmp(p->method, "sosmc") == 0 ? &tuning_default : &tuning_gentle;
+    return strcmp(p->kernel->name, "rwm") == 0 && strcmp(p->method, "sosmc") == 0 ? &tuning_default : &tuning_paper;
+}
+
+static const char *usual_start(const plan *p)
+{
+    return ebm_of_pictures(&p->subject) || flag_given(p->q, FLAG_PAPER) ? "chains" : "smc";
 }
 
 static void make_plan(plan *p, const flag_values *q, const ebm_subject *s)
@@ -220,7 +210,7 @@ static void make_plan(plan *p, const flag_values *q, const ebm_subject *s)
     *p = (plan){.q = q, .subject = *s, .method = flag_text(q, FLAG_METHOD, "sosmc")};
     p->kernel = ebm_kernel_named(flag_text(q, FLAG_KERNEL, usual_kernel(p)));
     p->settings = usual_settings(p);
-    p->start = flag_text(q, FLAG_START, p->settings->start);
+    p->start = flag_text(q, FLAG_START, usual_start(p));
     p->step = flag_number(q, FLAG_STEP, ebm_of_pictures(s) ? picture_step : p->kernel->step);
     p->particles = flag_whole(q, FLAG_PARTICLES, p->settings->particles);
     p->iterations = flag_whole(q, FLAG_ITERATIONS, p->settings->iterations);
