@@ -34,7 +34,7 @@ static void wrong_files(void **state)
         {SMALL "adapt:\n- {factor: 2}\n- {factr: 2}",
          "run.yaml:5: unknown key 'adapt.factr'; did you mean 'adapt.factor'?"},
         {SMALL "kernel: {zzz: 1}",
-         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, gradient_clip, "
+         "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, spread, gradient_clip, "
          "clamp, lambda, weight, leapfrog, mass and friction"},
         {SMALL "zzz: 1",
          "run.yaml:3: unknown key 'zzz'; a run file has the keys model, objective, init, scheme, kernel, "
