@@ -77,9 +77,9 @@ VEC void put_block(const int rows, const int wide, vf sum[ROWS][WIDE], const int
 }
 
 /* out (rows by `wide` panels) = start + in times weights, over `inner` units: in has them in panels in_panel apart, the
- * weights' panels are w_panel apart. start is one row for all (biases), or NULL for 0. CHAIN units at a time: short chains
- * of additions keep the rounding error of a long one down (a factor of three on the energies of a 128-unit network). rows
- * and wide are constants where this is expanded. */
+ * weights' panels are w_panel apart. start is one row for all. CHAIN units at a time: short chains of additions keep the
+ * rounding error of a long one down (a factor of three on the energies of a 128-unit network). rows and wide are constants
+ * where this is expanded. */
 VEC void product(const int rows, const int wide, int inner, const float *restrict in, size_t in_panel,
                  const float *restrict weights, size_t w_panel, const float *restrict start, float *restrict out,
                  size_t out_panel, uintptr_t ahead, size_t step)
@@ -90,7 +90,7 @@ VEC void product(const int rows, const int wide, int inner, const float *restric
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-            for (int v = 0; v < wide; v++) sum[r][v] = start && !from ? vf_load(start + v * PANEL) : vf_set(0.0f);
+            for (int v = 0; v < wide; v++) sum[r][v] = from ? vf_set(0.0f) : vf_load(start + v * PANEL);
         for (int k = from; k < end; k += PANEL, in += in_panel) {
             int here = end - k < PANEL ? end - k : PANEL;
             for (int c = 0; c < here; c++, weights += PANEL, ahead += step) {
@@ -167,16 +167,24 @@ static size_t steps_of_products(const sosmc_batch *b, int inner, int outer)
     return (size_t)row_blocks(b) * (size_t)((panels_of(outer) + WIDE - 1) / WIDE) * (size_t)inner;
 }
 
+/* What the sums begin with: biases, one panel behind the other, or the same zeros for all. */
+typedef struct {
+    const float *row;
+    int step;
+} beginning;
+static const float zeros[WIDE * PANEL] __attribute__((aligned(64)));
+static const beginning at_zero = {zeros, 0};
+
 /* All particles of the batch: `outer` units from `inner` ones, block by block, each finished while it is in the first-level
  * cache. */
 static void all_products(const sosmc_batch *b, int inner, int outer, const float *in, const float *weights,
-                         const float *shift, finish_block *end, const finish *f, approach *a)
+                         beginning from_what, finish_block *end, const finish *f, approach *a)
 {
     float block[ROWS * WIDE * PANEL] __attribute__((aligned(64)));
     int blocks = row_blocks(b), panels = panels_of(outer);
     for (int p = 0; p < panels; p += WIDE) {
         int wide = panels - p < WIDE ? panels - p : WIDE;
-        const float *w = weights + (size_t)p * PANEL * (size_t)inner, *s = shift ? shift + p * PANEL : NULL;
+        const float *w = weights + (size_t)p * PANEL * (size_t)inner, *s = from_what.row + p * from_what.step;
         for (int k = 0; k < blocks; k++) {
             int from = (int)((int64_t)b->n * k / blocks), rows = (int)((int64_t)b->n * (k + 1) / blocks) - from;
             product_block(rows, wide, inner, in + (size_t)from * PANEL, panel_of(b), w, s, block, (size_t)rows * PANEL,
@@ -258,8 +266,8 @@ static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_
                     .d = slopes ? work_of(b, s->d[l]) : NULL,
                     .c = curvatures ? work_of(b, s->c[l]) : NULL,
                     .panel = panel_of(b)};
-        all_products(b, s->width[l - 1], s->width[l], in, prep + s->forward[l], prep + s->shift[l], finish_forward(m),
-                     &f, a);
+        all_products(b, s->width[l - 1], s->width[l], in, prep + s->forward[l], (beginning){prep + s->shift[l], PANEL},
+                     finish_forward(m), &f, a);
         in = f.h;
     }
     return in;
@@ -287,12 +295,12 @@ static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
 {
     for (int l = s->hidden; l > 1; l--) {
         finish f = {.d = work_of(b, s->d[l - 1]), .panel = panel_of(b)};
-        all_products(b, s->width[l], s->width[l - 1], work_of(b, s->d[l]), prep_of(b) + s->backward[l], NULL,
+        all_products(b, s->width[l], s->width[l - 1], work_of(b, s->d[l]), prep_of(b) + s->backward[l], at_zero,
                      finish_backward, &f, a);
     }
     finish f = {.h = work_of(b, s->d[0]), .panel = panel_of(b)};
-    all_products(b, s->width[1], s->width[0], work_of(b, s->d[1]), prep_of(b) + s->backward[1], NULL, finish_plain, &f,
-                 a);
+    all_products(b, s->width[1], s->width[0], work_of(b, s->d[1]), prep_of(b) + s->backward[1], at_zero, finish_plain,
+                 &f, a);
 }
 
 static size_t steps_of_pass(const mlp_shape *s, const sosmc_batch *b)
@@ -557,7 +565,7 @@ static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
     for (int l = 1; l <= s->hidden; l++) {
         finish f = {.d = work_of(b, s->d[l]), .c = work_of(b, s->c[l]), .t = work_of(b, s->t[l]), .panel = panel_of(b)};
         const float *in = work_of(b, l > 1 ? s->t[l - 1] : s->d[0]);
-        all_products(b, s->width[l - 1], s->width[l], in, prep_of(b) + s->forward[l], NULL, finish_tangent, &f, a);
+        all_products(b, s->width[l - 1], s->width[l], in, prep_of(b) + s->forward[l], at_zero, finish_tangent, &f, a);
     }
 }
 
@@ -576,9 +584,9 @@ static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch 
         finish f = {.d = work_of(b, s->d[l - 1]), .c = work_of(b, s->c[l - 1]), .panel = panel_of(b)};
         int from = s->width[l], to = s->width[l - 1];
         const float *back = prep_of(b) + s->backward[l];
-        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_curved, &f, a);
-        all_products(b, from, to, work_of(b, s->c[l]), back, NULL, finish_bent, &f, a);
-        all_products(b, from, to, work_of(b, s->d[l]), back, NULL, finish_backward, &f, a);
+        all_products(b, from, to, work_of(b, s->d[l]), back, at_zero, finish_curved, &f, a);
+        all_products(b, from, to, work_of(b, s->c[l]), back, at_zero, finish_bent, &f, a);
+        all_products(b, from, to, work_of(b, s->d[l]), back, at_zero, finish_backward, &f, a);
     }
 }
 
