@@ -108,6 +108,10 @@ static int trajectories(const ebm2d_page_context *x, ebm2d_group group, ebm2d_va
     return show(x, rc, svg, name, "Tuning trajectories in the plane of reward and divergence", caption);
 }
 
+/* How EBM2D_SPLIT shows on an axis. */
+#define ITERATIONS_OF_TUNE "An iteration of the axis is ten of sosmc tune, each with two fifths of the particles."
+_Static_assert(EBM2D_SPLIT == 10, "the sentence says ten");
+
 static int rewards(const ebm2d_page_context *x)
 {
     gathered all[4 * EBM2D_METHODS];
@@ -140,7 +144,7 @@ static int rewards(const ebm2d_page_context *x)
     return show(
         x, rc, svg, "rewards", "Rewards against iteration for each method",
         "Reward by the particles, with weights where there are weights, R_fresh and the exact E[R] against iteration, "
-        "with the level pi*(H) of the optimum.");
+        "with the level pi*(H) of the optimum. " ITERATIONS_OF_TUNE);
 }
 
 static int curves(const ebm2d_page_context *x, ebm2d_group group, int series, int which, const char *quantity,
@@ -331,9 +335,10 @@ int ebm2d_page_trial(const ebm2d_page_context *x)
                        "The same with R_fresh, as the paper shows it; one seed. Here the reward is that of chains "
                        "and the divergence that of the model.") ||
                    rewards(x) ||
-                   curves(x, EBM2D_TRIAL, 0, EBM2D_EXCESS, "l − l*", "excess", "Exact excess over the optimum.") ||
+                   curves(x, EBM2D_TRIAL, 0, EBM2D_EXCESS, "l − l*", "excess",
+                          "Exact excess over the optimum. " ITERATIONS_OF_TUNE) ||
                    curves(x, EBM2D_TRIAL, 1, EBM2D_NORM, "gradient norm", "norms",
-                          "Norm of the gradient estimate in every iteration.")
+                          "Norm of the gradient estimate in every iteration. " ITERATIONS_OF_TUNE)
                ? -1
                : 0;
 }
