@@ -73,6 +73,7 @@ const double *sosmc_theta_average(const sosmc *s)
 {
     return s->cfg.average > 0 && s->now->v.averaged > 0 ? s->now->average : s->now->theta;
 }
+const double *sosmc_gradient(const sosmc *s) { return s->grad; }
 int sosmc_particles(const sosmc *s) { return s->cfg.scheme.particles; }
 
 /* ---------------------------------------------------------------------------- optimise, adapt, resample */

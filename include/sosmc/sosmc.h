@@ -460,6 +460,8 @@ SOSMC_API const sosmc_info *sosmc_last(const sosmc *s);  /* the last iteration's
 SOSMC_API int64_t sosmc_iteration(const sosmc *s);       /* iterations done */
 SOSMC_API const double *sosmc_theta(const sosmc *s);     /* views, valid until the next step */
 SOSMC_API const double *sosmc_theta_average(const sosmc *s); /* equals theta when averaging is off */
+/* The gradient of the last update as the optimiser saw it, after clipping; zeros before the first update. */
+SOSMC_API const double *sosmc_gradient(const sosmc *s);
 /* The whole cloud: x (particles rows of dim_x) and normalised log-weights (logsumexp 0); either may be NULL.
  * With several ranks every rank must call, and every rank gets everything. */
 SOSMC_API sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw);

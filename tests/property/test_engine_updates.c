@@ -123,6 +123,7 @@ static void test_clipping(void **state)
     sosmc_problem p = bowl_problem(&m);
     sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     sosmc *s = must_create(&p, &cfg);
+    for (int j = 0; j < THETA; j++) assert_true(sosmc_gradient(s)[j] == 0);
     double norm = must_step(s)->grad_norm, free_step[THETA];
     for (int j = 0; j < THETA; j++) free_step[j] = sosmc_theta(s)[j] - bowl_start[j];
     sosmc_free(s);
@@ -133,6 +134,8 @@ static void test_clipping(void **state)
         assert_close(must_step(s)->grad_norm, norm, 1e-15); /* before clipping */
         for (int j = 0; j < THETA; j++)
             assert_close(sosmc_theta(s)[j] - bowl_start[j], (i == 0 ? 0.25 : 1) * free_step[j], 1e-14);
+        for (int j = 0; j < THETA; j++) /* bowl_calm has plain gradient descent at a rate of 0.1 */
+            assert_close(sosmc_gradient(s)[j], (bowl_start[j] - sosmc_theta(s)[j]) / 0.1, 1e-12);
         sosmc_free(s);
     }
 }
