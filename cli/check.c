@@ -3,7 +3,8 @@
  *   gradients   the Taylor remainder |f(x + e v) - f(x) - e g.v| falls as e^2 until rounding stops it; a wrong gradient shows
  *               as a rate of 1
  *   weights     along a closed path of theta, E[Z_K] = E[Z_0] with fixed steps, whatever Z is: the weights are unbiased
- *   numbers     a short run of the file itself stays finite */
+ *   numbers     a short run of the file itself stays finite
+ *   step        an unadjusted kernel's step is small enough for the curvature of U: otherwise a warning, which `run` says too */
 #include "check.h"
 
 #include <float.h>
@@ -11,67 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "curvature.h"
+#include "probe.h"
 #include "problem.h"
 #include "run.h"
 
-enum { PARTICLES = 8, SENTENCE = 1024, REPLICATES = 400, PATH = 8 };
+enum { PARTICLES = PROBE_PARTICLES, SENTENCE = 1024, REPLICATES = 400, PATH = 8 };
 
 /* ---------------------------------------------------------------------------- Taylor remainders */
-
-typedef struct {
-    const sosmc_model *model;
-    double *theta, *x, *U, *g, *v;
-    void *work, *prep;
-    sosmc_batch b;
-} probe;
-
-static int probe_open(probe *p, const job *j)
-{
-    const sosmc_model *m = &j->problem.model;
-    size_t dim = (size_t)m->dim_x, most = dim > (size_t)m->dim_theta ? dim : (size_t)m->dim_theta;
-    size_t work = (m->work * PARTICLES + 127) / 64 * 64, prep = (m->prep + 127) / 64 * 64;
-    size_t vector = dim * PARTICLES * sizeof(double) + 64;
-    *p = (probe){.model = m};
-    p->theta = calloc((size_t)m->dim_theta, sizeof(double));
-    p->x = aligned_alloc(64, (vector + 63) / 64 * 64);
-    p->U = aligned_alloc(64, 64 * PARTICLES);
-    p->g = aligned_alloc(64, (most * PARTICLES * sizeof(double) + 127) / 64 * 64);
-    p->v = aligned_alloc(64, (most * PARTICLES * sizeof(double) + 127) / 64 * 64);
-    p->work = aligned_alloc(64, work);
-    p->prep = aligned_alloc(64, prep);
-    if (!p->theta || !p->x || !p->U || !p->g || !p->v || !p->work || !p->prep) return -1;
-    p->b = (sosmc_batch){.x = p->x,
-                         .prep = p->prep,
-                         .work = p->work,
-                         .simd = sosmc_simd_best(),
-                         .dim = m->dim_x,
-                         .n = PARTICLES,
-                         .ld = PARTICLES};
-    if (j->problem.theta0) memcpy(p->theta, j->problem.theta0, (size_t)m->dim_theta * sizeof(double));
-    return j->problem.init.draw(j->problem.init.self, (sosmc_rng){.seed = j->settings.seed}, &p->b, p->x);
-}
-
-static void probe_close(probe *p)
-{
-    free(p->theta);
-    free(p->x);
-    free(p->U);
-    free(p->g);
-    free(p->v);
-    free(p->work);
-    free(p->prep);
-}
-
-/* sum_i U_theta(x_i), with the x-gradient when asked for */
-static double total_energy(probe *p, double *gx, int *failed)
-{
-    double sum = 0;
-    if (p->model->prepare && p->model->prepare(p->model->self, p->theta, p->prep)) *failed = 1;
-    p->b.fresh = 0;
-    if (p->model->energy(p->model->self, p->theta, &p->b, p->U, gx)) *failed = 1;
-    for (int i = 0; i < PARTICLES; i++) sum += p->U[i];
-    return sum;
-}
 
 typedef struct {
     double rate;  /* of the remainder in e, at the smallest steps above the rounding error */
@@ -86,13 +34,13 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
     double log_r[STEPS], e = 0.25;
     remainder_fit fit = {.rate = 2, .slope = NAN};
     int points = 0;
-    double base = total_energy(p, NULL, &fit.failed), size = 1;
+    double base = probe_energy(p, NULL, &fit.failed), size = 1;
     for (int i = 0; i < PARTICLES; i++) size += fabs(p->U[i]);
     /* in double there is room for caution, in float there is less */
     double rounding = fmax(64 * DBL_EPSILON, 16 * p->model->rounding) * size;
     for (int k = 0; k < STEPS; k++, e *= 0.5) {
         for (size_t i = 0; i < n; i++) at[i] += e * p->v[i];
-        double moved = total_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
+        double moved = probe_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
         for (size_t i = 0; i < n; i++) at[i] -= e * p->v[i];
         if (!(r > 100 * rounding)) break; /* what is left is rounding */
         if (derivative != 0) fit.slope = (moved - base) / (e * derivative);
@@ -134,7 +82,7 @@ static int check_gradients(const job *j, FILE *out)
     double derivative = 0;
     int failed = 0;
     sosmc_batch direction = p.b;
-    (void)total_energy(&p, p.g, &failed);
+    (void)probe_energy(&p, p.g, &failed);
     if (j->settings.kernel.uses_gradient) {
         sosmc_normals((sosmc_rng){.seed = 1, .stream = SOSMC_STREAM_USER}, &direction, p.v);
         for (size_t i = 0; i < nx; i++) derivative += p.g[i] * p.v[i];
@@ -148,7 +96,7 @@ static int check_gradients(const job *j, FILE *out)
     double c[PARTICLES];
     for (int i = 0; i < PARTICLES; i++) c[i] = 1;
     memset(p.g, 0, nt * sizeof(double));
-    (void)total_energy(&p, NULL, &failed);
+    (void)probe_energy(&p, NULL, &failed);
     if (!p.model->grad_theta || p.model->grad_theta(p.model->self, p.theta, &p.b, c, p.g)) failed = 1;
     for (size_t i = 0; i < nt; i++) p.v[i] = cos(1.0 + 2.0 * (double)i); /* any direction without zeros */
     derivative = 0;
@@ -253,10 +201,19 @@ static int check_short_run(const job *j, FILE *out)
     return status != SOSMC_OK || nonfinite;
 }
 
+/* What `run` would warn of too. */
+static int check_step(const job *j, FILE *out)
+{
+    char sentence[SENTENCE];
+    int warned = curvature_warning(j, sentence, sizeof sentence);
+    if (warned) fprintf(out, "warn  step: %s\n", sentence);
+    return warned;
+}
+
 int check_job(const config *c, FILE *out)
 {
     char error[SENTENCE];
-    int io = 0, bad;
+    int io = 0, bad, warned;
     job j;
     if (job_build(&j, c, &io, error, sizeof error)) {
         job_free(&j);
@@ -265,7 +222,11 @@ int check_job(const config *c, FILE *out)
     bad = check_gradients(&j, out);
     bad += check_weights(&j, out);
     bad += check_short_run(&j, out);
+    warned = check_step(&j, out);
     job_free(&j);
-    fprintf(out, bad ? "%d of the checks failed\n" : "all is well\n", bad);
+    if (bad)
+        fprintf(out, "%d of the checks failed\n", bad);
+    else
+        fputs(warned ? "no check failed, but see the warning\n" : "all is well\n", out);
     return bad ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
 }

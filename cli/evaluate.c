@@ -101,7 +101,8 @@ static void read_settings(evaluation *e, const config *c)
     if (e->lattice.nodes) e->points = job_points(e->job, &e->count);
 }
 
-static int allocate(evaluation *e, char *error, size_t room)
+/* 0: there is memory for everything at the nodes of the lattice. */
+static int take_memory(evaluation *e)
 {
     const sosmc_objective *o = &e->job->problem.objective;
     size_t nodes = (size_t)e->lattice.nodes, bytes = nodes * nodes * sizeof(double);
@@ -110,23 +111,31 @@ static int allocate(evaluation *e, char *error, size_t room)
     if (o->theta_ref) e->U_ref = malloc(bytes);
     if (o->score.eval) e->R = malloc(bytes);
     if (e->points) e->U_points = malloc((size_t)e->count * sizeof(double));
-    if (e->U && (e->U_ref || !o->theta_ref) && (e->R || !o->score.eval) && (e->U_points || !e->points)) return 0;
-    return files_fail(error, room, "out of memory for evaluate.nodes of %d", e->lattice.nodes);
+    return e->U && (e->U_ref || !o->theta_ref) && (e->R || !o->score.eval) && (e->U_points || !e->points) ? 0 : -1;
+}
+
+static int allocate(evaluation *e, char *error, size_t room)
+{
+    return take_memory(e) ? files_fail(error, room, "out of memory for evaluate.nodes of %d", e->lattice.nodes) : 0;
+}
+
+/* The reference's energies and the reward at the nodes; *scored: it was the reward that failed. */
+static sosmc_status take_reference(evaluation *e, int *scored)
+{
+    const sosmc_objective *o = &e->job->problem.objective;
+    sosmc_status status = o->theta_ref ? sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
+                                                              e->job->settings.threads, e->U_ref)
+                                       : SOSMC_OK;
+    *scored = status == SOSMC_OK && o->score.eval;
+    return *scored ? sosmc_lattice_score(&o->score, &e->lattice, e->R) : status;
 }
 
 static int fix_reference(evaluation *e, const config *c, char *error, size_t room)
 {
-    const sosmc_objective *o = &e->job->problem.objective;
     int scored = 0;
     char where[512];
     if (!e->lattice.nodes) return 0;
-    sosmc_status status = o->theta_ref ? sosmc_lattice_energy(&e->job->problem.model, o->theta_ref, &e->lattice,
-                                                              e->job->settings.threads, e->U_ref)
-                                       : SOSMC_OK;
-    if (status == SOSMC_OK && o->score.eval) {
-        scored = 1;
-        status = sosmc_lattice_score(&o->score, &e->lattice, e->R);
-    }
+    sosmc_status status = take_reference(e, &scored);
     if (status == SOSMC_OK) return 0;
     if (status == SOSMC_ENOMEM)
         return files_fail(error, room, "out of memory for evaluate.nodes of %d", e->lattice.nodes);
@@ -360,6 +369,57 @@ int evaluation_summary(const evaluation *e, json_writer *w)
     json_put_whole(w, names[UPDATES], (int64_t)e->row[UPDATES]);
     for (int i = UPDATES + 1; i < COLUMNS; i++) json_put_number(w, names[i], e->row[i]);
     json_close(w);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- values at the end */
+
+sosmc_lattice evaluation_lattice(const evaluation *e) { return e ? e->lattice : (sosmc_lattice){.nodes = 0}; }
+
+/* The row of one lattice, without the run's particles. */
+static int exact_row(const job *j, const double *theta, const sosmc_lattice *l, double row[COLUMNS])
+{
+    char ignored[256];
+    int scored;
+    evaluation *e = calloc(1, sizeof *e);
+    const sosmc_info nothing = {.iteration = 0};
+    if (!e) return -1;
+    e->job = j;
+    e->lattice = *l;
+    e->points = job_points(j, &e->count);
+    int rc = take_memory(e) || take_reference(e, &scored) != SOSMC_OK ||
+             on_lattice(e, theta, &nothing, ignored, sizeof ignored) ||
+             on_data(e, theta, &nothing, ignored, sizeof ignored);
+    memcpy(row, e->row, sizeof e->row);
+    (void)evaluation_close(e, NULL, 0);
+    return rc ? -1 : 0;
+}
+
+static evaluation_values values_of(const double row[COLUMNS])
+{
+    return (evaluation_values){.logz = row[LOGZ],
+                               .reward = row[REWARD],
+                               .kl = row[KL],
+                               .loss = row[LOSS],
+                               .loglik = row[LOGLIK],
+                               .best_loss = row[BEST_LOSS],
+                               .edge = row[EDGE]};
+}
+
+int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, evaluation_values *value,
+                     evaluation_values *error)
+{
+    const int nodes[] = {l->nodes, l->nodes - 2, l->nodes / 2};
+    double row[3][COLUMNS], off[COLUMNS];
+    if (j->problem.model.dim_x != 2 || l->nodes < 4) return -1;
+    for (int i = 0; i < 3; i++) {
+        sosmc_lattice other = *l;
+        other.nodes = nodes[i];
+        if (exact_row(j, theta, &other, row[i])) return -1;
+    }
+    for (int i = 0; i < COLUMNS; i++) off[i] = fmax(fabs(row[1][i] - row[0][i]), fabs(row[2][i] - row[0][i]));
+    *value = values_of(row[0]);
+    *error = values_of(off);
     return 0;
 }
 

@@ -49,6 +49,20 @@ int evaluation_close(evaluation *e, char *error, size_t room);
  * the file keeps its errors. */
 int evaluation_summary(const evaluation *e, json_writer *w);
 
+/* Exact values of a theta on a lattice, and how far they change when the lattice does: the largest difference to one with two
+ * nodes less along each axis and to one with half of them, which is what the finite distance of the nodes does to them. NaN:
+ * the value does not exist. */
+typedef struct {
+    double logz, reward, kl, loss, loglik;
+    double best_loss; /* the loss of the best of all densities */
+    double edge;      /* share of the mass on the outermost nodes: not tiny, and the box is too small */
+} evaluation_values;
+/* -1: the model is not of the plane, or gives no finite values there. */
+int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, evaluation_values *value,
+                     evaluation_values *error);
+/* The lattice of the run file; nodes 0: it has none. e may be NULL. */
+sosmc_lattice evaluation_lattice(const evaluation *e);
+
 /* ------------------------------------------------------------------------------------------------ figures */
 
 enum { EVALUATION_FIGURES = 3, EVALUATION_SERIES = 6 };

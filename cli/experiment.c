@@ -91,7 +91,7 @@ int experiment_run(const char *text, const char *name, const experiment_path *pa
 {
     char error[SENTENCE];
     int code = SOSMC_EXIT_USAGE, rc;
-    run_options options = {.out = dir, .resume = 1, .quiet = quiet};
+    run_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
     config *c = config_parse(text, name, error, sizeof error);
     rc = c ? 0 : -1;
     for (int i = 0; rc == 0 && i < paths; i++) rc = set_path(c, &path[i], error, sizeof error);

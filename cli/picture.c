@@ -198,6 +198,10 @@ int picture_report(const char *dir, char *error, size_t room)
         if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && !draw_pictures(&p, dir, &extra) &&
             (p.job.problem.model.dim_x > 2 || draw_maps(&p, &extra)))
             extra.density = extra.reward = NULL;
+        if (p.job.settings.kernel.name) { /* the job could be built */
+            extra.no_weights = !p.job.settings.scheme.weighted;
+            extra.no_acceptance = !p.job.settings.kernel.metropolis;
+        }
         rc = draw_exact(&p, dir, &extra, error, room);
         if (rc == 0) rc = report_write(dir, &extra, error, room);
     }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sosmc/lattice.h>
+
 #include "files.h"
 #include "problem_inside.h"
 
@@ -91,11 +93,11 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
     return rc;
 }
 
-int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out)
+int job_evidence(const job *j, const double *at, sosmc_evidence *out)
 {
     enum { DRAWS = 100000 };
     struct parts *p = j->parts;
-    double theta = sosmc_theta(s)[0];
+    double theta = at[0];
     int rc = -1;
     if (p->hierarchical.dim > 0) {
         sosmc_hierarchical_law law = {.data = &p->hierarchical, .theta = theta};
@@ -119,15 +121,29 @@ int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out)
     return rc == 0 ? 0 : -1;
 }
 
-double job_information(const job *j, const sosmc *s)
+/* Log-weights of a cloud at the engine's theta become those of the same particles at another one. */
+static int reweigh(const job *j, const sosmc *s, const double *theta, int64_t n, const double *x, double *logw)
+{
+    const sosmc_model *m = &j->problem.model;
+    if (memcmp(theta, sosmc_theta(s), (size_t)m->dim_theta * sizeof *theta) == 0) return 0;
+    double *here = malloc((size_t)n * sizeof *here), *there = malloc((size_t)n * sizeof *there);
+    int rc = !here || !there || sosmc_energies(m, sosmc_theta(s), n, x, 1, here) != SOSMC_OK ||
+             sosmc_energies(m, theta, n, x, 1, there) != SOSMC_OK;
+    for (int64_t i = 0; rc == 0 && i < n; i++) logw[i] += here[i] - there[i];
+    free(here);
+    free(there);
+    return rc ? -1 : 0;
+}
+
+double job_information(const job *j, const sosmc *s, const double *theta)
 {
     double information = NAN;
     int64_t n = sosmc_particles(s);
     if (j->problem.model.dim_theta != 1) return NAN;
     double *x = malloc((size_t)n * (size_t)j->problem.model.dim_x * sizeof *x),
            *logw = malloc((size_t)n * sizeof *logw);
-    if (!x || !logw || sosmc_cloud(s, x, logw) != SOSMC_OK ||
-        sosmc_louis(&j->problem.model, sosmc_theta(s), n, x, logw, &information) != SOSMC_OK)
+    if (!x || !logw || sosmc_cloud(s, x, logw) != SOSMC_OK || reweigh(j, s, theta, n, x, logw) ||
+        sosmc_louis(&j->problem.model, theta, n, x, logw, &information) != SOSMC_OK)
         information = NAN;
     free(x);
     free(logw);

@@ -32,12 +32,12 @@ int job_has_network(const job *j);
 /* Stores it with this theta, as .safetensors or .npz. */
 int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room);
 
-/* Maximum marginal likelihood with a scalar theta: Louis' observed information under the engine's cloud; NaN where the model
- * cannot tell. */
-double job_information(const job *j, const sosmc *s);
+/* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` under the engine's cloud, reweighed
+ * where that belongs to another theta; NaN where the model cannot tell. */
+double job_information(const job *j, const sosmc *s, const double *theta);
 
-/* The log-likelihood at the last theta with its Monte Carlo error, from fresh independent draws: a check on the running
- * log Z. -1 where the model has no law to draw from. */
-int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out);
+/* The log-likelihood at `theta` with its Monte Carlo error, from fresh independent draws: a check on the running log Z. -1
+ * where the model has no law to draw from. */
+int job_evidence(const job *j, const double *theta, sosmc_evidence *out);
 
 #endif

@@ -57,66 +57,7 @@ static void list_numbers(const double *v, int64_t n, char out[VALUE])
     if (n > SHOWN) (void)snprintf(out + used, VALUE - used, ", … (%" PRId64 " in all)", n);
 }
 
-/* ---------------------------------------------------------------------------- results at a glance */
-
-static double last_seconds(const report_data *r)
-{
-    double last = NAN;
-    for (int i = 0; r->seconds && i < r->rows; i++)
-        if (isfinite(r->seconds[i])) last = r->seconds[i];
-    return last;
-}
-
-static void put_facts(page *p, const report_data *r)
-{
-    static const char *const wanted[][2] = {
-        {"mean_score", "final mean reward"}, {"loss", "final loss"}, {"logz", "final log Z"}, {"ess", "final ESS / N"}};
-    page_fact fact[8];
-    char text[8][VALUE];
-    int n = 0;
-    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++)
-        for (int i = 0; i < report_curve_count; i++) {
-            if (strcmp(report_curves[i].column, wanted[k][0]) != 0) continue;
-            digest d = report_digest(r, &report_curves[i]);
-            if (d.n == 0 || (!strcmp(wanted[k][0], "mean_score") && d.min == 0.0 && d.max == 0.0)) continue;
-            (void)snprintf(text[n], VALUE, "%.4g", d.last);
-            fact[n].value = text[n];
-            fact[n++].name = !strcmp(wanted[k][0], "ess") && r->particles == 0 ? "final ESS" : wanted[k][1];
-        }
-    if (r->rows > 0) {
-        grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* they count from 0 */
-        fact[n].value = text[n];
-        fact[n++].name = "iterations";
-    }
-    if (isfinite(last_seconds(r))) {
-        duration(last_seconds(r), text[n]);
-        fact[n].value = text[n];
-        fact[n++].name = "wall-clock time";
-    }
-    page_facts(p, fact, n);
-}
-
-static void put_digests(page *p, const report_data *r)
-{
-    static const char *const head[] = {"quantity", "start", "end", "last tenth: mean", "standard deviation"};
-    page_table(
-        p, "Logged quantities: first and last value, and mean and standard deviation over the last tenth of the trace.",
-        "lrrrr", head);
-    for (int i = 0; i < report_curve_count; i++) {
-        const curve *c = &report_curves[i];
-        digest d = report_digest(r, c);
-        char a[VALUE], b[VALUE], m[VALUE], s[VALUE];
-        int share = !strcmp(c->column, "ess") && r->particles > 0;
-        if (d.n == 0) continue;
-        const char *row[] = {share ? "ESS / N" : c->label, number(d.first, a), number(d.last, b), number(d.mean, m),
-                             number(d.sd, s)};
-        static const page_mark marks[] = {PAGE_PLAIN, PAGE_PLAIN, PAGE_STRONG, PAGE_PLAIN, PAGE_PLAIN};
-        page_row(p, row, marks);
-    }
-    page_table_end(p);
-}
-
-/* ---------------------------------------------------------------------------- summary.json */
+/* ---------------------------------------------------------------------------- values of summary.json */
 
 static void json_words(const json_t *v, char out[VALUE])
 {
@@ -144,6 +85,136 @@ static void json_words(const json_t *v, char out[VALUE])
     }
 }
 
+/* ---------------------------------------------------------------------------- results at a glance */
+
+static double last_seconds(const report_data *r)
+{
+    double last = NAN;
+    for (int i = 0; r->seconds && i < r->rows; i++)
+        if (isfinite(r->seconds[i])) last = r->seconds[i];
+    return last;
+}
+
+static double summary_number(const report_data *r, const char *name, const char *suffix)
+{
+    char key[VALUE];
+    (void)snprintf(key, sizeof key, "%s%s", name, suffix);
+    const json_t *v = json_object_get(r->summary, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+/* "exact", "fresh draws", "running estimate"; NULL: the summary is of an earlier version, or has no such value. */
+static const char *told_from(const report_data *r, const char *name)
+{
+    char key[VALUE];
+    (void)snprintf(key, sizeof key, "%s_from", name);
+    return json_string_value(json_object_get(r->summary, key));
+}
+
+/* A quantity: its key in summary.json, its column in the trace, its name on the page. */
+typedef struct {
+    const char *key, *column, *shown;
+} told_name;
+
+/* A card with the value that the summary tells; of a directory without one, the mean over the last tenth of the trace. */
+static int make_fact(const report_data *r, const told_name *q, char value[VALUE], char words[VALUE])
+{
+    const char *name = q->key, *from = told_from(r, name);
+    double v = summary_number(r, name, ""), error = summary_number(r, name, "_error");
+    if (from && isfinite(v)) {
+        int n = snprintf(value, VALUE, "%.5g", v);
+        if (error > 1e-5 * fabs(v)) (void)snprintf(value + n, VALUE - (size_t)n, " ± %.1g", error);
+        (void)snprintf(words, VALUE, "%s (%s)", q->shown, from);
+        return 1;
+    }
+    if (from || json_object_get(r->summary, "last_iteration")) return 0;
+    for (int i = 0; i < report_curve_count; i++) {
+        if (strcmp(report_curves[i].column, q->column) != 0) continue;
+        digest d = report_digest(r, &report_curves[i]);
+        if (d.n == 0 || (d.min == 0.0 && d.max == 0.0)) return 0;
+        (void)snprintf(value, VALUE, "%.4g", d.mean);
+        (void)snprintf(words, VALUE, "%s (running estimate)", q->shown);
+        return 1;
+    }
+    return 0;
+}
+
+static void put_facts(page *p, const report_data *r)
+{
+    static const told_name wanted[] = {{"reward", "mean_score", "mean reward"},
+                                       {"loss", "loss", "loss"},
+                                       {"best_loss", "", "loss of the best of all densities"},
+                                       {"log_z", "logz", "log Z"}};
+    page_fact fact[8];
+    char text[8][VALUE], words[8][VALUE];
+    int n = 0;
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        if (!make_fact(r, &wanted[k], text[n], words[n])) continue;
+        fact[n].value = text[n];
+        fact[n].name = words[n];
+        n++;
+    }
+    if (r->rows > 0) {
+        grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* they count from 0 */
+        fact[n].value = text[n];
+        fact[n++].name = "iterations";
+    }
+    if (isfinite(last_seconds(r))) {
+        duration(last_seconds(r), text[n]);
+        fact[n].value = text[n];
+        fact[n++].name = "wall-clock time";
+    }
+    page_facts(p, fact, n);
+}
+
+/* theta on the first screen, with its standard error or the reason why it has none. */
+static void put_estimate(page *p, const report_data *r)
+{
+    char text[VALUE];
+    const json_t *theta = json_object_get(r->summary, "theta");
+    const char *why = json_string_value(json_object_get(r->summary, "theta_standard_error_why"));
+    double error = summary_number(r, "theta", "_standard_error");
+    if (!json_is_array(theta)) return;
+    json_words(theta, text);
+    if (isfinite(error))
+        page_paragraph(p, "θ = %s, standard error %.3g", text, error);
+    else if (why)
+        page_paragraph(p, "θ = %s; no standard error is given, because %s.", text, why);
+    else
+        page_paragraph(p, "θ = %s", text);
+}
+
+/* The sentences that the run ended with, before anything else. */
+static void put_warnings(page *p, const report_data *r)
+{
+    const json_t *list = json_object_get(r->summary, "warnings");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_string(json_array_get(list, i)))
+            page_note(p, "Warning: %s.", json_string_value(json_array_get(list, i)));
+}
+
+static void put_digests(page *p, const report_data *r, const report_extra *extra)
+{
+    static const char *const head[] = {"quantity", "start", "end", "last tenth: mean", "standard deviation"};
+    page_table(
+        p, "Logged quantities: first and last value, and mean and standard deviation over the last tenth of the trace.",
+        "lrrrr", head);
+    for (int i = 0; i < report_curve_count; i++) {
+        const curve *c = &report_curves[i];
+        digest d = report_digest(r, c);
+        char a[VALUE], b[VALUE], m[VALUE], s[VALUE];
+        int share = !strcmp(c->column, "ess") && r->particles > 0;
+        if (d.n == 0 || !report_shows(extra, c)) continue;
+        const char *row[] = {share ? "ESS / N" : c->label, number(d.first, a), number(d.last, b), number(d.mean, m),
+                             number(d.sd, s)};
+        static const page_mark marks[] = {PAGE_PLAIN, PAGE_PLAIN, PAGE_PLAIN, PAGE_STRONG, PAGE_PLAIN};
+        page_row(p, row, marks);
+    }
+    page_table_end(p);
+}
+
+/* ---------------------------------------------------------------------------- summary.json */
+
 /* Objects inside objects get dotted names. */
 static void put_object(page *p, json_t *object, const char *before, int depth)
 {
@@ -152,6 +223,7 @@ static void put_object(page *p, json_t *object, const char *before, int depth)
     json_object_foreach(object, key, value)
     {
         char name[VALUE], text[VALUE];
+        if (depth == 0 && strcmp(key, "warnings") == 0) continue; /* they stand at the top of the page */
         (void)snprintf(name, sizeof name, "%.120s%s%.120s", before, *before ? "." : "", key);
         if (json_is_object(value) && depth < DEPTH) {
             put_object(p, value, name, depth + 1);
@@ -279,8 +351,10 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     make_title(dir, extra, title);
     make_subtitle(r, subtitle);
     page *p = page_new(title, subtitle);
+    put_warnings(p, r);
     if (extra->about) page_paragraph(p, "%s", extra->about);
     put_facts(p, r);
+    put_estimate(p, r);
     put_notes(p, r, extra);
     if (*why) page_note(p, "This report has no figures: %s.", why);
     if (extra->picture) {
@@ -290,7 +364,7 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     }
     for (int k = 0; k < SECTIONS; k++) put_section(p, g, svg, (section)k);
     page_heading(p, "Results");
-    put_digests(p, r);
+    put_digests(p, r, extra);
     put_theta(p, r, theta);
     put_summary(p, r);
     if (r->settings) page_heading(p, "Settings");

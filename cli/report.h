@@ -29,6 +29,8 @@ typedef struct {
     const char *title;           /* NULL: the directory's name */
     const char *about;           /* a sentence below the title; NULL: none */
     const char *no_loss;         /* sosmc_why_no_loss */
+    int no_weights;              /* the method has none: an effective sample size is not shown */
+    int no_acceptance;           /* the kernel accepts every move: an acceptance is not shown */
     const plot_lattice *density; /* of the target at the last theta, any scale; ny = 1 when x has one coordinate */
     const plot_lattice *reward;  /* likewise */
     const char *picture;         /* a PNG file below DIR that shows particles; NULL: none */

@@ -198,6 +198,12 @@ double report_scale(const report_data *r, const curve *c)
     return !strcmp(c->column, "ess") && r->particles > 0 ? 1.0 / (double)r->particles : c->sign;
 }
 
+int report_shows(const report_extra *extra, const curve *c)
+{
+    if (strcmp(c->column, "ess") == 0) return !extra->no_weights;
+    return strcmp(c->column, "accept") != 0 || !extra->no_acceptance;
+}
+
 digest report_digest(const report_data *r, const curve *c)
 {
     digest d = {.first = NAN, .last = NAN, .min = NAN, .max = NAN, .mean = NAN, .sd = NAN};

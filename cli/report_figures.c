@@ -254,7 +254,7 @@ static void add_values(gallery *g, const report_data *r, const curve *c, const d
 static void add_curve(gallery *g, const report_data *r, const report_extra *extra, const curve *c)
 {
     digest d = report_digest(r, c);
-    if (d.n < 2 || d.min == d.max) return;
+    if (d.n < 2 || d.min == d.max || !report_shows(extra, c)) return;
     exhibit *e = gallery_add(g, c->section, c->name, c->title);
     plot_panel *p = e ? clock_panels(g, r, e, 2 + extra->levels) : NULL;
     if (!p) return;

@@ -43,6 +43,9 @@ const double *report_values(const report_data *r, const char *column); /* NULL: 
 /* What the values are multiplied by: the sign, or 1/N for an ESS when the number of particles is known. */
 double report_scale(const report_data *r, const curve *c);
 
+/* Whether the quantity exists in this run. */
+int report_shows(const report_extra *extra, const curve *c);
+
 /* First and last finite value, range, and mean and standard deviation of the last tenth; n: how many are finite. */
 typedef struct {
     int n;

@@ -86,7 +86,7 @@ static int pretrain_one(study *s, int d)
     if (!c || config_set(c, set, error, sizeof error) || config_resolve(c, error, sizeof error)) {
         code = complain(!c && errno ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
     } else {
-        run_options options = {.out = dir, .resume = 1, .quiet = s->o->quiet};
+        run_options options = {.out = dir, .resume = 1, .quiet = s->o->quiet, .experiment = 1};
         code = run_job(c, &options);
     }
     config_free(c);

@@ -23,10 +23,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "curvature.h"
 #include "evaluate.h"
 #include "files.h"
 #include "interrupt.h"
 #include "moments.h"
+#include "outcome.h"
 #include "picture.h"
 #include "problem.h"
 #include "progress.h"
@@ -67,6 +69,7 @@ typedef struct {
     const config *c;
     const run_options *options;
     char dir[FILES_PATH], checkpoint[FILES_PATH], error[SENTENCE];
+    char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
     job job;
     sosmc *engine;
     trace *trace, *timing;
@@ -80,6 +83,7 @@ typedef struct {
         stride; /* of the trace: at most a row in `thin`, so many; so now it is a row in `stride` */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
+    outcome outcome; /* of a run that has ended */
 } run;
 
 static int say(run *r, int code) { return complain(code, "%s", r->error); }
@@ -228,8 +232,14 @@ static int resume_run(run *r)
     return SOSMC_EXIT_OK;
 }
 
+static void say_warning(const run *r, const char *sentence)
+{
+    if (!r->options->experiment) (void)complain(0, "warning: %s", sentence);
+}
+
 static int begin_run(run *r)
 {
+    if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
     if (write_run_file(r)) return say(r, SOSMC_EXIT_IO);
     if (open_traces(r)) return say(r, SOSMC_EXIT_IO);
     /* the row that an interrupt kept from being written */
@@ -342,7 +352,7 @@ static int write_arrays(run *r)
 {
     char path[FILES_PATH];
     int64_t n = sosmc_particles(r->engine), dim = r->job.problem.model.dim_x;
-    npy_array theta = npy_vector(sosmc_theta(r->engine), r->job.problem.model.dim_theta);
+    npy_array theta = npy_vector(sosmc_theta_average(r->engine), r->job.problem.model.dim_theta);
     if (job_has_network(&r->job)) {
         if (write_network(r)) return -1;
     } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
@@ -374,8 +384,6 @@ static int write_summary(run *r)
 {
     char path[FILES_PATH], hash[32];
     atomic_file f;
-    sosmc_evidence evidence;
-    const sosmc_info *info = sosmc_last(r->engine);
     int64_t done = sosmc_iteration(r->engine);
     if (path_in(r, "summary.json", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
     json_writer w = json_to(&f);
@@ -383,31 +391,8 @@ static int write_summary(run *r)
     json_put_text(&w, "version", sosmc_version());
     json_put_truth(&w, "finished", done >= r->job.iterations);
     json_put_whole(&w, "iterations", done);
-    if (r->job.problem.model.dim_theta <= TRACE_THETAS)
-        json_put_numbers(&w, "theta", sosmc_theta(r->engine), r->job.problem.model.dim_theta);
-    if (r->job.settings.average > 0 && r->job.problem.model.dim_theta <= TRACE_THETAS)
-        json_put_numbers(&w, "theta_average", sosmc_theta_average(r->engine), r->job.problem.model.dim_theta);
-    json_put_number(&w, "reward", info->mean_score);
-    json_put_number(&w, "loss", info->loss);
-    json_put_number(&w, "kl", info->kl);
-    json_put_text(&w, "why_no_loss", sosmc_why_no_loss(r->engine));
-    json_put_number(&w, "mean_energy", info->mean_energy);
-    json_put_number(&w, "data_energy", info->data_energy);
+    outcome_write(&r->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
-    json_put_number(&w, "log_z", info->logz);
-    if (r->job.problem.objective.loss == SOSMC_LOSS_MMLE) {
-        double information = job_information(&r->job, r->engine);
-        json_put_number(&w, "information", information);
-        json_put_number(&w, "theta_standard_error", information > 0 ? 1 / sqrt(information) : NAN);
-        if (job_evidence(&r->job, r->engine, &evidence) == 0) {
-            json_put_number(&w, "log_likelihood", evidence.logz);
-            json_put_number(&w, "log_likelihood_error", evidence.error);
-        }
-    }
-    json_put_number(&w, "ess", info->ess);
-    json_put_whole(&w, "particles", sosmc_particles(r->engine));
-    json_put_number(&w, "acceptance", info->accept);
-    json_put_number(&w, "step", info->h);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     json_put_number(&w, "seconds", r->seconds);
     json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
@@ -417,24 +402,20 @@ static int write_summary(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
+/* Warnings come last, where they are seen; the one of the start was said then. */
 static void tell(const run *r, int64_t done)
 {
-    const sosmc_info *info = sosmc_last(r->engine);
-    int dim = r->job.problem.model.dim_theta;
-    if (r->options->quiet) return;
-    printf("%lld iterations in %.2f s", (long long)done, r->seconds);
-    if (!isnan(info->mean_score)) printf(", reward %.6g", info->mean_score);
-    if (!isnan(info->loss)) printf(", loss %.6g", info->loss);
-    if (!isnan(info->ess)) printf(", ESS %.0f of %d", info->ess, sosmc_particles(r->engine));
-    putchar('\n');
-    if (job_has_network(&r->job)) {
-        printf("the network of %d parameters is stored as %s/model.safetensors\n", dim, r->dir);
-    } else {
-        printf("theta =");
-        for (int j = 0; j < dim && j < 8; j++) printf(" %.6g", sosmc_theta(r->engine)[j]);
-        puts(dim > 8 ? " ..." : "");
+    const outcome *o = &r->outcome;
+    if (!r->options->quiet) {
+        printf("%lld iterations in %.2f s\n", (long long)done, r->seconds);
+        outcome_print(o, stdout);
+        if (job_has_network(&r->job) && outcome_has_theta(o))
+            printf("the network of %d parameters is stored as %s/model.safetensors\n", r->job.problem.model.dim_theta,
+                   r->dir);
+        printf("results in %s\n", r->dir);
+        (void)fflush(stdout);
     }
-    printf("results in %s\n", r->dir);
+    for (int i = *r->step_warning ? 1 : 0; i < o->warnings; i++) say_warning(r, o->warning[i]);
 }
 
 /* Whether the results in the directory are those of the engine's state, which has no iterations left. */
@@ -456,7 +437,11 @@ static int finish(run *r)
 {
     int64_t done = sosmc_iteration(r->engine);
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
-    if (write_arrays(r) || write_summary(r)) return say(r, SOSMC_EXIT_IO);
+    if (write_arrays(r) ||
+        outcome_take(&r->outcome, &r->job, r->engine, r->evaluation, r->dir, r->step_warning, r->error,
+                     sizeof r->error) ||
+        write_summary(r))
+        return say(r, SOSMC_EXIT_IO);
     if (interrupt_requested()) {
         (void)complain(0, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
                        (long long)done, (long long)r->job.iterations);

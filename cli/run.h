@@ -15,7 +15,9 @@ enum {
 
 typedef struct {
     const char *out; /* the run directory */
-    int resume, overwrite, quiet;
+    int resume, overwrite;
+    int quiet;      /* no progress, no closing words; warnings are said all the same */
+    int experiment; /* part of an experiment, whose page speaks for its runs: warnings go to summary.json alone */
     double budget_seconds; /* 0: none */
 } run_options;
 
