@@ -129,9 +129,9 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
     *s = (dataset){.epochs = 200};
     if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
         return -1;
-    if (s->points < 1) {
+    if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
         free(x);
-        return files_fail(error, room, "%s holds no points; expected at least one row", q->operand);
+        return -1;
     }
     int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
     for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));

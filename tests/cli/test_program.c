@@ -176,6 +176,31 @@ static void flags_set_keys(void **state)
     expect(0, "short run: 3 iterations", "check run.yaml --iterations 3 --particles 40 --threads 1");
 }
 
+#define LOGISTIC "run logistic.yaml --iterations 2 --quiet --overwrite --out logistic "
+#define TOY "run toy.yaml --iterations 2 --quiet --overwrite --out toy "
+
+/* Tables that hold nothing, too little, or another separator: each has a sentence of its own. */
+static void poor_tables_are_named(void **state)
+{
+    write_text("logistic.yaml", "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\n");
+    write_text("toy.yaml", "model: {type: hierarchical_gaussian, data: table.csv, column: y}\nobjective: mmle\n");
+    write_text("fit.yaml", "model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\n"
+                           "objective: {type: ebm_likelihood, data: {file: table.csv, standardise: true}}\n");
+    write_text("table.csv", "x,y\n");
+    expect(4, "table.csv has a header of 2 columns ('x', ...) and no rows below it; expected at least one", LOGISTIC);
+    expect(4, "table.csv has a header of 2 columns ('x', ...) and no rows below it; expected at least one", TOY);
+    expect(4, "no rows below it", "train table.csv");
+    write_text("table.csv", "x;y\n1;0\n2;1\n");
+    expect(4, "table.csv:1: the columns are separated by ';'; expected ','", LOGISTIC);
+    expect(4, "table.csv:1: the columns are separated by ';'; expected ','", "train table.csv");
+    write_text("table.csv", "x,y\n1,0\n");
+    expect(2, "table.csv has one row, and one value of column 'x' has no spread", LOGISTIC);
+    expect(4, "table.csv has one row, and one point has no spread", "run fit.yaml --out fit");
+    expect(4, "expected two rows or more, or --no-standardise", "train table.csv");
+    expect(0, "", LOGISTIC "--set model.standardise=false");
+    expect(0, "", TOY); /* one observation is a data set */
+}
+
 static void numerical_failure_is_3(void **state)
 {
     expect(3, "iteration", "run run.yaml --set 'objective.reward={formula: \"log(x1)\"}' --out numeric --quiet");
@@ -286,6 +311,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(help_teaches),
                                        cmocka_unit_test(wrong_words_are_named),
                                        cmocka_unit_test(flags_set_keys),
+                                       cmocka_unit_test(poor_tables_are_named),
                                        cmocka_unit_test(numerical_failure_is_3),
                                        cmocka_unit_test(a_run_is_not_overwritten),
                                        cmocka_unit_test(resolved_files_replay),
