@@ -10,6 +10,7 @@
 #include "commands_ebm.h"
 #include "config.h"
 #include "deblur.h"
+#include "deblur_page.h"
 #include "fetch.h"
 #include "files.h"
 #include "flags.h"
@@ -310,14 +311,9 @@ static int command_report(int argc, char **argv)
     if (f.help) return fputs(report_text, stdout) < 0;
     if (argc - optind != 1)
         return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
-    if (deblur_owns(argv[optind]))
-        return complain(
-            SOSMC_EXIT_USAGE,
-            "%s holds what 'sosmc deblur' left, whose page needs the photograph; write it again with the same 'sosmc "
-            "deblur' command and --resume",
-            argv[optind]);
-    if (picture_report(argv[optind], error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    return SOSMC_EXIT_OK;
+    int rc = deblur_owns(argv[optind]) ? deblur_report(argv[optind], error, sizeof error)
+                                       : picture_report(argv[optind], error, sizeof error);
+    return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
 /* The seed of --seed, which parse_flags keeps as an assignment; 42 without it, as in the published runs. */

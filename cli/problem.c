@@ -119,6 +119,8 @@ int job_evidence(const job *j, const sosmc *s, sosmc_evidence *out)
     return rc == 0 ? 0 : -1;
 }
 
+double job_strength(const job *j, const sosmc *s) { return j->parts->seen.pixel ? exp(sosmc_theta(s)[0]) : NAN; }
+
 double job_information(const job *j, const sosmc *s)
 {
     double information = NAN;
