@@ -16,12 +16,12 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_HIDDEN] = {"hidden", NULL, NULL, FOR_TRAIN, 1},
     [FLAG_ACTIVATION] = {"activation", "model.activation", NULL, FOR_TRAIN, 1},
     [FLAG_BATCH] = {"batch", "particles", NULL, FOR_TRAIN, 1},
-    [FLAG_PARTICLES] = {"particles", "particles", NULL, FOR_TRAIN | FOR_TUNE, 1},
+    [FLAG_PARTICLES] = {"particles", "particles", NULL, FOR_ALL, 1},
     [FLAG_REWARD] = {"reward", NULL, NULL, FOR_TUNE | FOR_SAMPLE, 1},
     [FLAG_BETA] = {"beta", "objective.beta", NULL, FOR_TUNE, 1},
     [FLAG_METHOD] = {"method", NULL, "sosmc|impdiff|soul", FOR_TUNE, 1},
     [FLAG_KERNEL] = {"kernel", NULL, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter", FOR_TUNE | FOR_SAMPLE, 1},
-    [FLAG_ITERATIONS] = {"iterations", "iterations", NULL, FOR_TUNE, 1},
+    [FLAG_ITERATIONS] = {"iterations", "iterations", NULL, FOR_ALL, 1},
     [FLAG_RATE] = {"rate", "optimiser.rate", NULL, FOR_TUNE, 1},
     [FLAG_START] = {"start", NULL, NULL, FOR_TUNE, 1},
     [FLAG_CHAINS] = {"chains", "particles", NULL, FOR_SAMPLE, 1},
@@ -60,6 +60,12 @@ ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n)
     for (size_t i = 0; i < n; i++)
         if (flag_given(q, (int)list[i])) return list[i];
     return EBM_FLAGS;
+}
+
+int ebm_only_one(const flag_values *q, ebm_flag one, ebm_flag other)
+{
+    if (!flag_given(q, (int)one) || !flag_given(q, (int)other)) return 0;
+    return complain(-1, "--%s stands beside --%s; expected only one of them", ebm_flag_name(one), ebm_flag_name(other));
 }
 
 int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const char *operand, const char *help, int *code)

@@ -76,6 +76,8 @@ int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const cha
                    int *code);
 /* The first of the flags that was given, though what is before us is not for it; EBM_FLAGS: none. */
 ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n);
+/* Two flags that say the same thing must not both be given. */
+int ebm_only_one(const flag_values *q, ebm_flag one, ebm_flag other);
 /* path/circles.npz -> circles; path/circles/model.safetensors, as a run leaves it -> circles */
 void ebm_name_of(const char *path, char out[EBM_NAME]);
 

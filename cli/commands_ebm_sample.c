@@ -11,6 +11,8 @@ const char sample_text[] =
     "\n"
     "  --chains N            points (default 1000; 64 pictures)\n"
     "  --steps K             moves of each (default 20000; 600 with --smc; 512 for pictures)\n"
+    "  --particles N         the same as --chains N\n"
+    "  --iterations K        the same as --steps K\n"
     "  --kernel K            ula (default), mala (default with --smc), rwm, hmc, underdamped, leapfrog, or jitter\n"
     "                        (default for pictures: noise, then a gradient that is held in bounds)\n"
     "  --step H              its step size (default: 0.005 for ula, 10 for jitter)\n"
@@ -43,11 +45,16 @@ int command_sample(int argc, char **argv)
     int code;
     char name[EBM_NAME], out[EBM_NAME + 32];
     if (ebm_read_flags(&q, argc, argv, FOR_SAMPLE, "MODEL", sample_text, &code)) return code;
+    if (ebm_only_one(&q, FLAG_CHAINS, FLAG_PARTICLES) || ebm_only_one(&q, FLAG_STEPS, FLAG_ITERATIONS))
+        return SOSMC_EXIT_USAGE;
     if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
     if (ebm_check_reward(&q, &s)) return SOSMC_EXIT_USAGE;
     int smc = flag_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
     const ebm_kernel *k = ebm_kernel_named(flag_text(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
-    int64_t steps = flag_whole(&q, FLAG_STEPS, smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS);
+    int64_t steps = smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS;
+    int64_t chains = pictures ? ebm_jitter.chains : EBM_CHAINS;
+    steps = flag_whole(&q, FLAG_STEPS, flag_whole(&q, FLAG_ITERATIONS, steps));
+    chains = flag_whole(&q, FLAG_CHAINS, flag_whole(&q, FLAG_PARTICLES, chains));
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
     ebm_put_model(&d, &q);
     draft_put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
@@ -58,8 +65,7 @@ int command_sample(int argc, char **argv)
     else
         ebm_put_chains(&d, pictures);
     ebm_put_kernel(&d, k, flag_number(&q, FLAG_STEP, k->step), q.value[FLAG_NOISE_SCALE]);
-    ebm_put_ending(&d, &q, flag_whole(&q, FLAG_CHAINS, pictures ? ebm_jitter.chains : EBM_CHAINS), steps, steps / 1000,
-                   1);
+    ebm_put_ending(&d, &q, chains, steps, steps / 1000, 1);
     ebm_name_of(q.operand, name);
     (void)snprintf(out, sizeof out, "samples-%s", name);
     return ebm_print_or_run(&q, &d, flag_text(&q, FLAG_OUT, out));

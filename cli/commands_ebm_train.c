@@ -25,6 +25,7 @@ const char train_text[] =
     "                        added to a Gaussian, and the likelihood is known while it trains\n"
     "  --epochs E            passes through the data (default 500; 200 for blobs and files; 50 with --weighted; 60 for\n"
     "                        pictures)\n"
+    "  --iterations K        updates, instead of --epochs\n"
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
     "  --batch B             points or pictures per update (default 512, or 128 pictures; all when there are fewer)\n"
@@ -128,9 +129,9 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
     *s = (dataset){.epochs = 200};
     if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
         return -1;
-    if (s->points < 1) {
+    if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
         free(x);
-        return files_fail(error, room, "%s holds no points; expected at least one row", q->operand);
+        return -1;
     }
     int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
     for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));
@@ -245,7 +246,7 @@ static int train_on_points(const flag_values *q)
     int64_t batch = batch_of(q, training.batch, s.points, "points");
     if (batch == 0) return SOSMC_EXIT_USAGE;
     int64_t updates = s.points / batch, epochs = flag_given(q, FLAG_WEIGHTED) ? weighted_training.epochs : s.epochs;
-    int64_t iterations = flag_whole(q, FLAG_EPOCHS, epochs) * updates;
+    int64_t iterations = flag_whole(q, FLAG_ITERATIONS, flag_whole(q, FLAG_EPOCHS, epochs) * updates);
     int64_t particles = flag_whole(q, FLAG_PARTICLES,
                                    flag_given(q, FLAG_WEIGHTED) ? (int64_t)weighted_training.particles : batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
@@ -316,7 +317,8 @@ static int train_on_pictures(const flag_values *q)
     draft_put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
               picture_training.clip);
     draft_put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
-    ebm_put_ending(&d, q, particles, flag_whole(q, FLAG_EPOCHS, picture_training.epochs) * updates, updates / 10, 1);
+    int64_t iterations = flag_whole(q, FLAG_EPOCHS, picture_training.epochs) * updates;
+    ebm_put_ending(&d, q, particles, flag_whole(q, FLAG_ITERATIONS, iterations), updates / 10, 1);
     ebm_name_of(q->operand, name);
     (void)snprintf(out, sizeof out, "trained-%s", name);
     return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
@@ -327,5 +329,6 @@ int command_train(int argc, char **argv)
     flag_values q;
     int code;
     if (ebm_read_flags(&q, argc, argv, FOR_TRAIN, "DATA", train_text, &code)) return code;
+    if (ebm_only_one(&q, FLAG_EPOCHS, FLAG_ITERATIONS)) return SOSMC_EXIT_USAGE;
     return flag_given(&q, FLAG_NETWORK) ? train_on_pictures(&q) : train_on_points(&q);
 }

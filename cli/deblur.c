@@ -68,7 +68,8 @@ const char deblur_text[] =
     "  --blur B              how it was blurred: box:P (a window of P x P pixels), gaussian:S (standard deviation S),\n"
     "                        motion:L,A (L pixels at A degrees), or none (default)\n"
     "  --mask M              a picture of the same size, black where pixels are missing\n"
-    "  --noise S             the standard deviation of the noise, pixels going from 0 to 255; auto (default) estimates it\n"
+    "  --noise S             the standard deviation of the noise, pixels going from 0 to 255; auto (default) estimates it,\n"
+    "                        which cannot be trusted for a JPEG\n"
     "  --particles N         pictures in the cloud (default 4)\n"
     "  --iterations K        default 40; the clouds of the second half are averaged\n"
     "  --time-limit T        stop after T seconds with what there is; --resume goes on\n"
@@ -178,8 +179,8 @@ static int read_blur(const char *text, sosmc_blur *blur, char *words, size_t roo
 
 typedef struct {
     const flag_values *q;
-    char out[FILES_PATH], seen_path[FILES_PATH], start_path[FILES_PATH], mask_path[FILES_PATH], blur_words[NAME],
-        error[SENTENCE];
+    char out[FILES_PATH], seen_path[FILES_PATH], start_path[FILES_PATH], mask_path[FILES_PATH], photo_path[FILES_PATH],
+        blur_words[NAME], error[SENTENCE], warning[SENTENCE];
     image seen, clean; /* clean: --simulate */
     double *mask;
     sosmc_blur blur;
@@ -281,12 +282,24 @@ static int read_noise(plan *p)
                     flag_given(p->q, SIMULATE) ? "" : ", or auto");
 }
 
+/* Compression takes noise away and leaves errors of its own that are no noise: what is estimated is too little. */
+static void warn_of_jpeg(plan *p)
+{
+    (void)snprintf(p->warning, sizeof p->warning,
+                   "%s is a JPEG, whose compression removes noise: the estimate of %.3g is not to be trusted, and the "
+                   "restored picture may be worse than the photograph; give the standard deviation of the noise, on "
+                   "pixels from 0 to 255, with --noise S",
+                   p->q->operand, p->sigma);
+    (void)complain(0, "%s", p->warning);
+}
+
 static int settle_noise(plan *p)
 {
     if (isfinite(p->sigma)) return SOSMC_EXIT_OK;
     if (noise_estimate(&p->seen, &p->blur, &p->estimated, p->error, sizeof p->error))
         return complain(SOSMC_EXIT_USAGE, "%s: %s", p->q->operand, p->error);
     p->sigma = fmax(p->estimated, noise_floor(&p->seen));
+    if (p->seen.jpeg) warn_of_jpeg(p);
     return SOSMC_EXIT_OK;
 }
 
@@ -411,6 +424,8 @@ static int make_plan(plan *p)
     if (read_noise(p) || read_blur(flag_text(q, BLUR, "none"), &p->blur, p->blur_words, sizeof p->blur_words))
         return SOSMC_EXIT_USAGE;
     if (image_read(q->operand, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
+    if (!realpath(q->operand, p->photo_path))
+        return complain(SOSMC_EXIT_IO, "cannot find %s: %s", q->operand, strerror(errno));
     p->blur.rows = p->seen.rows;
     p->blur.columns = p->seen.columns;
     p->particles = flag_whole(q, PARTICLES, method.particles);
@@ -498,6 +513,9 @@ static int restore(plan *p)
     if (code == SOSMC_EXIT_OK) code = run_job(c, &options);
     deblur_outcome outcome = {.dir = p->out,
                               .photo = q->operand,
+                              .photo_path = p->photo_path,
+                              .seen_stored = strcmp(p->seen_path, q->operand) != 0,
+                              .warning = *p->warning ? p->warning : NULL,
                               .blur = p->blur_words,
                               .sigma = p->sigma,
                               .estimated = p->estimated,

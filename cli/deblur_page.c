@@ -7,7 +7,8 @@
  *     deblur.json     the figures below
  *     report.html     all of it on one page, with figures/compared.png, small enough to be shown
  *
- * Everything but the photograph's name comes from what the run left, so a finished run that is resumed gets the same page. */
+ * Everything but the photograph comes from what the run left, so a finished run that is resumed gets the same page, and
+ * `sosmc report` writes it again with the same bytes. */
 #include "deblur_page.h"
 
 #include <math.h>
@@ -218,6 +219,13 @@ static int write_figures(const results *r, char *error, size_t room)
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     json_put_text(&w, "photo", r->o->photo);
+    json_put_text(&w, "photo_path", r->o->photo_path);
+    json_put_truth(&w, "seen_stored", r->o->seen_stored);
+    json_put_truth(&w, "simulated", r->simulated);
+    json_put_whole(&w, "bits", r->o->bits);
+    json_open_list(&w, "warnings");
+    if (r->o->warning) json_put_text(&w, NULL, r->o->warning);
+    json_close(&w);
     json_put_text(&w, "blur", r->o->blur);
     json_put_number(&w, "noise", r->o->sigma);
     json_put_number(&w, "noise_estimated", r->o->estimated);
@@ -330,6 +338,7 @@ static int write_page(results *r, char *error, size_t room)
     if (files_join(path, r->o->dir, "report.html", error, room)) return -1;
     (void)snprintf(title, sizeof title, "%s, restored", slash ? slash + 1 : r->o->photo);
     page *p = page_new(title, NULL);
+    if (r->o->warning) page_note(p, "%s.", r->o->warning);
     page_paragraph(p, "%d x %d pixels, %s. Blur: %s. %s", seen->columns, seen->rows,
                    seen->channels == 1 ? "grey" : "colour", r->o->blur,
                    r->simulated ? "The picture was clean; blur and noise were simulated." : "");

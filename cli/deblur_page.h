@@ -12,16 +12,22 @@ typedef struct {
 
 typedef struct {
     const char *dir, *photo; /* the run directory; the file the user named */
+    const char *photo_path;  /* the same from the root, for who writes the page again elsewhere */
+    int seen_stored;         /* what was seen is DIR/seen.npy instead of the photograph */
     const char *blur;        /* in words */
     double sigma, estimated; /* of the noise: what was used; what the picture says, NaN when nobody asked */
     double theta0;           /* where theta started */
     int bits;                /* of the picture that is written */
     int quiet;
-    const image *seen;  /* what was seen, missing pixels filled in */
-    const image *clean; /* --simulate: the truth; else NULL */
+    const char *warning; /* a sentence that the reader must not miss; NULL: none */
+    const image *seen;   /* what was seen, missing pixels filled in */
+    const image *clean;  /* --simulate: the truth; else NULL */
 } deblur_outcome;
 
 /* Reads mean.npy, sd.npy, summary.json and trace.csv of the directory. */
 int deblur_results(const deblur_outcome *o, char *error, size_t room);
+
+/* The same again, the outcome taken from deblur.json, the photograph and DIR/seen.npy (deblur_report.c). */
+int deblur_report(const char *dir, char *error, size_t room);
 
 #endif

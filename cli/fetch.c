@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "flags.h"
 #include "interrupt.h"
 #include "run.h"
 
@@ -185,7 +185,7 @@ int command_fetch(int argc, char **argv)
     const struct option known[] = {
         {"out", 1, NULL, OUT}, {"package", 1, NULL, FROM}, {"quiet", 0, &quiet, 1}, {"help", 0, &help, 1}, {0}};
     optind = 0; /* begin anew, whoever parsed before */
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+    while ((option = flags_next(argc, argv, known, NULL)) != -1) {
         if (option == '?') return SOSMC_EXIT_USAGE;
         if (option == 'h') help = 1;
         if (option == OUT) out = optarg;

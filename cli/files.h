@@ -129,6 +129,8 @@ typedef struct {
 int csv_read(const char *path, const csv_options *options /* may be NULL */, csv_table *out, char *error, size_t room);
 void csv_free(csv_table *t);
 const csv_column *csv_find(const csv_table *t, const char *name); /* NULL: no such column */
+/* A sentence unless there is a row: data are asked for, and a header alone holds none. */
+int csv_needs_rows(const csv_table *t, char *error, size_t room);
 /* The column as numbers without gaps, or a sentence with file and line of the first field that is none. */
 int csv_numbers(const csv_table *t, int column, const double **out, char *error, size_t room);
 

@@ -107,6 +107,29 @@ typedef struct {
     size_t room;
 } csv_job;
 
+/* "5;2", as in 1,5;2,5: a separator between two numbers. */
+static int is_pair(const walker *w)
+{
+    char *end = NULL;
+    const char *semicolon = memchr(w->begin, ';', (size_t)(w->end - w->begin));
+    if (!semicolon || semicolon == w->begin || semicolon + 1 == w->end) return 0;
+    (void)strtod(w->begin, &end);
+    if (end != semicolon) return 0;
+    (void)strtod(semicolon + 1, &end);
+    return end > semicolon + 1;
+}
+
+/* Whether the columns are separated by semicolons: one column of the first line has one, or a pair of numbers. */
+static int by_semicolons(walker w, char *error, size_t room)
+{
+    for (int only = 1;; only = 0) {
+        if (next_field(&w, error, room)) return 0;
+        if (!w.quoted && ((only && w.last && memchr(w.begin, ';', (size_t)(w.end - w.begin))) || is_pair(&w))) return 1;
+        if (w.last) return 0;
+        pass_field(&w);
+    }
+}
+
 static int first_line(csv_job *j, walker w, int *columns, int *is_header)
 {
     int text = 0;
@@ -226,6 +249,11 @@ static int fill_table(csv_job *j, size_t size)
     if (!strncmp(w.p, "\xEF\xBB\xBF", 3)) w.p += 3; /* the mark some spreadsheets put in front */
     if (!*skip_blank_lines(&w)) return files_fail(j->error, j->room, "%s is empty", t->path);
     if (first_line(j, w, &columns, &is_header)) return -1;
+    if (by_semicolons(w, j->error, j->room))
+        return files_fail(j->error, j->room,
+                          "%s:%" PRId64 ": the columns are separated by ';'; expected ',' between columns and '.' in "
+                          "numbers",
+                          t->path, w.line);
     t->column = calloc((size_t)columns, sizeof *t->column);
     if (!t->column) return no_memory(j);
     t->columns = columns;
@@ -268,6 +296,14 @@ const csv_column *csv_find(const csv_table *t, const char *name)
     for (int c = 0; c < t->columns; c++)
         if (!strcmp(t->column[c].name, name)) return &t->column[c];
     return NULL;
+}
+
+int csv_needs_rows(const csv_table *t, char *error, size_t room)
+{
+    if (t->rows > 0) return 0;
+    return files_fail(error, room,
+                      "%s has a header of %d column%s ('%s'%s) and no rows below it; expected at least one", t->path,
+                      t->columns, t->columns == 1 ? "" : "s", t->column[0].name, t->columns == 1 ? "" : ", ...");
 }
 
 int csv_numbers(const csv_table *t, int column, const double **out, char *error, size_t room)

@@ -2,7 +2,6 @@
 #include "flags.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,70 @@ int64_t flag_whole(const flag_values *v, int row, int64_t otherwise)
 {
     return v->value[row] ? (int64_t)strtod(v->value[row], NULL) : otherwise;
 }
+
+/* ---------------------------------------------------------------------------- words that are none */
+
+const char *flags_did_you_mean(const char *words, const char *typed, const char *otherwise, char *out, size_t room)
+{
+    char word[64];
+    const char *near = schema_nearest_word(words, typed, word, sizeof word);
+    (void)snprintf(out, room, near ? "; did you mean '%s'?" : "; %s", near ? near : otherwise);
+    return out;
+}
+
+/* The names of the flags that begin with the first `length` bytes of `name`, as "--a|--b"; their number is returned. */
+static int flags_that_begin(const struct option *known, const char *name, size_t length, char *out, size_t room)
+{
+    int count = 0;
+    size_t used = 0;
+    out[0] = 0;
+    for (; known->name; known++) {
+        if (strncmp(known->name, name, length) != 0) continue;
+        int n = snprintf(out + used, room - used, "%s--%s", count ? "|" : "", known->name);
+        if (n > 0 && (size_t)n < room - used) used += (size_t)n;
+        count++;
+    }
+    return count;
+}
+
+static const char *command_of(const char *name)
+{
+    const char *blank = strrchr(name, ' ');
+    return blank ? blank + 1 : name;
+}
+
+/* `typed` is the word with its dashes and its value; `missing`: a value should have followed. */
+static int wrong_flag(const char *command, const struct option *known, const char *typed, int missing)
+{
+    char flag[CLIP + 4], list[1024], joined[1024], help[64], end[160];
+    (void)config_clip(typed, flag);
+    char *value = strchr(flag, '=');
+    if (value) *value++ = 0;
+    const char *name = flag + strspn(flag, "-");
+    int found = flags_that_begin(known, name, strlen(name), list, sizeof list);
+    if (missing) return complain('?', "%s: %s needs a value; see 'sosmc help %s'", command, flag, command);
+    if (value && found == 1) return complain('?', "%s: %s takes no value; found '%s'", command, list, value);
+    if (found > 1 && strncmp(flag, "--", 2) == 0) {
+        schema_join(list, " or ", joined, sizeof joined);
+        return complain('?', "%s: '%s' may be %s", command, flag, joined);
+    }
+    (void)flags_that_begin(known, "", 0, list, sizeof list);
+    (void)snprintf(help, sizeof help, "see 'sosmc help %s'", command);
+    return complain('?', "%s has no flag '%s'%s", command, flag, flags_did_you_mean(list, flag, help, end, sizeof end));
+}
+
+int flags_next(int argc, char **argv, const struct option *known, int *index)
+{
+    int from = optind > 0 ? optind : 1;
+    opterr = 0; /* what is wrong is said here */
+    int option = getopt_long(argc, argv, ":h", known, index);
+    if (option != '?' && option != ':') return option;
+    const char *command = command_of(argv[0]), *typed = argv[optind > from ? optind - 1 : from];
+    char letter[3] = {'-', (char)optopt, 0};
+    return wrong_flag(command, known, typed[0] == '-' && typed[1] == '-' ? typed : letter, option == ':');
+}
+
+/* ---------------------------------------------------------------------------- values */
 
 /* Is the text a value for the key? */
 static int fits(const schema_key *key, const char *text)
@@ -80,7 +143,7 @@ int flags_read(flag_values *v, const flag_row *table, int rows, int command, int
     *v = (flag_values){.command = argv[0], .begun = monotonic_seconds()};
     *code = SOSMC_EXIT_USAGE;
     optind = 0; /* begin anew, whoever parsed before */
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+    while ((option = flags_next(argc, argv, known, NULL)) != -1) {
         int at = option == 'h' ? asked : option - FIRST;
         if (option == '?' || take(v, &table[at], at, optarg ? optarg : "")) return -1;
     }

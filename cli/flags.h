@@ -3,6 +3,7 @@
 #ifndef CLI_FLAGS_H
 #define CLI_FLAGS_H
 
+#include <getopt.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,14 @@ typedef struct {
  * operand. 0: go on; otherwise *code is what the program exits with. */
 int flags_read(flag_values *v, const flag_row *table, int rows, int command, int argc, char **argv, const char *operand,
                const char *help, int *code);
+
+/* getopt_long for long flags and -h. Where that has only '?' to say, this has said on standard error what is wrong, and which
+ * flag was probably meant. The command's name is what stands behind the last blank of argv[0]. */
+int flags_next(int argc, char **argv, const struct option *known, int *index);
+
+/* "; did you mean 'run'?" for the word of the list "run|check" that is near to what was typed, or "; OTHERWISE" where
+ * none is: the end of a sentence. The result is `out`. */
+const char *flags_did_you_mean(const char *words, const char *typed, const char *otherwise, char *out, size_t room);
 
 int flag_given(const flag_values *v, int row);
 const char *flag_text(const flag_values *v, int row, const char *otherwise);

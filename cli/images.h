@@ -17,6 +17,7 @@ typedef struct {
     int channels, rows, columns; /* 1 (grey) or 3 (red, green, blue) */
     int bits;                    /* per sample in the file: 16, or 8 for anything less */
     int alpha;                   /* the file had transparency, and the picture was laid on white */
+    int jpeg;                    /* the file was a JPEG, whose compression changes the noise */
     double *pixel; /* channels planes of rows lines, the top one first; 0 (dark) to 255 whatever the bits */
 } image;
 

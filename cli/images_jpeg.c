@@ -135,7 +135,8 @@ static int read_header(job *j, int *oriented)
     *j->out = (image){.channels = space == JCS_GRAYSCALE ? 1 : 3,
                       .rows = swapped ? columns : lines,
                       .columns = swapped ? lines : columns,
-                      .bits = 8};
+                      .bits = 8,
+                      .jpeg = 1};
     /* A block of 8 x 8 takes a bit or more, and there are at least 8 blocks to 32 x 32 pixels in every sampling. */
     return image_allocate(j->out, j->path, j->size, (double)lines * columns / 1024, j->error, j->room);
 }

@@ -1,7 +1,6 @@
 /* main.c: the program. Each command reads its flags and hands over; what a command does is in a file of its own. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,10 @@
 #include "commands_ebm.h"
 #include "config.h"
 #include "deblur.h"
+#include "deblur_page.h"
 #include "fetch.h"
 #include "files.h"
+#include "flags.h"
 #include "interrupt.h"
 #include "list.h"
 #include "picture.h"
@@ -51,6 +52,8 @@ static const char run_text[] =
     "\n"
     "  --set KEY=VALUE       overrides a key of the file, with dots: --set kernel.type=mala --set model.theta=[0,1]\n"
     "  --out DIR             the run directory (default: the file's name without .yaml)\n"
+    "  --iterations N        the same as --set iterations=N\n"
+    "  --particles N         the same as --set particles=N\n"
     "  --seed S              the same as --set seed=S\n"
     "  --threads T           the same as --set threads=T; the results do not depend on it\n"
     "  --resume              continue the run in DIR from its checkpoint; also with more iterations than before\n"
@@ -62,10 +65,11 @@ static const char run_text[] =
     "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files.\n";
 
 static const char check_text[] =
-    "sosmc check FILE.yaml [--set KEY=VALUE]...\n"
+    "sosmc check FILE.yaml [--set KEY=VALUE]... [--iterations N] [--particles N] [--seed S] [--threads T]\n"
     "\n"
     "Tests both gradients of the model (the Taylor remainder must fall as the square of the step), the weights (Z along a\n"
-    "closed path of theta must return to its start on average) and a short run. Exit code 0 when all hold, 3 otherwise.\n";
+    "closed path of theta must return to its start on average) and a short run. Exit code 0 when all hold, 3 otherwise.\n"
+    "The flags override keys of the file, as for 'sosmc run'.\n";
 
 static const char report_text[] =
     "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
@@ -131,7 +135,7 @@ typedef struct {
     int help;
     double budget_seconds;
     long seeds, threads;
-    char seed_set[64], threads_set[64];
+    char seed_set[64], threads_set[64], iterations_set[64], particles_set[64];
 } flags;
 
 enum {
@@ -139,6 +143,8 @@ enum {
     FLAG_OUT,
     FLAG_SEED,
     FLAG_THREADS,
+    FLAG_ITERATIONS,
+    FLAG_PARTICLES,
     FLAG_BUDGET,
     FLAG_SEEDS,
     FLAG_MODELS,
@@ -162,6 +168,14 @@ static int add_set(flags *f, const char *assignment)
     return 0;
 }
 
+/* --seed S is --set seed=S; the assignment stands in `room`. */
+static int set_key(flags *f, const char *key, const char *value, char room[64])
+{
+    int n = snprintf(room, 64, "%s=%s", key, value);
+    if (n < 0 || n >= 64) return complain(-1, "--%s is '%.32s...'; expected a number", key, value);
+    return add_set(f, room);
+}
+
 static int take_flag(flags *f, int option, const char *value)
 {
     double number = 0;
@@ -172,12 +186,13 @@ static int take_flag(flags *f, int option, const char *value)
     case FLAG_CHECKPOINT: f->checkpoint = value; return 0;
     case FLAG_DATA: f->data = value; return 0;
     case FLAG_ONLY: f->only = value; return 0;
-    case FLAG_SEED: (void)snprintf(f->seed_set, sizeof f->seed_set, "seed=%s", value); return add_set(f, f->seed_set);
+    case FLAG_SEED: return set_key(f, "seed", value, f->seed_set);
+    case FLAG_ITERATIONS: return set_key(f, "iterations", value, f->iterations_set);
+    case FLAG_PARTICLES: return set_key(f, "particles", value, f->particles_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
         f->threads = (long)number;
-        (void)snprintf(f->threads_set, sizeof f->threads_set, "threads=%s", value);
-        return add_set(f, f->threads_set);
+        return set_key(f, "threads", value, f->threads_set);
     case FLAG_BUDGET: return number_of("--budget-seconds", value, 0, &f->budget_seconds);
     case FLAG_SEEDS:
         if (number_of("--seeds", value, 1, &number)) return -1;
@@ -187,12 +202,12 @@ static int take_flag(flags *f, int option, const char *value)
     }
 }
 
-/* The flags a command knows, by name; getopt names an unknown one itself. */
+/* The flags a command knows, by name. */
 static int parse_flags(flags *f, int argc, char **argv, const struct option *known)
 {
     int option, index = 0;
     *f = (flags){.seeds = 0};
-    while ((option = getopt_long(argc, argv, "h", known, &index)) != -1) {
+    while ((option = flags_next(argc, argv, known, &index)) != -1) {
         if (option == 0) *(known[index].flag) = 1;
         if (option == 'h') f->help = 1;
         if (option == '?' || (option >= FLAG_SET && take_flag(f, option, optarg))) return -1;
@@ -241,6 +256,8 @@ static int command_run(int argc, char **argv)
                                    {"out", 1, NULL, FLAG_OUT},
                                    {"seed", 1, NULL, FLAG_SEED},
                                    {"threads", 1, NULL, FLAG_THREADS},
+                                   {"iterations", 1, NULL, FLAG_ITERATIONS},
+                                   {"particles", 1, NULL, FLAG_PARTICLES},
                                    {"budget-seconds", 1, NULL, FLAG_BUDGET},
                                    {"resume", 0, &resume, 1},
                                    {"overwrite", 0, &overwrite, 1},
@@ -268,8 +285,13 @@ static int command_check(int argc, char **argv)
 {
     flags f;
     int code;
-    const struct option known[] = {
-        {"set", 1, NULL, FLAG_SET}, {"seed", 1, NULL, FLAG_SEED}, {"help", 0, NULL, 'h'}, {0}};
+    const struct option known[] = {{"set", 1, NULL, FLAG_SET},
+                                   {"seed", 1, NULL, FLAG_SEED},
+                                   {"threads", 1, NULL, FLAG_THREADS},
+                                   {"iterations", 1, NULL, FLAG_ITERATIONS},
+                                   {"particles", 1, NULL, FLAG_PARTICLES},
+                                   {"help", 0, NULL, 'h'},
+                                   {0}};
     if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
     if (f.help) return fputs(check_text, stdout) < 0;
     if (argc - optind != 1) return complain(SOSMC_EXIT_USAGE, "check takes one run file; see 'sosmc help check'");
@@ -289,14 +311,9 @@ static int command_report(int argc, char **argv)
     if (f.help) return fputs(report_text, stdout) < 0;
     if (argc - optind != 1)
         return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
-    if (deblur_owns(argv[optind]))
-        return complain(
-            SOSMC_EXIT_USAGE,
-            "%s holds what 'sosmc deblur' left, whose page needs the photograph; write it again with the same 'sosmc "
-            "deblur' command and --resume",
-            argv[optind]);
-    if (picture_report(argv[optind], error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    return SOSMC_EXIT_OK;
+    int rc = deblur_owns(argv[optind]) ? deblur_report(argv[optind], error, sizeof error)
+                                       : picture_report(argv[optind], error, sizeof error);
+    return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
 /* The seed of --seed, which parse_flags keeps as an assignment; 42 without it, as in the published runs. */
@@ -308,6 +325,14 @@ static int seed_of(const flags *f, uint64_t *seed)
     *seed = strtoull(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end && !errno) return 0;
     return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
+}
+
+static int no_experiment(const char *typed)
+{
+    char end[128];
+    return complain(SOSMC_EXIT_USAGE, "there is no experiment '%s'%s", typed,
+                    flags_did_you_mean("langevin|ebm2d|mnist|deblurring|theory", typed,
+                                       "expected langevin, ebm2d, mnist, deblurring or theory", end, sizeof end));
 }
 
 enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8, THEORY = 16 };
@@ -346,6 +371,7 @@ static int command_reproduce(int argc, char **argv)
     const char *experiment = argc - optind == 1 ? argv[optind] : "";
     const int count = sizeof experiments / sizeof *experiments;
     while (at < count && strcmp(experiments[at].name, experiment) != 0) at++;
+    if (at == count && *experiment) return no_experiment(experiment);
     if (at == count)
         return complain(
             SOSMC_EXIT_USAGE,
@@ -394,10 +420,20 @@ static int command_list(int argc, char **argv)
     return SOSMC_EXIT_OK;
 }
 
+static int no_command(const char *typed)
+{
+    char words[256] = "", end[128];
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof helps / sizeof *helps; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", helps[i].name);
+    return complain(SOSMC_EXIT_USAGE, "there is no command '%s'%s", typed,
+                    flags_did_you_mean(words, typed, "see 'sosmc help'", end, sizeof end));
+}
+
 static int command_help(int argc, char **argv)
 {
     const char *text = argc > 1 ? help_of(argv[1]) : usage_text;
-    if (!text) return complain(SOSMC_EXIT_USAGE, "there is no command '%s'; see 'sosmc help'", argv[1]);
+    if (!text) return no_command(argv[1]);
     return fputs(text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
 }
 
@@ -439,10 +475,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "--version") == 0) return leave(printf("sosmc %s\n", sosmc_version()) < 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
-        char name[32]; /* what getopt puts before its own sentences */
+        char name[32]; /* flags_next takes the command from it */
         (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
         argv[1] = name;
         return leave(commands[i].run(argc - 1, argv + 1));
     }
-    return complain(SOSMC_EXIT_USAGE, "there is no command '%s'; see 'sosmc help'", argv[1]);
+    return no_command(argv[1]);
 }

@@ -151,6 +151,16 @@ int points_rescale(double *x, int64_t rows, int dim, int standardise, double sca
     return finite ? 0 : -1;
 }
 
+int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room)
+{
+    if (rows > 1) return 0;
+    return files_fail(
+        error, room,
+        "%s has one row, and one point has no spread to be standardised by; expected two rows or more, or "
+        "%s",
+        path, otherwise);
+}
+
 /* ---------------------------------------------------------------------------- files */
 
 static int from_array(const char *path, const npy_array *a, int dim, double **x, char *error, size_t room)
@@ -197,10 +207,12 @@ int points_load(const char *path, int dim, double **x, int64_t *rows, char *erro
         *rows = array.shape[0];
         npy_free(&array);
     } else {
-        rc = csv_read(path, NULL, &table, error, room) || from_table(&table, dim, x, error, room);
+        rc = csv_read(path, NULL, &table, error, room) || csv_needs_rows(&table, error, room) ||
+             from_table(&table, dim, x, error, room);
         *rows = table.rows;
         csv_free(&table);
     }
+    if (rc == 0 && *rows < 1) rc = files_fail(error, room, "%s holds no points; expected at least one row", path);
     if (rc == 0) return 0;
     free(*x);
     *x = NULL;

@@ -30,4 +30,7 @@ int points_load(const char *path, int dim, double **x, int64_t *rows, char *erro
  * x = scale x. -1 when a result is not finite. */
 int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale);
 
+/* A sentence where `rows` points of the file have no standard deviation; `otherwise` is what switches scaling off. */
+int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room);
+
 #endif

@@ -121,6 +121,8 @@ int job_evidence(const job *j, const double *at, sosmc_evidence *out)
     return rc == 0 ? 0 : -1;
 }
 
+double job_strength(const job *j, const sosmc *s) { return j->parts->seen.pixel ? exp(sosmc_theta(s)[0]) : NAN; }
+
 /* Log-weights of a cloud at the engine's theta become those of the same particles at another one. */
 static int reweigh(const job *j, const sosmc *s, const double *theta, int64_t n, const double *x, double *logw)
 {

@@ -32,6 +32,9 @@ int job_has_network(const job *j);
 /* Stores it with this theta, as .safetensors or .npz. */
 int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room);
 
+/* e^theta, the strength of the prior that a deblurring model learns; NaN for other models. */
+double job_strength(const job *j, const sosmc *s);
+
 /* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` under the engine's cloud, reweighed
  * where that belongs to another theta; NaN where the model cannot tell. */
 double job_information(const job *j, const sosmc *s, const double *theta);

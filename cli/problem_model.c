@@ -39,9 +39,14 @@ static int column_of(builder *b, const csv_table *t, const char *path)
 
 static int read_table(builder *b, const char *path, csv_table *t)
 {
-    if (csv_read(config_text(b->c, path), NULL, t, b->error, b->room) == 0) return 0;
     *b->io = 1;
-    return -1;
+    if (csv_read(config_text(b->c, path), NULL, t, b->error, b->room)) return -1;
+    if (csv_needs_rows(t, b->error, b->room)) {
+        csv_free(t);
+        return -1;
+    }
+    *b->io = 0;
+    return 0;
 }
 
 static int hierarchical_data(builder *b, const csv_table *t)
@@ -105,6 +110,11 @@ static int standardise(builder *b, const csv_table *t, int column, double *mean,
         *scale = 1;
     }
     if (*scale > 0) return 0;
+    if (t->rows == 1)
+        return files_fail(b->error, b->room,
+                          "%s has one row, and one value of column '%s' has no spread to be standardised by; expected "
+                          "two rows or more, or model.standardise: false",
+                          t->path, t->column[column].name);
     return files_fail(b->error, b->room, "%s: column '%s' is constant, so it cannot be standardised", t->path,
                       t->column[column].name);
 }

@@ -116,7 +116,9 @@ static int build_points(builder *b, int64_t *rows)
     int dim = b->job->problem.model.dim_x, centred = config_flag(b->c, "objective.data.standardise");
     const char *path = config_text(b->c, "objective.data.file");
     *b->io = 1;
-    if (points_load(path, dim, &b->p->points, rows, b->error, b->room)) return -1;
+    if (points_load(path, dim, &b->p->points, rows, b->error, b->room) ||
+        (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
+        return -1;
     *b->io = 0;
     if (points_rescale(b->p->points, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");

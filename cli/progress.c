@@ -63,14 +63,18 @@ void progress_line(progress *p, int64_t done, int64_t total, const char *what, d
     (void)fflush(p->out);
 }
 
-void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info)
+void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted)
 {
     char what[160];
     size_t used = 0;
     const struct {
         const char *name;
         double value;
-    } fields[] = {{"reward", info->mean_score}, {"loss", info->loss}, {"ESS", info->ess}, {"step", info->h}};
+    } fields[] = {{"strength", strength},
+                  {"reward", info->mean_score},
+                  {"loss", info->loss},
+                  {"ESS", weighted ? info->ess : NAN},
+                  {"step", isnan(strength) ? info->h : NAN}};
     what[0] = 0;
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         if (isnan(fields[i].value)) continue;

@@ -22,7 +22,8 @@ void progress_show(progress *p, int64_t done, int64_t total, const char *what);
 /* For those who know better what is left (seconds, NAN: unknown), and ask first whether a line is due. */
 int progress_due(const progress *p);
 void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left);
-void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info);
+/* `strength`: what a model with a prior learns, NAN: there is none; `weighted`: without weights there is no ESS to tell. */
+void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted);
 void progress_end(progress *p); /* clears the live line */
 
 #endif

@@ -323,7 +323,8 @@ static int iterate(run *r)
             (void)trace_flush(r->trace, ignored, sizeof ignored);
             return say(r, SOSMC_EXIT_IO);
         }
-        progress_info(&r->progress, info->iteration + 1, r->job.iterations, info);
+        progress_info(&r->progress, info->iteration + 1, r->job.iterations, info, job_strength(&r->job, r->engine),
+                      r->job.settings.scheme.weighted);
         if (!due(r, info->iteration + 1)) continue;
         int code = save(r);
         if (code != SOSMC_EXIT_OK) return code;

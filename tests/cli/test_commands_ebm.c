@@ -622,8 +622,16 @@ static void wrong_words_are_named(void **state)
     expect(0, "--paper", "tune -h");
     expect(2, "expected one DATA, found 0", "train");
     expect(2, "expected one MODEL, found 2", "sample a b");
-    expect(2, "unrecognized option '--fast'", "train circles --fast");
-    expect(2, "unrecognized option '--epochs'", "tune small.npz --epochs 3");
+    expect(2, "train has no flag '--fast'; see 'sosmc help train'", "train circles --fast");
+    expect(2, "tune has no flag '--epochs'; see", "tune small.npz --epochs 3");
+    expect(2, "train has no flag '--epocsh'; did you mean '--epochs'?", "train circles --epocsh 3");
+    expect(2, "sample has no flag '--iteratoins'; did you mean '--iterations'?", "sample small.npz --iteratoins=3");
+    expect(2, "tune: '--re' may be --reward, --reward-network, --reward-scale or --resume", "tune small.npz --re x");
+    expect(2, "train: --out needs a value", "train circles --out");
+    expect(2, "train: --quiet takes no value; found '3'", "train circles --quiet=3");
+    expect(2, "train has no flag '-x'", "train circles -xh");
+    expect(2, "--epochs stands beside --iterations", "train circles --epochs 3 --iterations 4");
+    expect(2, "--chains stands beside --particles", "sample small.npz --chains 3 --particles 4");
     expect(2, "DATA is 'moons'; expected two_moons", "train moons");
     expect(2, "--epochs is '0'; expected a whole number of at least 1", "train circles --epochs 0");
     expect(2, "--batch is '1.5'", "train circles --batch 1.5");

@@ -15,7 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <jpeglib.h>
+
 #include "deblur.h"
+#include "deblur_page.h"
 #include "files.h"
 #include "images.h"
 #include "outside.h"
@@ -136,6 +139,35 @@ static int write_mask(void)
     return image_write("dark.png", &im, 8, 0, 255, ERROR);
 }
 
+/* The first channel of a picture as a JPEG; 0 for success. */
+static int write_jpeg(const char *from, const char *to)
+{
+    struct jpeg_compress_struct c = {0};
+    struct jpeg_error_mgr errors;
+    JSAMPLE line[COLUMNS];
+    JSAMPROW row = line;
+    image im = {0};
+    FILE *f = fopen(to, "wb");
+    if (!f || image_read(from, &im, ERROR)) return -1;
+    c.err = jpeg_std_error(&errors);
+    jpeg_create_compress(&c);
+    jpeg_stdio_dest(&c, f);
+    c.image_width = COLUMNS;
+    c.image_height = ROWS;
+    c.input_components = 1;
+    c.in_color_space = JCS_GRAYSCALE;
+    jpeg_set_defaults(&c);
+    jpeg_start_compress(&c, TRUE);
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS; j++) line[j] = (JSAMPLE)im.pixel[i * COLUMNS + j];
+        (void)jpeg_write_scanlines(&c, &row, 1);
+    }
+    jpeg_finish_compress(&c);
+    jpeg_destroy_compress(&c);
+    image_free(&im);
+    return fclose(f);
+}
+
 /* ---------------------------------------------------------------------------- restoring */
 
 static void simulated_pictures_get_better(void **state)
@@ -195,6 +227,86 @@ static void noise_is_reported(void **state)
     if (!(fabs(sigma / 3 - 1) < 0.3)) fail_msg("noise %g, expected about 3", sigma);
     expect(0, "", "clean.png --iterations 2 --out still --quiet"); /* no noise at all: that of rounding */
     assert_true(fabs(figure("still", NULL, "noise") - 0.288675) < 1e-5);
+}
+
+/* How many sentences deblur.json has in its list of warnings. */
+static size_t warnings_in(const char *dir)
+{
+    char path[256];
+    json_t *j = NULL;
+    (void)snprintf(path, sizeof path, "%s/deblur.json", dir);
+    if (json_read(path, &j, ERROR)) fail_msg("%s", error);
+    const json_t *list = json_object_get(j, "warnings");
+    assert_true(json_is_array(list));
+    size_t n = json_array_size(list);
+    assert_true(n == 0 || strstr(json_string_value(json_array_get(list, 0)), "is not to be trusted"));
+    json_decref(j);
+    return n;
+}
+
+static int page_warns(const char *dir)
+{
+    char path[256], *bytes = NULL;
+    size_t n = 0;
+    (void)snprintf(path, sizeof path, "%s/report.html", dir);
+    if (files_read(path, (size_t)1 << 24, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
+    const char *warning = strstr(bytes, "is not to be trusted"), *first = strstr(bytes, "48 x 40 pixels");
+    int found = warning && first && warning < first;
+    free(bytes);
+    return found;
+}
+
+/* Compression removes the noise, so that what is estimated from a JPEG is too little: the user is told, by whatever name the
+ * file goes, unless the noise was given. */
+static void jpegs_are_warned_of(void **state)
+{
+#define TOLD "is a JPEG, whose compression removes noise: the estimate of "
+    assert_int_equal(write_jpeg("noisy.png", "photo.jpg"), 0);
+    copy_file("photo.jpg", "disguised.png");
+    expect(0, "sosmc: photo.jpg " TOLD, "photo.jpg --blur box:5 --iterations 2 --out jpeg");
+    assert_non_null(strstr(output, "with --noise S\n"));
+    assert_int_equal(warnings_in("jpeg"), 1);
+    assert_true(page_warns("jpeg"));
+    expect(0, "sosmc: disguised.png " TOLD, "disguised.png --blur box:5 --iterations 2 --out disguised --quiet");
+    expect(0, TOLD, "photo.jpg --blur box:5 --noise auto --print");
+    static const char *const silent[] = {"photo.jpg --blur box:5 --noise 1", "photo.jpg --simulate", "noisy.png"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof line, "%s --iterations 2 --overwrite --out silent", silent[i]);
+        expect(0, "results in silent", line);
+        assert_null(strstr(output, "JPEG"));
+        assert_int_equal(warnings_in("silent"), 0);
+        assert_false(page_warns("silent"));
+    }
+}
+
+/* The page comes out with the same bytes from what is left, as long as the photograph is. */
+static void pages_are_written_again(void **state)
+{
+    static const char *const names[] = {"report.html", "deblur.json", "restored.png",
+                                        "before.png",  "sd.png",      "figures/compared.png"};
+    static const char *const lines[] = {"photo.jpg --blur box:5", "deep16.png --noise 2",
+                                        "clean.png --mask mask.png --noise 2",
+                                        "clean.png --blur box:5 --mask mask.png --simulate"};
+    assert_int_equal(write_jpeg("noisy.png", "photo.jpg"), 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char line[256], path[256];
+        (void)snprintf(line, sizeof line, "%s --iterations 4 --out again --overwrite --quiet", lines[i]);
+        expect(0, "", line);
+        if (system("rm -rf first && cp -r again first")) fail_msg("cp"); // NOLINT(cert-env33-c)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            (void)snprintf(path, sizeof path, "again/%s", names[k]);
+            if (strcmp(names[k], "deblur.json") != 0) assert_int_equal(unlink(path), 0);
+        }
+        if (deblur_report("again", ERROR)) fail_msg("%s: %s", lines[i], error);
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) same_file("first", "again", names[k]);
+    }
+    copy_file("noisy.png", "brief.png");
+    expect(0, "", "brief.png --noise 1 --iterations 2 --out again --overwrite --quiet");
+    assert_int_equal(unlink("brief.png"), 0);
+    assert_int_equal(deblur_report("again", ERROR), -1);
+    assert_non_null(strstr(error, "the page of again shows the photograph, which is not where it was: cannot open"));
+    assert_non_null(strstr(error, "/brief.png"));
 }
 
 /* ---------------------------------------------------------------------------- moments */
@@ -401,6 +513,8 @@ int main(void)
         cmocka_unit_test(restored_is_the_mean),
         cmocka_unit_test(missing_rows_are_painted_in),
         cmocka_unit_test(noise_is_reported),
+        cmocka_unit_test(jpegs_are_warned_of),
+        cmocka_unit_test(pages_are_written_again),
         cmocka_unit_test(moments_of_one_cloud),
         cmocka_unit_test(moments_over_time),
         cmocka_unit_test(killed_runs_resume),

@@ -316,6 +316,12 @@ static void wrong_points(void **state)
     refuse_file("b.csv", 2, "b.csv:3: column 'x2' holds something that is not a number");
     put_text("c.csv", "x1,x2\n1,2\n3,\n");
     refuse_file("c.csv", 2, "c.csv:3: column 'x2'");
+    put_text("d.csv", "x1,x2\n");
+    refuse_file("d.csv", 2, "has a header of 2 columns ('x1', ...) and no rows below it; expected at least one");
+    put_text("e.csv", "x1;x2\n1;2\n");
+    refuse_file("e.csv", 2, "e.csv:1: the columns are separated by ';'; expected ','");
+    put_array("d.npy", numbers, 0, 2);
+    refuse_file("d.npy", 2, "holds no points; expected at least one row");
     put_array("a.npy", numbers, 2, 3);
     refuse_file("a.npy", 2, "expected an array of two dimensions with 2 columns");
     put_array("b.npy", numbers, 2, 3);

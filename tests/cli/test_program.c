@@ -141,8 +141,16 @@ static void help_teaches(void **state)
 static void wrong_words_are_named(void **state)
 {
     expect(2, "sosmc run FILE.yaml", "");
-    expect(2, "no command 'rnu'", "rnu run.yaml");
-    expect(2, "unrecognized option '--fast'", "run run.yaml --fast");
+    expect(2, "there is no command 'rnu'; did you mean 'run'?", "rnu run.yaml");
+    expect(2, "there is no command 'reprt'; did you mean 'report'?", "help reprt");
+    expect(2, "there is no command 'zzz'; see 'sosmc help'", "zzz");
+    expect(2, "sosmc: run has no flag '--fast'; see 'sosmc help run'", "run run.yaml --fast");
+    expect(2, "sosmc: run has no flag '--iteratoins'; did you mean '--iterations'?", "run run.yaml --iteratoins 5");
+    expect(2, "sosmc: check has no flag '--partcles'; did you mean '--particles'?", "check --partcles 5 run.yaml");
+    expect(2, "sosmc: run: --seed needs a value", "run run.yaml --seed");
+    expect(2, "sosmc: fetch has no flag '--packge'; did you mean '--package'?", "fetch mnist --packge x");
+    expect(2, "there is no experiment 'langvin'; did you mean 'langevin'?", "reproduce langvin");
+    expect(2, "iterations is 'many'", "run run.yaml --iterations many --out w");
     expect(2, "one run file", "run");
     expect(4, "absent.yaml", "run absent.yaml");
     expect(2, "did you mean 'kernel.step'", "run run.yaml --set kernel.stp=0.1 --out w");
@@ -157,6 +165,40 @@ static void wrong_words_are_named(void **state)
     expect(2, "formula", "run run.yaml --set 'objective.reward={formula: \"x1 + x9\"}' --out w");
     expect(4, "run.yaml/file", "run run.yaml --out run.yaml/file/out");
     assert_int_equal(file_size("w"), -1); /* nothing was begun */
+}
+
+static void flags_set_keys(void **state)
+{
+    expect(0, "", "run run.yaml --iterations 3 --particles 40 --quiet --out flagged");
+    expect(0, "", "run run.yaml --set iterations=3 --set particles=40 --quiet --out assigned");
+    same_runs("flagged", "assigned");
+    same_bytes("flagged/run.yaml", "assigned/run.yaml");
+    expect(0, "short run: 3 iterations", "check run.yaml --iterations 3 --particles 40 --threads 1");
+}
+
+#define LOGISTIC "run logistic.yaml --iterations 2 --quiet --overwrite --out logistic "
+#define TOY "run toy.yaml --iterations 2 --quiet --overwrite --out toy "
+
+/* Tables that hold nothing, too little, or another separator: each has a sentence of its own. */
+static void poor_tables_are_named(void **state)
+{
+    write_text("logistic.yaml", "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\n");
+    write_text("toy.yaml", "model: {type: hierarchical_gaussian, data: table.csv, column: y}\nobjective: mmle\n");
+    write_text("fit.yaml", "model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\n"
+                           "objective: {type: ebm_likelihood, data: {file: table.csv, standardise: true}}\n");
+    write_text("table.csv", "x,y\n");
+    expect(4, "table.csv has a header of 2 columns ('x', ...) and no rows below it; expected at least one", LOGISTIC);
+    expect(4, "table.csv has a header of 2 columns ('x', ...) and no rows below it; expected at least one", TOY);
+    expect(4, "no rows below it", "train table.csv");
+    write_text("table.csv", "x;y\n1;0\n2;1\n");
+    expect(4, "table.csv:1: the columns are separated by ';'; expected ','", LOGISTIC);
+    expect(4, "table.csv:1: the columns are separated by ';'; expected ','", "train table.csv");
+    write_text("table.csv", "x,y\n1,0\n");
+    expect(2, "table.csv has one row, and one value of column 'x' has no spread", LOGISTIC);
+    expect(4, "table.csv has one row, and one point has no spread", "run fit.yaml --out fit");
+    expect(4, "expected two rows or more, or --no-standardise", "train table.csv");
+    expect(0, "", LOGISTIC "--set model.standardise=false");
+    expect(0, "", TOY); /* one observation is a data set */
 }
 
 static void numerical_failure_is_3(void **state)
@@ -268,6 +310,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(help_teaches),
                                        cmocka_unit_test(wrong_words_are_named),
+                                       cmocka_unit_test(flags_set_keys),
+                                       cmocka_unit_test(poor_tables_are_named),
                                        cmocka_unit_test(numerical_failure_is_3),
                                        cmocka_unit_test(a_run_is_not_overwritten),
                                        cmocka_unit_test(resolved_files_replay),

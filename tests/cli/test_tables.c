@@ -67,6 +67,12 @@ static void a_header_is_optional(void **state)
     csv_free(&t);
     read_csv("x,y", NULL, &t);
     assert_int_equal(t.rows, 0);
+    assert_int_equal(csv_needs_rows(&t, ERROR), -1);
+    assert_says("t.csv has a header of 2 columns ('x', ...) and no rows below it; expected at least one");
+    csv_free(&t);
+    read_csv("\"a;b\",1;c\n3,4\n", NULL, &t); /* a name may hold a semicolon */
+    assert_int_equal(t.columns, 2);
+    assert_int_equal(csv_needs_rows(&t, ERROR), 0);
     csv_free(&t);
     read_csv("x,\n\n,5\ninf,6\n", NULL, &t); /* an empty field at the end of a line takes nothing from the next */
     assert_int_equal(t.rows, 2);
@@ -84,6 +90,8 @@ static void bad_tables_are_refused_with_their_line(void **state)
         {"a,b\n\"x,2\n", "t.csv:2: a quote is opened"},
         {"a,b\n\"x\"y,2\n", "t.csv:2: something stands"},
         {"a,b\nx\"y,2\n", "t.csv:2: a quote inside"},
+        {"a;b\n1;2\n", "t.csv:1: the columns are separated by ';'; expected ',' between columns"},
+        {"\n1,5;2,5\n", "t.csv:2: the columns are separated by ';'"},
         {"", "is empty"},
         {" \n\t\n", "is empty"},
         {"1\n2\n3\n4\n", "t.csv:4: more than 3 rows"},
