@@ -1,0 +1,442 @@
+/* test_first_screen.c: what a stranger sees first. Each test is a small problem that once ended with exit code 0 and a wrong
+ * number on the screen; now the number is right, or a sentence says what is wrong. Behind them: what the last tenth of a
+ * trace tells, on traces written by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sosmc/sosmc.h>
+
+#include "assertions.h"
+#include "files.h"
+#include "folder.h"
+#include "program.h"
+#include "tail.h"
+
+static char folder[FOLDER_ROOM], error[512];
+#define ERROR error, sizeof error
+
+static void write_file(const char *name, const char *text)
+{
+    if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
+}
+
+/* What the program says, with the exit code that is expected. */
+static const char *says(int code, const char *arguments)
+{
+    static char said[PROGRAM_WORDS];
+    program_setting s = {.folder = folder};
+    int got = program_run(&s, arguments, said);
+    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
+    return said;
+}
+
+static json_t *summary_of(const char *name)
+{
+    json_t *summary = NULL;
+    char file[128];
+    (void)snprintf(file, sizeof file, "%s/summary.json", name);
+    if (json_read(folder_path(folder, file), &summary, ERROR)) fail_msg("%s", error);
+    return summary;
+}
+
+static double number(const json_t *object, const char *key)
+{
+    const json_t *v = json_object_get(object, key);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static int warned(const json_t *summary, const char *words)
+{
+    const json_t *list = json_object_get(summary, "warnings");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (strstr(json_string_value(json_array_get(list, i)), words)) return 1;
+    return 0;
+}
+
+static char *page_of(const char *name)
+{
+    char file[128], *text = NULL;
+    size_t size;
+    (void)snprintf(file, sizeof file, "%s/report.html", name);
+    if (files_read(folder_path(folder, file), (size_t)64 << 20, &text, &size, ERROR)) fail_msg("%s", error);
+    return text;
+}
+
+/* n standard normals that have names. */
+static void normals(uint64_t seed, int n, double *z)
+{
+    _Alignas(64) double row[8];
+    for (int i = 0; i < n; i++) {
+        sosmc_batch b = {.dim = 1, .n = 8, .ld = 8, .first = 8 * (int64_t)i, .simd = sosmc_simd_best(), .x = row};
+        sosmc_normals((sosmc_rng){.seed = seed, .stream = SOSMC_STREAM_USER}, &b, row);
+        z[i] = row[0];
+    }
+}
+
+/* ---------------------------------------------------------------------------- problems of a stranger */
+
+static double write_hierarchy(const char *name, double mean)
+{
+    double z[20], sum = 0;
+    char text[1024];
+    size_t used = (size_t)snprintf(text, sizeof text, "model: {type: hierarchical_gaussian, y: [");
+    normals(7, 20, z);
+    for (int i = 0; i < 20; i++) {
+        double y = floor(1000 * (mean + sqrt(2.0) * z[i])) / 1000;
+        sum += y / 20;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.3f", i ? ", " : "", y);
+    }
+    (void)snprintf(text + used, sizeof text - used, "]}\nobjective: mmle\n");
+    write_file(name, text);
+    return sum;
+}
+
+/* 20 rows with mean 40: rate times iterations does not reach that far. */
+static void theta_that_has_not_arrived_says_so(void **state)
+{
+    (void)write_hierarchy("far.yaml", 40);
+    static const char *const how[] = {
+        "run far.yaml --out far --overwrite",
+        "run far.yaml --out far --overwrite --set kernel.type=ula --set optimiser.rate=0.01"};
+    for (int i = 0; i < 2; i++) {
+        const char *said = says(0, how[i]);
+        assert_contains(said, "theta has not settled: it");
+        assert_contains(said, "more iterations or a larger rate");
+        assert_null(strstr(said, "standard error"));
+        json_t *s = summary_of("far");
+        assert_true(warned(s, "theta has not settled"));
+        assert_true(isnan(number(s, "theta_standard_error")));
+        assert_contains(json_string_value(json_object_get(s, "theta_standard_error_why")), "settled");
+        json_decref(s);
+        char *page = page_of("far");
+        const char *warning = strstr(page, "theta has not settled"), *heading = strstr(page, "<h2");
+        assert_true(warning && heading && warning < heading);
+        assert_null(strstr(page, "standard error 0"));
+        free(page);
+    }
+}
+
+/* The same model with a mean that can be reached has its standard error, and no warning. */
+static void theta_that_has_arrived_has_its_error(void **state)
+{
+    double mean = write_hierarchy("near.yaml", 2);
+    const char *said = says(0, "run near.yaml --out near --set output.report=false");
+    assert_null(strstr(said, "warning"));
+    assert_contains(said, "standard error 0.3");
+    json_t *s = summary_of("near");
+    assert_near(json_number_value(json_array_get(json_object_get(s, "theta"), 0)), mean, 0.05);
+    assert_near(number(s, "theta_standard_error"), sqrt(2.0 / 20), 0.05);
+    assert_int_equal(json_array_size(json_object_get(s, "warnings")), 0);
+    /* log p(y) of 20 observations N(theta, 2) is known */
+    assert_string_equal(json_string_value(json_object_get(s, "loss_from")), "fresh draws");
+    assert_near(number(s, "loss"), -number(s, "log_likelihood"), 1e-12);
+    json_decref(s);
+}
+
+static void write_logistic(void)
+{
+    enum { ROWS = 300, FEATURES = 4 };
+    static char text[40000];
+    double z[ROWS * (FEATURES + 1)];
+    static const double slope[FEATURES] = {1, -0.5, 2, 0};
+    normals(3, ROWS * (FEATURES + 1), z);
+    size_t used = (size_t)snprintf(text, sizeof text, "a,b,c,d,y\n");
+    for (int i = 0; i < ROWS; i++) {
+        const double *x = z + i * (FEATURES + 1);
+        double linear = 0.3 + 1.7 * x[FEATURES]; /* a logistic noise has this standard deviation, nearly */
+        for (int j = 0; j < FEATURES; j++) linear += slope[j] * x[j];
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.5f,%.5f,%.5f,%.5f,%d\n", x[0], x[1], x[2], x[3],
+                                 linear > 0);
+    }
+    write_file("table.csv", text);
+    write_file("logistic.yaml", "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\n"
+                                "output: {report: false}\n");
+}
+
+/* A step far beyond what the potential bears: the running loss is off by a thousand, the one that is told is not, and the
+ * step and the weights are named. check and run speak alike. */
+static void a_collapsing_regression_tells_its_evidence(void **state)
+{
+    write_logistic();
+    const char *said = says(0, "run logistic.yaml --out old --set kernel.type=ula --set kernel.step=0.05 "
+                               "--set optimiser.rate=0.01 --seed 1");
+    assert_contains(said, "warning: kernel.step is 0.05, ");
+    assert_contains(said, "(from fresh draws)");
+    json_t *s = summary_of("old");
+    double told = number(s, "loss"), running = number(json_object_get(s, "last_iteration"), "loss");
+    assert_true(number(s, "loss_error") < 0.01);
+    assert_true(fabs(running - told) > 5);
+    json_decref(s);
+    const char *checked = says(3, "check logistic.yaml --set kernel.type=ula --set kernel.step=0.05");
+    assert_contains(checked, "warn  step: kernel.step is 0.05, ");
+    assert_null(strstr(checked, "all is well"));
+}
+
+/* Weights that a few particles carry for long: how long, how few, and what to change. No standard error stands beside it. */
+static void starved_weights_are_named(void **state)
+{
+    (void)write_hierarchy("wild.yaml", 2);
+    const char *said = says(0,
+                            "run wild.yaml --out wild --set kernel.type=ula --set kernel.step=0.9 --set particles=200 "
+                            "--set iterations=90 --set optimiser.rate=0.01 --set output.report=false");
+    assert_contains(said, "warning: the effective sample size was below 5 % of the 200 particles for ");
+    assert_contains(said, "take a smaller kernel.step or optimiser.rate, or more particles");
+    assert_null(strstr(said, "standard error"));
+}
+
+/* L = 2 for y ~ N(x, 1), x ~ N(theta, 1): 0.5 / L is 0.25. Both sides of it, for run and check, and with momentum. */
+static void steps_are_held_against_the_curvature(void **state)
+{
+    (void)write_hierarchy("flat.yaml", 1);
+    static const struct {
+        const char *kernel;
+        int warns;
+    } cases[] = {{"{type: ula, step: 0.24}", 0},         {"{type: ula, step: 0.26}", 1},
+                 {"{type: underdamped, step: 0.70}", 0}, {"{type: underdamped, step: 0.72}", 1},
+                 {"{type: leapfrog, step: 0.72}", 1},    {"{type: mala, step: 0.9}", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048], *file = NULL;
+        size_t size;
+        assert_int_equal(files_read(folder_path(folder, "flat.yaml"), 4096, &file, &size, ERROR), 0);
+        (void)snprintf(text, sizeof text, "%skernel: %s\noutput: {report: false}\nparticles: 100\niterations: 50\n",
+                       file, cases[i].kernel);
+        free(file);
+        write_file("step.yaml", text);
+        const char *said = says(0, "run step.yaml --out step --overwrite");
+        assert_int_equal(strstr(said, "warning: kernel.step is") != NULL, cases[i].warns);
+        json_t *s = summary_of("step");
+        assert_int_equal(warned(s, "kernel.step is"), cases[i].warns);
+        json_decref(s);
+        said = says(0, "check step.yaml");
+        assert_int_equal(strstr(said, "warn  step: kernel.step is") != NULL, cases[i].warns);
+        assert_int_equal(strstr(said, "all is well") == NULL, cases[i].warns);
+    }
+}
+
+/* Three modes, a reward on one side: the running loss may fall below what any density can have, the told one cannot. */
+static void no_loss_is_better_than_the_best(void **state)
+{
+    write_file("three.yaml", "model: {type: gaussian_mixture, means: [[-1, -1], [1, -1], [0, 1]], variance: 0.5}\n"
+                             "objective: {type: reward_reverse, reward: {type: half_plane, normal: [0, -1], offset: "
+                             "0.2}, beta: 0.25}\noutput: {report: false}\n");
+    for (int seed = 0; seed < 3; seed++) {
+        char command[128];
+        (void)snprintf(command, sizeof command, "run three.yaml --out three%d --seed %d", seed, seed);
+        const char *said = says(0, command);
+        assert_contains(said, "loss -0.");
+        assert_contains(said, "(exact, by quadrature)");
+        assert_contains(said, "the best loss of all densities is");
+        (void)snprintf(command, sizeof command, "three%d", seed);
+        json_t *s = summary_of(command);
+        assert_string_equal(json_string_value(json_object_get(s, "loss_from")), "exact");
+        assert_true(number(s, "loss") > number(s, "best_loss"));
+        assert_true(number(s, "loss_error") < 0.01);
+        json_decref(s);
+    }
+}
+
+/* Where exact values were asked for, they are what is told, and the particles' own are not printed beside them. */
+static void exact_values_come_first(void **state)
+{
+    write_file("asked.yaml", "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5, eps: 1.0e-9}\n"
+                             "objective: {type: reward_reverse, reward: \"exp(-(x1 - 3)^2)\", beta: 0.25}\n"
+                             "evaluate: {every: 50, nodes: 200, low: -8, high: 8}\niterations: 200\n");
+    const char *said = says(0, "run asked.yaml --out asked");
+    json_t *s = summary_of("asked"), *exact = json_object_get(s, "exact");
+    assert_true(number(s, "loss") == number(exact, "loss"));
+    assert_true(number(s, "reward") == number(exact, "reward"));
+    char words[64];
+    (void)snprintf(words, sizeof words, "loss %.6g", number(exact, "loss"));
+    assert_contains(said, words);
+    (void)snprintf(words, sizeof words, "loss %.6g", number(json_object_get(s, "last_iteration"), "loss"));
+    assert_null(strstr(said, words));
+    json_decref(s);
+    char *page = page_of("asked");
+    assert_contains(page, "loss (exact)");
+    assert_null(strstr(page, "final loss"));
+    free(page);
+}
+
+/* Behind an edge that cuts the model off the lattice is not believed. */
+static void a_box_that_is_too_small_is_named(void **state)
+{
+    const char *said = says(0, "run asked.yaml --out cut --set evaluate.high=3 --set output.report=false");
+    assert_contains(said, "warning: the exact values are cut off");
+    assert_contains(said, "running estimate");
+}
+
+static void averages_are_what_is_told(void **state)
+{
+    char command[512];
+    (void)snprintf(command, sizeof command,
+                   "run %s/../examples/hierarchical.yaml --out average --set output.report=false",
+                   getenv("SOSMC_TEST_SOURCE"));
+    const char *said = says(0, command);
+    assert_contains(said, "theta = 1.25234, averaged");
+    json_t *s = summary_of("average");
+    double told = json_number_value(json_array_get(json_object_get(s, "theta"), 0));
+    assert_near(told, 1.25234, 1e-5);
+    const json_t *last = json_object_get(json_object_get(s, "last_iteration"), "theta");
+    assert_near(json_number_value(json_array_get(last, 0)), 1.26046, 1e-5);
+    json_decref(s);
+    npy_array stored = {0};
+    assert_int_equal(npy_read(folder_path(folder, "average/theta.npy"), &stored, ERROR), 0);
+    assert_true(*(const double *)stored.data == told);
+    npy_free(&stored);
+}
+
+/* One chain without weights has neither an effective sample size nor, under ula, an acceptance. */
+static void what_does_not_exist_is_not_shown(void **state)
+{
+    char command[512];
+    (void)snprintf(command, sizeof command, "run %s/../examples/soul.yaml --out soul --set iterations=40",
+                   getenv("SOSMC_TEST_SOURCE"));
+    const char *said = says(0, command);
+    assert_null(strstr(said, "ESS"));
+    assert_null(strstr(said, "acceptance"));
+    json_t *s = summary_of("soul");
+    assert_true(json_is_null(json_object_get(s, "ess")));
+    assert_true(json_is_null(json_object_get(s, "acceptance")));
+    json_decref(s);
+    char *page = page_of("soul");
+    assert_null(strstr(page, "ESS"));
+    assert_null(strstr(page, "Mean acceptance"));
+    free(page);
+}
+
+/* Where nothing is optimised there is no theta to tell. */
+static void samples_have_no_theta(void **state)
+{
+    write_file("sample.yaml", "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5}\n"
+                              "objective: {type: anneal, steps: 50}\ninit: {type: normal, sd: 4}\niterations: 60\n"
+                              "kernel: {type: mala, step: 0.2}\n"
+                              "output: {report: false}\n");
+    const char *said = says(0, "run sample.yaml --out sample");
+    assert_null(strstr(said, "theta"));
+    assert_contains(said, "log Z");
+}
+
+/* A first cloud that its weights nearly empty. */
+static void first_weights_that_leave_nothing_are_named(void **state)
+{
+    write_file("first.yaml", "model: {type: hierarchical_gaussian, y: [30, 31, 29, 30, 32, 28]}\nobjective: mmle\n"
+                             "init: {type: normal}\nkernel: {type: mala, step: 0.2}\noptimiser: {rate: 0.01}\n"
+                             "iterations: 30\noutput: {report: false}\n");
+    const char *said = says(0, "run first.yaml --out first");
+    assert_contains(said, "warning: the first weights leave 1");
+    assert_contains(said, "of 1000 particles: the initial law does not cover the target");
+}
+
+/* ---------------------------------------------------------------------------- traces written by hand */
+
+typedef struct {
+    int rows;
+    double drift, noise; /* of theta, per iteration */
+    double rate;
+    double ess;
+    int poor_from, poor_rows; /* rows with an ESS of 3 */
+} made_trace;
+
+static tail read_made(const made_trace *m)
+{
+    static char text[1 << 20];
+    double z[2000], walk = 0;
+    tail t;
+    size_t used = (size_t)snprintf(text, sizeof text, "iteration,ess,mean_score,loss,kl,logz,rate,theta_1\n");
+    normals(11, m->rows, z);
+    for (int i = 0; i < m->rows; i++) {
+        int poor = i >= m->poor_from && i < m->poor_from + m->poor_rows;
+        walk = 0.9 * walk + m->noise * z[i]; /* around a mean of its own, as a settled theta does */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%d,%g,1,%d,,,%g,%.17g\n", i, poor ? 3.0 : m->ess,
+                                 i < m->rows - m->rows / 10 ? 100
+                                 : i % 2                    ? 4
+                                                            : 6,
+                                 m->rate, m->drift * i + walk);
+    }
+    write_file("trace.csv", text);
+    if (tail_read(&t, folder, 1000, ERROR)) fail_msg("%s", error);
+    return t;
+}
+
+static void the_last_tenth_is_a_tenth(void **state)
+{
+    tail t = read_made(&(made_trace){.rows = 1000, .noise = 0.1, .rate = 0.01, .ess = 900});
+    assert_int_equal(t.rows, 100);
+    assert_int_equal(t.iterations, 100);
+    assert_true(t.loss.mean == 5); /* one row more would be 100 */
+    assert_near(t.loss.sd, 1, 0.01);
+    assert_true(t.reward.mean == 1);
+    assert_true(isnan(t.kl.mean));
+    assert_int_equal(t.motion, TAIL_SETTLED);
+}
+
+/* Drift against noise: what the noise hides is settled, what it does not hide moves, and moves by what it moves by. */
+static void drifts_are_told_from_noise(void **state)
+{
+    static const struct {
+        double drift, noise;
+        tail_motion expected;
+    } cases[] = {{0, 0.1, TAIL_SETTLED},
+                 {1e-5, 0.1, TAIL_SETTLED},
+                 {0.1, 0.1, TAIL_MOVES},
+                 {0.009, 0.001, TAIL_MOVES},
+                 {-0.009, 0.001, TAIL_MOVES}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tail t = read_made(
+            &(made_trace){.rows = 1000, .drift = cases[i].drift, .noise = cases[i].noise, .rate = 0.01, .ess = 900});
+        if (t.motion != cases[i].expected) fail_msg("case %zu: motion %d", i, (int)t.motion);
+        if (t.motion == TAIL_MOVES) assert_near(t.move, cases[i].drift, 0.1 * fabs(cases[i].drift) + 0.01);
+    }
+}
+
+static void short_traces_do_not_tell(void **state)
+{
+    assert_int_equal(read_made(&(made_trace){.rows = 12, .drift = 1, .rate = 0.01, .ess = 900}).motion, TAIL_UNKNOWN);
+    assert_int_equal(read_made(&(made_trace){.rows = 500, .rate = 0, .ess = 900}).motion, TAIL_UNKNOWN);
+    assert_int_equal(read_made(&(made_trace){.rows = 0}).rows, 0);
+}
+
+static void stretches_of_poor_weights_are_measured(void **state)
+{
+    tail t = read_made(
+        &(made_trace){.rows = 400, .noise = 0.1, .rate = 0.01, .ess = 900, .poor_from = 120, .poor_rows = 37});
+    assert_int_equal(t.starved, 37);
+    assert_int_equal(t.starved_from, 120);
+    assert_true(t.least_ess == 3 && t.first_ess == 900);
+    t = read_made(&(made_trace){.rows = 400, .noise = 0.1, .rate = 0.01, .ess = 51});
+    assert_int_equal(t.starved, 0);
+}
+
+static int set_up(void **state) { return folder_make(folder, "first_screen") || program_furnish(folder); }
+static int tear_down(void **state) { return folder_remove(folder); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(theta_that_has_not_arrived_says_so),
+        cmocka_unit_test(theta_that_has_arrived_has_its_error),
+        cmocka_unit_test(a_collapsing_regression_tells_its_evidence),
+        cmocka_unit_test(starved_weights_are_named),
+        cmocka_unit_test(steps_are_held_against_the_curvature),
+        cmocka_unit_test(no_loss_is_better_than_the_best),
+        cmocka_unit_test(exact_values_come_first),
+        cmocka_unit_test(a_box_that_is_too_small_is_named),
+        cmocka_unit_test(averages_are_what_is_told),
+        cmocka_unit_test(what_does_not_exist_is_not_shown),
+        cmocka_unit_test(samples_have_no_theta),
+        cmocka_unit_test(first_weights_that_leave_nothing_are_named),
+        cmocka_unit_test(the_last_tenth_is_a_tenth),
+        cmocka_unit_test(drifts_are_told_from_noise),
+        cmocka_unit_test(short_traces_do_not_tell),
+        cmocka_unit_test(stretches_of_poor_weights_are_measured),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
