@@ -173,14 +173,38 @@ static int missing(config *c, const schema_key *row, const node *parent, const c
                        config_text(c, selector));
 }
 
-/* One word when a key is written, another when it is not. */
-static node *make_either(config *c, const char *rule)
+/* As words, or as numbers: 0.0 is 0. */
+static int same_value(const node *n, const char *value)
 {
-    char path[PATH_ROOM], word[PATH_ROOM];
-    const char *words = strchr(rule, ' ') + 1, *other = strchr(words, '|') + 1;
-    snprintf(path, sizeof path, "%.*s", (int)(words - rule - 2), rule + 1);
-    snprintf(word, sizeof word, "%.*s", (int)(other - words - 1), words);
-    return node_from_text(c, config_find(c, path) ? word : other, FROM_DEFAULT, NULL);
+    char *end_a, *end_b;
+    if (n->kind != NODE_SCALAR) return 0;
+    if (!strcmp(n->text, value)) return 1;
+    double a = strtod(n->text, &end_a), b = strtod(value, &end_b);
+    return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
+}
+
+/* Is this key written, or has it one of these values? */
+static int case_holds(const config *c, const char *when)
+{
+    char path[PATH_ROOM], word[64];
+    size_t length = strcspn(when, "=");
+    snprintf(path, sizeof path, "%.*s", (int)length, when);
+    const node *n = config_find(c, path);
+    if (!n || !when[length]) return n && n->origin != FROM_DEFAULT;
+    for (const char *words = when + length + 1; schema_word(&words, word, sizeof word);)
+        if (same_value(n, word)) return 1;
+    return 0;
+}
+
+static node *make_default(config *c, const char *text);
+
+/* The value of the first case that holds. */
+static node *make_case(config *c, const char *rule)
+{
+    char when[PATH_ROOM], value[PATH_ROOM];
+    for (rule++; schema_case(&rule, when, value);)
+        if (!*when || case_holds(c, when)) return make_default(c, value);
+    return NULL;
 }
 
 static node *make_default(config *c, const char *text)
@@ -188,7 +212,7 @@ static node *make_default(config *c, const char *text)
     node like = {.origin = FROM_DEFAULT};
     if (!strcmp(text, "{}")) return node_make(c, NODE_MAP, &like);
     if (!strcmp(text, "[]")) return node_make(c, NODE_LIST, &like);
-    if (*text == '?') return make_either(c, text);
+    if (*text == '?') return make_case(c, text);
     return node_from_text(c, text, FROM_DEFAULT, NULL);
 }
 
@@ -222,6 +246,10 @@ static node *make_derived(config *c, const char *rule)
     if (!strncmp(rule, "=zeros ", 7)) return make_zeros(c, from->rows);
     if (!strncmp(rule, "=half ", 6)) {
         snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole / 2 : 1));
+        return make_default(c, text);
+    }
+    if (!strncmp(rule, "=count ", 7)) {
+        snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole : 1));
         return make_default(c, text);
     }
     node *copy = node_copy(c, from, 0);
@@ -370,6 +398,11 @@ static int check_rule(config *c, const node *rule)
                            "adapt follows the effective sample size, which scheme %s does not have; take adapt out, "
                            "for instance with --set adapt=null",
                            config_text(c, "scheme.type"));
+    if (ess && config_find(c, "kernel")->origin == FROM_DEFAULT && is(c, "kernel.type", "mala") &&
+        !strcmp(node_child(rule, "target")->text, "step"))
+        return config_fail(c, signal,
+                           "adapt follows the effective sample size, which says nothing about the step of mala, the "
+                           "kernel of a file that names none; expected adapt.signal accept, or a kernel such as ula");
     if (!ess && accepts_everything(c))
         return config_fail(c, signal, "adapt.signal is accept, but kernel %s accepts everything; expected ess",
                            config_text(c, "kernel.type"));
