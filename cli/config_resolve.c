@@ -2,6 +2,7 @@
  *
  *     forget    null entries, and the defaults of an earlier call
  *     expand    `scheme: soul` into `scheme: {type: soul}`, a single rule into a list of one
+ *     name      `scheme: pgd` into what it stands for
  *     unknown   keys the table does not have
  *     settle    row by row: does it apply, is it there, what is its default, is it right
  *     derive    defaults that are other keys' values
@@ -47,7 +48,9 @@ static void forget(node *n)
     node *next;
     for (node *child = n->first; child; child = next) {
         next = child->next;
-        if (n->kind == NODE_MAP && (child->origin == FROM_DEFAULT || node_is_null(child)))
+        if (child->method) child->text = child->method;
+        child->method = NULL;
+        if (n->kind == NODE_MAP && (child->origin >= FROM_METHOD || node_is_null(child)))
             node_remove(n, child);
         else
             forget(child);
@@ -85,6 +88,61 @@ static int expand(config *c)
             node *n = node_child(parents[i], schema_leaf(row->path));
             if (n && expand_key(c, row, n)) return -1;
         }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- methods with a name */
+
+/* As words, or as numbers: 0.0 is 0. */
+static int same_value(const node *n, const char *value)
+{
+    char *end_a, *end_b;
+    if (n->kind != NODE_SCALAR) return 0;
+    if (!strcmp(n->text, value)) return 1;
+    double a = strtod(n->text, &end_a), b = strtod(value, &end_b);
+    return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
+}
+
+/* Two names, "kernel.type": the mapping is made when missing. */
+static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
+{
+    char parent[PATH_ROOM], clipped[CLIP + 4];
+    node *n = config_find(c, path), *map;
+    if (n && same_value(n, value)) return 0;
+    if (n)
+        return config_fail(c, n, "scheme %s means %s %s, and here it is %s; write scheme: %s to combine them", m->name,
+                           path, value, n->kind == NODE_SCALAR ? config_clip(n->text, clipped) : "not a single value",
+                           m->scheme);
+    snprintf(parent, sizeof parent, "%.*s", (int)schema_parent_length(path), path);
+    if (!(map = config_find(c, parent))) {
+        map = node_make(c, NODE_MAP, like);
+        if (!map) return -1;
+        node_append(c->root, map, config_keep(c, parent, strlen(parent)));
+        if (!map->key) return -1;
+    }
+    if (map->kind != NODE_MAP) return 0; /* which the table will refuse */
+    n = node_make(c, NODE_SCALAR, like);
+    if (!n || !(n->text = config_keep(c, value, strlen(value)))) return -1;
+    node_append(map, n, schema_leaf(schema_find(path)->path));
+    return 0;
+}
+
+/* A scheme with the name of a method becomes the scheme it is; what else the name means is filled in. */
+static int name_method(config *c)
+{
+    char word[PATH_ROOM];
+    node *type = config_find(c, "scheme.type");
+    const schema_method *m = type && type->kind == NODE_SCALAR ? schema_method_named(type->text) : NULL;
+    if (!m) return 0;
+    node like = *type;
+    like.origin = FROM_METHOD;
+    type->method = type->text;
+    type->text = m->scheme;
+    for (const char *values = m->values; schema_word(&values, word, sizeof word);) {
+        char *equals = strchr(word, '=');
+        *equals = 0;
+        if (imply(c, m, &like, word, equals + 1)) return -1;
     }
     return 0;
 }
@@ -171,16 +229,6 @@ static int missing(config *c, const schema_key *row, const node *parent, const c
     snprintf(selector, sizeof selector, "%.*s", (int)strcspn(row->when, "="), row->when);
     return config_fail(c, parent, "%s is missing; expected %s, because %s is %s", path, expected, selector,
                        config_text(c, selector));
-}
-
-/* As words, or as numbers: 0.0 is 0. */
-static int same_value(const node *n, const char *value)
-{
-    char *end_a, *end_b;
-    if (n->kind != NODE_SCALAR) return 0;
-    if (!strcmp(n->text, value)) return 1;
-    double a = strtod(n->text, &end_a), b = strtod(value, &end_b);
-    return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
 }
 
 /* Is this key written, or has it one of these values? */
@@ -424,7 +472,7 @@ int config_resolve(config *c, char *error, size_t room)
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);
-    if (expand(c) || check_known(c, c->root, "") || settle(c)) return -1;
+    if (expand(c) || name_method(c) || check_known(c, c->root, "") || settle(c)) return -1;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i](c)) return -1;
     c->resolved = 1;

@@ -216,10 +216,10 @@ const schema_key schema_keys[] = {
      "The standard deviation of the normal law that the particles come from; wider than the model's."},
 
     {"init", TYPE_MAP, "type", "{}", NULL, "The law of the initial particles."},
-    {"init.type", TYPE_CHOICE, "model|normal", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
+    {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
-    {"init.type", TYPE_CHOICE, "uniform|normal|base|file", "uniform", ANY_NETWORK, "Which law."},
+    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data", "uniform", ANY_NETWORK, "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
@@ -239,7 +239,9 @@ const schema_key schema_keys[] = {
     {"init.sd", TYPE_VECTOR, "(0, inf)", "1", "init.type=seen", "The standard deviation of noise on what was seen."},
 
     {"scheme", TYPE_MAP, "type", "{}", NULL, "The method: how the particles follow theta."},
-    {"scheme.type", TYPE_CHOICE, "sosmc|impdiff|impdiff_printed|unweighted|soul|pcd", "sosmc", NULL, "Which method."},
+    {"scheme.type", TYPE_CHOICE, "sosmc|impdiff|impdiff_printed|unweighted|soul|pcd|jala_em|pgd|mypgd|ipla|myipla|cd",
+     "sosmc", NULL,
+     "Which method. Some names stand for a scheme together with other keys (see below); the resolved file has those."},
     {"scheme.order", TYPE_CHOICE, "paper|authors", "paper", "scheme.type=sosmc|unweighted",
      "The order of operations within an iteration."},
     {"scheme.sweeps", TYPE_INTEGER, "[1, inf)", "1", "scheme.type=sosmc|unweighted", "Moves per iteration."},
@@ -338,6 +340,9 @@ const schema_key schema_keys[] = {
     {"optimiser.clip", TYPE_NUMBER, "[0, inf)", "0", NULL, "The largest norm of a gradient; 0 leaves it as it is."},
     {"optimiser.low", TYPE_NUMBER, NULL, ABSENT, NULL, "Theta is held above this after every update."},
     {"optimiser.high", TYPE_NUMBER, NULL, ABSENT, NULL, "And below this."},
+    {"optimiser.noise", TYPE_NUMBER, "[0, inf)", "0", NULL,
+     "Makes the update a Langevin step: theta gets this times sqrt(2 rate / particles) times a standard normal. With "
+     "`sgd`, an unweighted scheme and 1 this is IPLA, with a proximal kernel myIPLA."},
     {"optimiser.schedule", TYPE_MAP, "type", "{}", NULL, "How the rate changes with the number of updates k."},
     {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine|steps",
      UNLESS_NAMED("constant", "cosine"), NULL, "Which schedule."},
@@ -468,6 +473,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
+    {"init.type", "data", "points of `objective.data`, drawn at random; for unweighted methods that fit them"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
     {"scheme.type", "impdiff",
      "implicit diffusion as its authors run it: move, then take the gradient at the new particles"},
@@ -476,6 +482,17 @@ const schema_choice schema_choices[] = {
      "particles without weights and every option open; under `mmle`, particle gradient descent"},
     {"scheme.type", "soul", "one chain, of which the later part is averaged"},
     {"scheme.type", "pcd", "persistent contrastive divergence: a pool of particles with restarts"},
+    {"scheme.type", "jala_em",
+     "Jarzynski-adjusted Langevin for EM: `sosmc` with `kernel.type: ula` and `objective.type: mmle`"},
+    {"scheme.type", "pgd",
+     "particle gradient descent: `unweighted` with `kernel.type: ula` and `objective.type: mmle`"},
+    {"scheme.type", "mypgd", "Moreau-Yosida particle gradient descent: `pgd` with `kernel.type: myula`"},
+    {"scheme.type", "ipla",
+     "interacting particle Langevin: `pgd` with `optimiser.type: sgd` and `optimiser.noise: 1`, so that theta diffuses too"},
+    {"scheme.type", "myipla", "Moreau-Yosida interacting particle Langevin: `ipla` with `kernel.type: myula`"},
+    {"scheme.type", "cd",
+     "contrastive divergence: `pcd` with `init.type: data`, `scheme.refresh: 1` and `objective.type: ebm_likelihood`, so that "
+     "all chains restart from data points in every iteration"},
     {"scheme.order", "paper", "move and weigh, estimate, optimise, adapt, resample"},
     {"scheme.order", "authors", "estimate, optimise, weigh, adapt, resample, move (`ula` moves before it weighs)"},
     {"scheme.pool_rule", "in_place", "each returns to where it was drawn from; the pool starts full"},
@@ -536,6 +553,23 @@ const schema_choice schema_choices[] = {
     {"on_nonfinite", "restart", "other methods: the particle restarts from `init`"},
     {NULL, NULL, NULL},
 };
+
+const schema_method schema_methods[] = {
+    {"jala_em", "sosmc", "objective.type=mmle|kernel.type=ula"},
+    {"pgd", "unweighted", "objective.type=mmle|kernel.type=ula"},
+    {"mypgd", "unweighted", "objective.type=mmle|kernel.type=myula"},
+    {"ipla", "unweighted", "objective.type=mmle|kernel.type=ula|optimiser.type=sgd|optimiser.noise=1"},
+    {"myipla", "unweighted", "objective.type=mmle|kernel.type=myula|optimiser.type=sgd|optimiser.noise=1"},
+    {"cd", "pcd", "objective.type=ebm_likelihood|init.type=data|scheme.refresh=1"},
+    {NULL, NULL, NULL},
+};
+
+const schema_method *schema_method_named(const char *name)
+{
+    for (const schema_method *m = schema_methods; m->name; m++)
+        if (!strcmp(m->name, name)) return m;
+    return NULL;
+}
 
 /* ---------------------------------------------------------------------------- words and intervals */
 
@@ -772,6 +806,8 @@ static const char *const manual_head =
     "unadjusted moves and get `ula`; networks, for which 0.05 is far too fast, and runs that optimise nothing keep the fixed "
     "rate. A rate that falls over the iterations makes a run of other length another run: `--resume` with more iterations "
     "needs an `optimiser` in the file.\n"
+    "\n"
+    "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md).\n"
     "\n"
     "```yaml\n"
     "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5, theta: [0, 0], eps: 1.0e-9}\n"

@@ -369,7 +369,8 @@ static void manual_is_current(void **state)
     free(text);
 }
 
-/* Each example resolves and replays, and together they use every key and every choice. */
+/* Each example resolves and replays, and together they use every key and every choice. (Names of methods are resolved away:
+ * docs/paper.md has them.) */
 static void examples_cover_everything(void **state)
 {
     enum { MOST = 300 };
@@ -406,7 +407,8 @@ static void examples_cover_everything(void **state)
     for (int i = 0; schema_keys[i].path; i++)
         if (!used[i]) fail_msg("no example uses the key %s", schema_keys[i].path);
     for (int i = 0; schema_choices[i].path; i++)
-        if (!chosen[i]) fail_msg("no example has %s: %s", schema_choices[i].path, schema_choices[i].name);
+        if (!chosen[i] && !schema_method_named(schema_choices[i].name))
+            fail_msg("no example has %s: %s", schema_choices[i].path, schema_choices[i].name);
     globfree(&f.found);
 }
 
