@@ -62,7 +62,7 @@ static void tell_apart(const config *old, const config *c, const char *path, con
         files_say(
             error, room,
             "%s belongs to another run: its learning rate falls over %lld iterations, that of this run over %lld; "
-            "begin in a new directory (a run that is to be prolonged later needs an optimiser.schedule of its own)",
+            "begin in a new directory (a run that is to be prolonged later needs an optimiser in its file)",
             path, before, now);
     else
         files_say(error, room, "%s belongs to another run: %s (given as the run file, it continues what is there)",
