@@ -193,7 +193,7 @@ static node *descend(config *c, node *n, const char *name, const char *path, con
         found = look(n, name, &owner);
     }
     if (found->kind == NODE_SCALAR && open_scalar(c, found, path, like)) return NULL;
-    if (found->origin == FROM_DEFAULT) { /* no longer: the next config_resolve must not forget what is put in here */
+    if (found->origin >= FROM_METHOD) { /* no longer: the next config_resolve must not forget what is put in here */
         found->origin = FROM_SET;
         found->source = like->source;
     }

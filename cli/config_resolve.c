@@ -2,6 +2,7 @@
  *
  *     forget    null entries, and the defaults of an earlier call
  *     expand    `scheme: soul` into `scheme: {type: soul}`, a single rule into a list of one
+ *     name      `scheme: pgd` into what it stands for
  *     unknown   keys the table does not have
  *     settle    row by row: does it apply, is it there, what is its default, is it right
  *     derive    defaults that are other keys' values
@@ -47,7 +48,9 @@ static void forget(node *n)
     node *next;
     for (node *child = n->first; child; child = next) {
         next = child->next;
-        if (n->kind == NODE_MAP && (child->origin == FROM_DEFAULT || node_is_null(child)))
+        if (child->method) child->text = child->method;
+        child->method = NULL;
+        if (n->kind == NODE_MAP && (child->origin >= FROM_METHOD || node_is_null(child)))
             node_remove(n, child);
         else
             forget(child);
@@ -85,6 +88,61 @@ static int expand(config *c)
             node *n = node_child(parents[i], schema_leaf(row->path));
             if (n && expand_key(c, row, n)) return -1;
         }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- methods with a name */
+
+/* As words, or as numbers: 0.0 is 0. */
+static int same_value(const node *n, const char *value)
+{
+    char *end_a, *end_b;
+    if (n->kind != NODE_SCALAR) return 0;
+    if (!strcmp(n->text, value)) return 1;
+    double a = strtod(n->text, &end_a), b = strtod(value, &end_b);
+    return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
+}
+
+/* Two names, "kernel.type": the mapping is made when missing. */
+static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
+{
+    char parent[PATH_ROOM], clipped[CLIP + 4];
+    node *n = config_find(c, path), *map;
+    if (n && same_value(n, value)) return 0;
+    if (n)
+        return config_fail(c, n, "scheme %s means %s %s, and here it is %s; write scheme: %s to combine them", m->name,
+                           path, value, n->kind == NODE_SCALAR ? config_clip(n->text, clipped) : "not a single value",
+                           m->scheme);
+    snprintf(parent, sizeof parent, "%.*s", (int)schema_parent_length(path), path);
+    if (!(map = config_find(c, parent))) {
+        map = node_make(c, NODE_MAP, like);
+        if (!map) return -1;
+        node_append(c->root, map, config_keep(c, parent, strlen(parent)));
+        if (!map->key) return -1;
+    }
+    if (map->kind != NODE_MAP) return 0; /* which the table will refuse */
+    n = node_make(c, NODE_SCALAR, like);
+    if (!n || !(n->text = config_keep(c, value, strlen(value)))) return -1;
+    node_append(map, n, schema_leaf(schema_find(path)->path));
+    return 0;
+}
+
+/* A scheme with the name of a method becomes the scheme it is; what else the name means is filled in. */
+static int name_method(config *c)
+{
+    char word[PATH_ROOM];
+    node *type = config_find(c, "scheme.type");
+    const schema_method *m = type && type->kind == NODE_SCALAR ? schema_method_named(type->text) : NULL;
+    if (!m) return 0;
+    node like = *type;
+    like.origin = FROM_METHOD;
+    type->method = type->text;
+    type->text = m->scheme;
+    for (const char *values = m->values; schema_word(&values, word, sizeof word);) {
+        char *equals = strchr(word, '=');
+        *equals = 0;
+        if (imply(c, m, &like, word, equals + 1)) return -1;
     }
     return 0;
 }
@@ -173,14 +231,28 @@ static int missing(config *c, const schema_key *row, const node *parent, const c
                        config_text(c, selector));
 }
 
-/* One word when a key is written, another when it is not. */
-static node *make_either(config *c, const char *rule)
+/* Is this key written, or has it one of these values? */
+static int case_holds(const config *c, const char *when)
 {
-    char path[PATH_ROOM], word[PATH_ROOM];
-    const char *words = strchr(rule, ' ') + 1, *other = strchr(words, '|') + 1;
-    snprintf(path, sizeof path, "%.*s", (int)(words - rule - 2), rule + 1);
-    snprintf(word, sizeof word, "%.*s", (int)(other - words - 1), words);
-    return node_from_text(c, config_find(c, path) ? word : other, FROM_DEFAULT, NULL);
+    char path[PATH_ROOM], word[64];
+    size_t length = strcspn(when, "=");
+    snprintf(path, sizeof path, "%.*s", (int)length, when);
+    const node *n = config_find(c, path);
+    if (!n || !when[length]) return n && n->origin != FROM_DEFAULT;
+    for (const char *words = when + length + 1; schema_word(&words, word, sizeof word);)
+        if (same_value(n, word)) return 1;
+    return 0;
+}
+
+static node *make_default(config *c, const char *text);
+
+/* The value of the first case that holds. */
+static node *make_case(config *c, const char *rule)
+{
+    char when[PATH_ROOM], value[PATH_ROOM];
+    for (rule++; schema_case(&rule, when, value);)
+        if (!*when || case_holds(c, when)) return make_default(c, value);
+    return NULL;
 }
 
 static node *make_default(config *c, const char *text)
@@ -188,7 +260,7 @@ static node *make_default(config *c, const char *text)
     node like = {.origin = FROM_DEFAULT};
     if (!strcmp(text, "{}")) return node_make(c, NODE_MAP, &like);
     if (!strcmp(text, "[]")) return node_make(c, NODE_LIST, &like);
-    if (*text == '?') return make_either(c, text);
+    if (*text == '?') return make_case(c, text);
     return node_from_text(c, text, FROM_DEFAULT, NULL);
 }
 
@@ -222,6 +294,10 @@ static node *make_derived(config *c, const char *rule)
     if (!strncmp(rule, "=zeros ", 7)) return make_zeros(c, from->rows);
     if (!strncmp(rule, "=half ", 6)) {
         snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole / 2 : 1));
+        return make_default(c, text);
+    }
+    if (!strncmp(rule, "=count ", 7)) {
+        snprintf(text, sizeof text, "%lld", (long long)(from->whole > 1 ? from->whole : 1));
         return make_default(c, text);
     }
     node *copy = node_copy(c, from, 0);
@@ -370,6 +446,11 @@ static int check_rule(config *c, const node *rule)
                            "adapt follows the effective sample size, which scheme %s does not have; take adapt out, "
                            "for instance with --set adapt=null",
                            config_text(c, "scheme.type"));
+    if (ess && config_find(c, "kernel")->origin == FROM_DEFAULT && is(c, "kernel.type", "mala") &&
+        !strcmp(node_child(rule, "target")->text, "step"))
+        return config_fail(c, signal,
+                           "adapt follows the effective sample size, which says nothing about the step of mala, the "
+                           "kernel of a file that names none; expected adapt.signal accept, or a kernel such as ula");
     if (!ess && accepts_everything(c))
         return config_fail(c, signal, "adapt.signal is accept, but kernel %s accepts everything; expected ess",
                            config_text(c, "kernel.type"));
@@ -391,7 +472,7 @@ int config_resolve(config *c, char *error, size_t room)
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);
-    if (expand(c) || check_known(c, c->root, "") || settle(c)) return -1;
+    if (expand(c) || name_method(c) || check_known(c, c->root, "") || settle(c)) return -1;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i](c)) return -1;
     c->resolved = 1;

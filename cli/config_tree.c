@@ -89,7 +89,7 @@ void config_place(const config *c, const node *at, char *out, size_t room)
     at = written(at);
     if (!at)
         snprintf(out, room, "%s", c->name);
-    else if (at->origin == FROM_SET)
+    else if (at->source)
         snprintf(out, room, "--set %s", config_clip(at->source, clipped));
     else
         snprintf(out, room, "%s:%d", c->name, at->line);

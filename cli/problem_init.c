@@ -179,6 +179,22 @@ static int check_weighted_training(builder *b)
         config_text(b->c, "init.type"));
 }
 
+/* Points of the data, whatever the batches are: where the chains of contrastive divergence begin. */
+static int data_init(builder *b)
+{
+    if (!is(b, "objective.type", "ebm_likelihood"))
+        return job_wrong(b, "init.type", "is data, but objective.type %s has no points; expected ebm_likelihood",
+                         config_text(b->c, "objective.type"));
+    if (is(b, "scheme.type", "sosmc"))
+        return job_wrong(b, "init.type",
+                         "is data, whose law has no density, so the weights of the start are unknown; "
+                         "expected a scheme without weights, such as pcd");
+    b->p->start = b->p->rows;
+    b->p->start.mode = SOSMC_ROWS_RANDOM;
+    b->job->problem.init = sosmc_rows_source(&b->p->start);
+    return 0;
+}
+
 static int initial_law(builder *b)
 {
     if (is(b, "objective.type", "anneal")) return centred_init(b, b->p->tempering.base_sd);
@@ -188,6 +204,7 @@ static int initial_law(builder *b)
     if (is(b, "init.type", "uniform")) return uniform_init(b);
     if (is(b, "init.type", "base")) return base_init(b);
     if (is(b, "init.type", "file")) return file_init(b);
+    if (is(b, "init.type", "data")) return data_init(b);
     if (is(b, "init.type", "laplace")) return laplace_init(b);
     int dim_theta = b->job->problem.model.dim_theta;
     const double *theta = job_vector(b, "init.theta", dim_theta);

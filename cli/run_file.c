@@ -47,6 +47,28 @@ static void difference(const char *a, const char *b, char *out, size_t room)
                    (int)strcspn(b + line, "\n"), b + line);
 }
 
+/* The rate of each falls over its own number of iterations, as by default, and these differ. */
+static int falls_over_its_iterations(const config *c)
+{
+    int64_t iterations = config_integer(c, "iterations");
+    return config_number(c, "optimiser.schedule.a") == (double)(iterations > 1 ? iterations : 1);
+}
+
+static void tell_apart(const config *old, const config *c, const char *path, const char *words, char *error,
+                       size_t room)
+{
+    long long before = config_integer(old, "iterations"), now = config_integer(c, "iterations");
+    if (falls_over_its_iterations(old) && falls_over_its_iterations(c) && before != now)
+        files_say(
+            error, room,
+            "%s belongs to another run: its learning rate falls over %lld iterations, that of this run over %lld; "
+            "begin in a new directory (a run that is to be prolonged later needs an optimiser in its file)",
+            path, before, now);
+    else
+        files_say(error, room, "%s belongs to another run: %s (given as the run file, it continues what is there)",
+                  path, words);
+}
+
 int run_file_fits(const config *c, const char *path, char *error, size_t room)
 {
     char words[256];
@@ -61,7 +83,7 @@ int run_file_fits(const config *c, const char *path, char *error, size_t room)
         files_say(error, room, "no memory to compare this run with %s", path);
     } else if (!same) {
         difference(a, b, words, sizeof words);
-        files_say(error, room, "%s belongs to another run: %s", path, words);
+        tell_apart(old, c, path, words, error, room);
     }
     free(a);
     free(b);

@@ -25,6 +25,9 @@
 #define MAYBE_REWARDED "objective.type=none|anneal"
 #define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
 #define FITTED "objective.type=ebm_likelihood"
+/* What is used where there is an `optimiser`, for networks, and where theta does not move; and what else. */
+#define UNLESS_NAMED(named, else_) \
+    "?optimiser " named "; objective.type=none|anneal " named "; model.type=mlp|network|stored " named "; " else_
 
 const schema_key schema_keys[] = {
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
@@ -111,7 +114,7 @@ const schema_key schema_keys[] = {
      "A score whose mean is logged; nothing is optimised."},
     {"objective.reward.type", TYPE_CHOICE,
      "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network",
-     "?objective.reward.network network|formula", SCORED, "Which reward."},
+     "?objective.reward.network network; formula", SCORED, "Which reward."},
     {"objective.reward.center", TYPE_VECTOR, NULL, REQUIRED, "objective.reward.type=hard_gate|smooth_gate",
      "The centre c of the peak."},
     {"objective.reward.centers", TYPE_MATRIX, NULL, REQUIRED, "objective.reward.type=multi_modal",
@@ -213,10 +216,10 @@ const schema_key schema_keys[] = {
      "The standard deviation of the normal law that the particles come from; wider than the model's."},
 
     {"init", TYPE_MAP, "type", "{}", NULL, "The law of the initial particles."},
-    {"init.type", TYPE_CHOICE, "model|normal", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
+    {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
-    {"init.type", TYPE_CHOICE, "uniform|normal|base|file", "uniform", ANY_NETWORK, "Which law."},
+    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data", "uniform", ANY_NETWORK, "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
@@ -236,7 +239,9 @@ const schema_key schema_keys[] = {
     {"init.sd", TYPE_VECTOR, "(0, inf)", "1", "init.type=seen", "The standard deviation of noise on what was seen."},
 
     {"scheme", TYPE_MAP, "type", "{}", NULL, "The method: how the particles follow theta."},
-    {"scheme.type", TYPE_CHOICE, "sosmc|impdiff|impdiff_printed|unweighted|soul|pcd", "sosmc", NULL, "Which method."},
+    {"scheme.type", TYPE_CHOICE, "sosmc|impdiff|impdiff_printed|unweighted|soul|pcd|jala_em|pgd|mypgd|ipla|myipla|cd",
+     "sosmc", NULL,
+     "Which method. Some names stand for a scheme together with other keys (see below); the resolved file has those."},
     {"scheme.order", TYPE_CHOICE, "paper|authors", "paper", "scheme.type=sosmc|unweighted",
      "The order of operations within an iteration."},
     {"scheme.sweeps", TYPE_INTEGER, "[1, inf)", "1", "scheme.type=sosmc|unweighted", "Moves per iteration."},
@@ -259,8 +264,10 @@ const schema_key schema_keys[] = {
      "The theta whose gradient moves the particles."},
 
     {"kernel", TYPE_MAP, "type", "{}", NULL, "The Markov kernel that moves the particles."},
-    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter|myula|mymala|gibbs", "ula", NULL,
-     "Which kernel."},
+    {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter|myula|mymala|gibbs",
+     "?kernel ula; model.envelope=0 gibbs; scheme.type=impdiff|impdiff_printed|soul|pcd ula; mala", NULL,
+     "Which kernel. A file without `kernel` gets `mala` and a rule in `adapt` that finds its step; the methods that are "
+     "published with unadjusted moves keep those."},
     {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=ula|mala|rwm|hmc|underdamped|leapfrog|myula|mymala",
      "The step size h at the start: noise of variance 2h for `ula`, `mala` and `rwm`; with momentum (`hmc`, `underdamped`, "
      "`leapfrog`) the step in time, where h^2 / (2 mass) is what `ula` calls h."},
@@ -300,13 +307,15 @@ const schema_key schema_keys[] = {
     {"resampling.threshold", TYPE_LEVEL, "[0, 1]|always|never", "0.5", NULL,
      "Resample when the effective sample size falls below this fraction of the particles."},
 
-    {"adapt", TYPE_RULES, NULL, "[]", NULL,
+    {"adapt", TYPE_RULES, NULL, "?kernel []; kernel.type=mala [{}]; []", NULL,
      "Rules that adapt the step or the rate: divide by `factor` when the signal is below `threshold`, else multiply. "
-     "One mapping, or a list of two, applied in order; `[]` means none."},
-    {"adapt.signal", TYPE_CHOICE, "ess|accept", "ess", NULL, "What is watched."},
+     "One mapping, or a list of two, applied in order; `[]` means none, `[{}]` one rule with every default."},
+    {"adapt.signal", TYPE_CHOICE, "ess|accept", "?kernel ess; kernel.type=mala accept; ess", NULL, "What is watched."},
     {"adapt.target", TYPE_CHOICE, "step|rate", "step", NULL, "What is adapted."},
-    {"adapt.threshold", TYPE_NUMBER, "(0, 1]", "0.95", NULL, "The level the signal is compared with."},
-    {"adapt.factor", TYPE_NUMBER, "[1, inf)", "1.01", NULL, "The factor; 1 switches the rule off."},
+    {"adapt.threshold", TYPE_NUMBER, "(0, 1]", "?kernel 0.95; kernel.type=mala 0.57; 0.95", NULL,
+     "The level the signal is compared with."},
+    {"adapt.factor", TYPE_NUMBER, "[1, inf)", "?kernel 1.01; kernel.type=mala 1.02; 1.01", NULL,
+     "The factor; 1 switches the rule off."},
     {"adapt.min", TYPE_NUMBER, "(0, inf)", "1.0e-8", NULL, "The target is never made smaller."},
     {"adapt.max", TYPE_NUMBER, "(0, inf)", "1.0e+8", NULL, "The target is never made larger."},
     {"adapt.before_move", TYPE_FLAG, NULL, "false", NULL,
@@ -315,7 +324,7 @@ const schema_key schema_keys[] = {
     {"optimiser", TYPE_MAP, "type", "{}", NULL, "How theta follows the gradient."},
     {"optimiser.type", TYPE_CHOICE, "sgd|momentum|nesterov|rmsprop|adagrad|adam|adamw", "adam", NULL,
      "Which optimiser."},
-    {"optimiser.rate", TYPE_NUMBER, "[0, inf)", "0.01", NULL,
+    {"optimiser.rate", TYPE_NUMBER, "[0, inf)", UNLESS_NAMED("0.01", "0.05"), NULL,
      "The learning rate at the start; 0 leaves theta where it is."},
     {"optimiser.momentum", TYPE_NUMBER, "[0, 1)", "0.9", "optimiser.type=momentum|nesterov",
      "How much of the last update is kept."},
@@ -331,11 +340,16 @@ const schema_key schema_keys[] = {
     {"optimiser.clip", TYPE_NUMBER, "[0, inf)", "0", NULL, "The largest norm of a gradient; 0 leaves it as it is."},
     {"optimiser.low", TYPE_NUMBER, NULL, ABSENT, NULL, "Theta is held above this after every update."},
     {"optimiser.high", TYPE_NUMBER, NULL, ABSENT, NULL, "And below this."},
+    {"optimiser.noise", TYPE_NUMBER, "[0, inf)", "0", NULL,
+     "Makes the update a Langevin step: theta gets this times sqrt(2 rate / particles) times a standard normal. With "
+     "`sgd`, an unweighted scheme and 1 this is IPLA, with a proximal kernel myIPLA."},
     {"optimiser.schedule", TYPE_MAP, "type", "{}", NULL, "How the rate changes with the number of updates k."},
-    {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine|steps", "constant", NULL,
-     "Which schedule."},
+    {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine|steps",
+     UNLESS_NAMED("constant", "cosine"), NULL, "Which schedule."},
     {"optimiser.schedule.a", TYPE_NUMBER, "(0, inf)", REQUIRED,
-     "optimiser.schedule.type=robbins_monro|exponential|cosine|steps", "Its time scale, in updates."},
+     "optimiser.schedule.type=robbins_monro|exponential|steps", "Its time scale, in updates."},
+    {"optimiser.schedule.a", TYPE_NUMBER, "(0, inf)", "=count iterations", "optimiser.schedule.type=cosine",
+     "The updates in which the rate falls."},
     {"optimiser.schedule.b", TYPE_NUMBER, "[0, inf)", "0.6", "optimiser.schedule.type=robbins_monro",
      "The power with which the rate falls."},
     {"optimiser.schedule.b", TYPE_NUMBER, "[0, inf)", "0", "optimiser.schedule.type=cosine",
@@ -459,6 +473,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
+    {"init.type", "data", "points of `objective.data`, drawn at random; for unweighted methods that fit them"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
     {"scheme.type", "impdiff",
      "implicit diffusion as its authors run it: move, then take the gradient at the new particles"},
@@ -467,6 +482,17 @@ const schema_choice schema_choices[] = {
      "particles without weights and every option open; under `mmle`, particle gradient descent"},
     {"scheme.type", "soul", "one chain, of which the later part is averaged"},
     {"scheme.type", "pcd", "persistent contrastive divergence: a pool of particles with restarts"},
+    {"scheme.type", "jala_em",
+     "Jarzynski-adjusted Langevin for EM: `sosmc` with `kernel.type: ula` and `objective.type: mmle`"},
+    {"scheme.type", "pgd",
+     "particle gradient descent: `unweighted` with `kernel.type: ula` and `objective.type: mmle`"},
+    {"scheme.type", "mypgd", "Moreau-Yosida particle gradient descent: `pgd` with `kernel.type: myula`"},
+    {"scheme.type", "ipla",
+     "interacting particle Langevin: `pgd` with `optimiser.type: sgd` and `optimiser.noise: 1`, so that theta diffuses too"},
+    {"scheme.type", "myipla", "Moreau-Yosida interacting particle Langevin: `ipla` with `kernel.type: myula`"},
+    {"scheme.type", "cd",
+     "contrastive divergence: `pcd` with `init.type: data`, `scheme.refresh: 1` and `objective.type: ebm_likelihood`, so that "
+     "all chains restart from data points in every iteration"},
     {"scheme.order", "paper", "move and weigh, estimate, optimise, adapt, resample"},
     {"scheme.order", "authors", "estimate, optimise, weigh, adapt, resample, move (`ula` moves before it weighs)"},
     {"scheme.pool_rule", "in_place", "each returns to where it was drawn from; the pool starts full"},
@@ -528,6 +554,23 @@ const schema_choice schema_choices[] = {
     {NULL, NULL, NULL},
 };
 
+const schema_method schema_methods[] = {
+    {"jala_em", "sosmc", "objective.type=mmle|kernel.type=ula"},
+    {"pgd", "unweighted", "objective.type=mmle|kernel.type=ula"},
+    {"mypgd", "unweighted", "objective.type=mmle|kernel.type=myula"},
+    {"ipla", "unweighted", "objective.type=mmle|kernel.type=ula|optimiser.type=sgd|optimiser.noise=1"},
+    {"myipla", "unweighted", "objective.type=mmle|kernel.type=myula|optimiser.type=sgd|optimiser.noise=1"},
+    {"cd", "pcd", "objective.type=ebm_likelihood|init.type=data|scheme.refresh=1"},
+    {NULL, NULL, NULL},
+};
+
+const schema_method *schema_method_named(const char *name)
+{
+    for (const schema_method *m = schema_methods; m->name; m++)
+        if (!strcmp(m->name, name)) return m;
+    return NULL;
+}
+
 /* ---------------------------------------------------------------------------- words and intervals */
 
 int schema_word(const char **list, char *word, size_t room)
@@ -545,6 +588,17 @@ int schema_has_word(const char *list, const char *word)
     while (schema_word(&list, one, sizeof one))
         if (!strcmp(one, word)) return 1;
     return 0;
+}
+
+int schema_case(const char **rule, char when[PATH_ROOM], char value[PATH_ROOM])
+{
+    if (!**rule) return 0;
+    const char *end = strstr(*rule, "; "), *space = strchr(*rule, ' ');
+    snprintf(when, PATH_ROOM, "%.*s", end ? (int)(space - *rule) : 0, *rule);
+    if (end) *rule = space + 1;
+    snprintf(value, PATH_ROOM, "%.*s", end ? (int)(end - *rule) : (int)strlen(*rule), *rule);
+    *rule = end ? end + 2 : *rule + strlen(*rule);
+    return 1;
 }
 
 static int has_interval(const char *allowed) { return allowed && strchr("([", *allowed); }
@@ -745,6 +799,16 @@ static const char *const manual_head =
     "resolved file in the run's folder, which holds every key with its value, runs the same again. The smallest "
     "useful file names a model and an objective; everything else has a default.\n"
     "\n"
+    "A file that has no `kernel` gets `mala` with a rule that leads its step to an acceptance rate of 0.57, and one that has no "
+    "`optimiser` gets Adam with rate 0.05 and a cosine over its iterations. A file that has the mapping, even an empty one, "
+    "keeps the fixed defaults of the keys it leaves out: `ula` with step 0.05, Adam with rate 0.01. Exceptions: the picture "
+    "model `deblur`, whose prior is not smooth, gets `gibbs` (no rule); `impdiff`, `soul` and `pcd` are published with "
+    "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one, and so do runs "
+    "that optimise nothing. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
+    "more iterations needs an `optimiser` in the file.\n"
+    "\n"
+    "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md).\n"
+    "\n"
     "```yaml\n"
     "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5, theta: [0, 0], eps: 1.0e-9}\n"
     "objective:\n"
@@ -788,20 +852,25 @@ static const char *const manual_head =
     "\n"
     "## Keys\n";
 
-/* "model.type is a or b" of "model.type=a|b". */
+/* "`model.type` is a or b" of "model.type=a|b"; "`kernel` is given" of "kernel". */
 static void describe_when(const char *when, char *out, size_t room)
 {
     size_t length = strcspn(when, "=");
-    int used = snprintf(out, room, "`%.*s` is ", (int)length, when);
-    schema_join(when + length + 1, " or ", out + used, room - (size_t)used);
+    int used = snprintf(out, room, "`%.*s` is %s", (int)length, when, when[length] ? "" : "given");
+    if (when[length] && (size_t)used < room) schema_join(when + length + 1, " or ", out + used, room - (size_t)used);
 }
 
-/* "?PATH a|b". */
-static void describe_either(const char *rule, char *out, size_t room)
+/* "`a` when `P` is given; `b` when `Q` is c or d; else `e`". */
+static void describe_cases(const char *rule, char *out, size_t room)
 {
-    const char *words = strchr(rule, ' ') + 1, *other = strchr(words, '|') + 1;
-    snprintf(out, room, "`%s`, or `%.*s` when `%.*s` is given", other, (int)(other - words - 1), words,
-             (int)(words - rule - 2), rule + 1);
+    char when[PATH_ROOM], value[PATH_ROOM], described[2 * PATH_ROOM];
+    size_t used = 0;
+    for (rule++; schema_case(&rule, when, value) && used < room;) {
+        describe_when(when, described, sizeof described);
+        int more = *when ? snprintf(out + used, room - used, "`%s` when %s; ", value, described)
+                         : snprintf(out + used, room - used, "else `%s`", value);
+        used += more > 0 ? (size_t)more : 0;
+    }
 }
 
 static void describe_default(const schema_key *row, char *out, size_t room)
@@ -815,10 +884,12 @@ static void describe_default(const schema_key *row, char *out, size_t room)
         snprintf(out, room, "zeros, one per row of `%s`", f + 7);
     else if (!strncmp(f, "=half ", 6))
         snprintf(out, room, "half of `%s`, at least 1", f + 6);
+    else if (!strncmp(f, "=count ", 7))
+        snprintf(out, room, "the value of `%s`, at least 1", f + 7);
     else if (*f == '=')
         snprintf(out, room, "the value of `%s`", f + 1);
     else if (*f == '?')
-        describe_either(f, out, room);
+        describe_cases(f, out, room);
     else if (row->type == TYPE_MAP)
         snprintf(out, room, "its keys' defaults");
     else
@@ -827,7 +898,7 @@ static void describe_default(const schema_key *row, char *out, size_t room)
 
 static void document_row(FILE *out, const schema_key *row)
 {
-    char value[200], fallback[120], when[160] = "always";
+    char value[240], fallback[600], when[160] = "always";
     schema_expected(row, value, sizeof value);
     describe_default(row, fallback, sizeof fallback);
     if (row->when) describe_when(row->when, when, sizeof when);

@@ -39,7 +39,8 @@ typedef struct {
     schema_type type;
     const char *allowed; /* words "a|b", an interval "(0, inf)", or both, interval first; NULL: anything of the type */
     /* The default as YAML; REQUIRED; ABSENT; or derived: "=PATH" (its value), "=zeros PATH" (one per row),
-     * "=half PATH" (at least 1); or "?PATH a|b": a when PATH is written, else b. */
+     * "=half PATH", "=count PATH" (both at least 1); or cases "?PATH a; PATH=b|c d; e": a when PATH is written, d when
+     * it has one of these values, else e. */
     const char *fallback;
     const char *when; /* "PATH=a|b": the key applies when PATH has one of these values; NULL: always */
     const char *meaning;
@@ -49,7 +50,13 @@ typedef struct {
     const char *path, *name, *meaning;
 } schema_choice;
 
-extern const schema_key schema_keys[]; /* ends with a NULL path */
+/* A name of scheme.type that stands for another one together with values of other keys, "PATH=VALUE|PATH=VALUE". */
+typedef struct {
+    const char *name, *scheme, *values;
+} schema_method;
+
+extern const schema_method schema_methods[]; /* ends with a NULL name */
+extern const schema_key schema_keys[];       /* ends with a NULL path */
 extern const schema_choice schema_choices[];
 
 /* Words separated by |: the next one of *list into `word`, 0 when there is none left. */
@@ -59,6 +66,10 @@ int schema_has_word(const char *list, const char *word);
 const char *schema_words(const schema_key *row);
 /* Is x in the interval `allowed` begins with? True when there is none. */
 int schema_in_range(const char *allowed, double x);
+enum { PATH_ROOM = 192, EXPECTED_ROOM = 240 }; /* for the path of a key, and for what was expected of it */
+/* The next of the cases behind the '?' of a default: its condition, "" for the last, and its value; 0: none is left. */
+int schema_case(const char **rule, char when[PATH_ROOM], char value[PATH_ROOM]);
+const schema_method *schema_method_named(const char *name); /* NULL: it is none of them */
 /* "a positive number", "ula, mala, rwm or hmc": what a message and the manual say. */
 void schema_expected(const schema_key *row, char *out, size_t room);
 /* "ula, mala or rwm" of "ula|mala|rwm". */
@@ -78,7 +89,7 @@ const char *schema_nearest_word(const char *words, const char *name, char *word,
 /* ---------------------------------------------------------------------------- the tree */
 
 typedef enum { NODE_SCALAR, NODE_LIST, NODE_MAP } node_kind;
-typedef enum { FROM_FILE, FROM_SET, FROM_DEFAULT } node_origin;
+typedef enum { FROM_FILE, FROM_SET, FROM_METHOD, FROM_DEFAULT } node_origin; /* FROM_METHOD: by a name of scheme.type */
 
 typedef struct node node;
 struct node {
@@ -91,6 +102,7 @@ struct node {
     const char *source; /* FROM_SET: the assignment */
     const char *key;    /* its name in the mapping above; NULL in a list */
     const char *text;   /* of a scalar */
+    const char *method; /* of scheme.type: the name that `text` replaces */
     node *parent, *first, *last, *next;
     /* What config_resolve makes of it: */
     double number;
@@ -125,7 +137,6 @@ void config_place(const config *c, const node *at, char *out, size_t room); /* "
 /* The message, with the place of `at` in front; control characters become '?'. Always returns -1. */
 int config_fail(config *c, const node *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-enum { PATH_ROOM = 192, EXPECTED_ROOM = 240 }; /* for the path of a key, and for what was expected of it */
 enum { CLIP = 48 };
 /* At most CLIP bytes of a user's text, whole characters, for a message. */
 const char *config_clip(const char *text, char out[CLIP + 4]);

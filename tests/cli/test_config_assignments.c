@@ -76,7 +76,7 @@ static void assignments(void **state)
 /* A type can change back and forth: defaults of the last resolve do not stand in the way. */
 static void resolve_again(void **state)
 {
-    config *c = runtext_resolved(SMALL);
+    config *c = runtext_resolved(SMALL "kernel: ula\noptimiser: adam\n");
     char *first = runtext_written(c);
     static const char *const there[] = {"kernel.type=hmc", "scheme=pcd", "optimiser.type=sgd",
                                         "objective.type=reward_reverse"};

@@ -55,9 +55,9 @@ static void wrong_files(void **state)
         {"model: gaussian_mixture",
          "run.yaml:1: model.means is missing; expected a list of equally long lists of numbers, "
          "because model.type is gaussian_mixture"},
-        {SMALL "optimiser: {schedule: cosine}",
+        {SMALL "optimiser: {schedule: exponential}",
          "run.yaml:3: optimiser.schedule.a is missing; expected a positive number, "
-         "because optimiser.schedule.type is cosine"},
+         "because optimiser.schedule.type is exponential"},
         {SMALL "kernel: {type: mala, leapfrog: 2}",
          "run.yaml:3: kernel.leapfrog applies only when kernel.type is hmc or leapfrog; here it is mala"},
         {SMALL "kernel: {type: leapfrog, friction: 2}",
@@ -203,8 +203,8 @@ static void wrong_files(void **state)
         {SMALL "scheme: impdiff\nadapt: {}",
          "run.yaml:4: adapt follows the effective sample size, which scheme impdiff does not have; take adapt out, for "
          "instance with --set adapt=null"},
-        {SMALL "adapt: {signal: accept}",
-         "run.yaml:3: adapt.signal is accept, but kernel ula accepts everything; expected ess"},
+        {SMALL "kernel: ula\nadapt: {signal: accept}",
+         "run.yaml:4: adapt.signal is accept, but kernel ula accepts everything; expected ess"},
         {SMALL "kernel: underdamped\nadapt: {signal: accept}",
          "run.yaml:4: adapt.signal is accept, but kernel underdamped accepts everything; expected ess"},
         /* YAML */
