@@ -34,6 +34,7 @@ typedef struct {
     likeness_figures before, after;
     double coverage; /* simulated: of intervals of 1.96 standard deviations */
     csv_table trace;
+    json_t *summary; /* of the run */
 } results;
 
 static size_t pixels_of(const image *im) { return (size_t)im->rows * (size_t)im->columns; }
@@ -65,8 +66,9 @@ static double number_of(const json_t *object, const char *key)
 static int read_summary(results *r, char *error, size_t room)
 {
     char path[FILES_PATH];
-    json_t *summary = NULL;
-    if (files_join(path, r->o->dir, "summary.json", error, room) || json_read(path, &summary, error, room)) return -1;
+    if (files_join(path, r->o->dir, "summary.json", error, room) || json_read(path, &r->summary, error, room))
+        return -1;
+    const json_t *summary = r->summary;
     const json_t *theta = json_array_get(json_object_get(summary, "theta"), 0);
     r->theta = json_is_number(theta) ? json_number_value(theta) : NAN;
     r->iterations = (int64_t)number_of(summary, "iterations");
@@ -75,7 +77,6 @@ static int read_summary(results *r, char *error, size_t room)
     r->clouds = (int64_t)number_of(summary, "moments_clouds");
     r->finished = json_is_true(json_object_get(summary, "finished"));
     r->per_megapixel = r->seconds / ((double)r->iterations * 1e-6 * (double)pixels_of(r->o->seen));
-    json_decref(summary);
     return 0;
 }
 
@@ -339,6 +340,7 @@ static int write_page(results *r, char *error, size_t room)
     (void)snprintf(title, sizeof title, "%s, restored", slash ? slash + 1 : r->o->photo);
     page *p = page_new(title, NULL);
     if (r->o->warning) page_note(p, "%s.", r->o->warning);
+    page_warnings(p, r->summary);
     page_paragraph(p, "%d x %d pixels, %s. Blur: %s. %s", seen->columns, seen->rows,
                    seen->channels == 1 ? "grey" : "colour", r->o->blur,
                    r->simulated ? "The picture was clean; blur and noise were simulated." : "");
@@ -402,5 +404,6 @@ int deblur_results(const deblur_outcome *o, char *error, size_t room)
     image_free(&r.mean);
     image_free(&r.sd);
     image_free(&r.map);
+    json_decref(r.summary);
     return rc;
 }

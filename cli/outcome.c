@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5, SHOWN = 8, FRESH_ESS = 200 };
+/* The observed information holds a variance over the particles; from fewer of them a standard error is off by a fifth or more. */
+enum { ENOUGH_PARTICLES = 100 };
 static const double EDGE = 1e-4;      /* of the mass may lie on the edge of a lattice */
 static const double ACCURATE = 1e-3;  /* relative error of quadrature that needs no finer lattice */
 static const double USABLE = 0.05;    /* ... and the largest that is told */
@@ -212,6 +214,8 @@ static void take_standard_error(outcome *o)
         o->why_no_standard_error = "it is not known whether theta has settled";
     else if (weights_failed_at_the_end(o))
         o->why_no_standard_error = "the weights were carried by a few particles";
+    else if (!(sosmc_last(o->engine)->ess >= ENOUGH_PARTICLES))
+        o->why_no_standard_error = "it takes an effective sample size of at least 100";
     else if (!(o->information > 0))
         o->why_no_standard_error = "the observed information is not positive";
     else

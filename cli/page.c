@@ -171,6 +171,14 @@ void page_note(page *p, const char *format, ...)
     va_end(list);
 }
 
+void page_warnings(page *p, const json_t *summary)
+{
+    const json_t *list = json_object_get(summary, "warnings");
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_string(json_array_get(list, i)))
+            page_note(p, "Warning: %s.", json_string_value(json_array_get(list, i)));
+}
+
 void page_facts(page *p, const page_fact *fact, int n)
 {
     if (n > 0) raw(p, "<div class=\"facts\">\n");

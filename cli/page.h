@@ -7,6 +7,8 @@
 
 #include <stddef.h>
 
+#include <jansson.h>
+
 typedef struct page page;
 
 /* `subtitle` may be NULL. NULL only when there is no memory, and then every other function does nothing. */
@@ -18,6 +20,9 @@ void page_subheading(page *p, const char *text);
 void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A paragraph that stands out: what a reader must not miss. */
 void page_note(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A note for every sentence in the `warnings` of a run's summary (NULL: none); they belong before everything else. */
+void page_warnings(page *p, const json_t *summary);
 
 /* Large numbers with small words below them; for the few results that matter most. */
 typedef struct {

@@ -184,15 +184,6 @@ static void put_estimate(page *p, const report_data *r)
         page_paragraph(p, "θ = %s", text);
 }
 
-/* The sentences that the run ended with, before anything else. */
-static void put_warnings(page *p, const report_data *r)
-{
-    const json_t *list = json_object_get(r->summary, "warnings");
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_is_string(json_array_get(list, i)))
-            page_note(p, "Warning: %s.", json_string_value(json_array_get(list, i)));
-}
-
 static void put_digests(page *p, const report_data *r, const report_extra *extra)
 {
     static const char *const head[] = {"quantity", "start", "end", "last tenth: mean", "standard deviation"};
@@ -351,7 +342,7 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     make_title(dir, extra, title);
     make_subtitle(r, subtitle);
     page *p = page_new(title, subtitle);
-    put_warnings(p, r);
+    page_warnings(p, r->summary);
     if (extra->about) page_paragraph(p, "%s", extra->about);
     put_facts(p, r);
     put_estimate(p, r);

@@ -161,7 +161,7 @@ static outcome run(const char *text)
     }
     memcpy(out.theta, sosmc_theta(engine), (size_t)j.problem.model.dim_theta * sizeof(double));
     out.loss = sosmc_last(engine)->loss;
-    out.evidence = job_evidence(&j, engine, &evidence) == 0 ? evidence.logz : NAN;
+    out.evidence = job_evidence(&j, sosmc_theta(engine), &evidence) == 0 ? evidence.logz : NAN;
     sosmc_free(engine);
     job_free(&j);
     config_free(c);
