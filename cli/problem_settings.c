@@ -135,5 +135,6 @@ void job_build_settings(builder *b)
     s->seed = config_unsigned(b->c, "seed");
     s->threads = (int)config_integer(b->c, "threads");
     s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");
+    s->on_collapse = is(b, "on_collapse", "continue") ? SOSMC_COLLAPSE_CONTINUE : SOSMC_COLLAPSE_STOP;
     b->job->iterations = config_integer(b->c, "iterations");
 }

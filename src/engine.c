@@ -235,15 +235,34 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Every rank has the same ESS and the same count, so all of them end together. `before`: the count of the last iteration. */
+static sosmc_status judge_collapse(sosmc *s, int64_t before)
+{
+    enum { PATIENCE = 100, SMALLEST_CLOUD = 20 };
+    const double least = 2;
+    if (!s->weighted || s->cut.particles < SMALLEST_CLOUD || !(s->info.ess < least)) return SOSMC_OK;
+    s->info.collapsed = before + 1;
+    if (s->cfg.on_collapse == SOSMC_COLLAPSE_CONTINUE || s->info.collapsed < PATIENCE) return SOSMC_OK;
+    return sosmc_i_fail(
+        s, SOSMC_ENUMERIC,
+        "iteration %lld: the effective sample size is %.3g of %lld particles and has been below %g for "
+        "%lld iterations in a row, so theta and all estimates rest on a single particle; take a smaller kernel step or "
+        "learning rate, more particles or a wider initial law (on_collapse: continue goes on regardless)",
+        (long long)s->info.iteration, s->info.ess, (long long)s->cut.particles, least, (long long)s->info.collapsed);
+}
+
 sosmc_status sosmc_step(sosmc *s)
 {
     if (s->failed) return s->failed; /* the message still says why; a checkpoint can be loaded */
     double begin = seconds_now();
+    int64_t collapsed = s->info.collapsed;
     s->info = (sosmc_info){.iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN};
     s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_as_printed(s) : step_as_coded(s);
     if (s->failed) return s->failed;
-    s->now->v.iteration++;
     s->info.seconds = seconds_now() - begin;
+    s->failed = judge_collapse(s, collapsed);
+    if (s->failed) return s->failed;
+    s->now->v.iteration++;
     return SOSMC_OK;
 }
 

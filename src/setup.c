@@ -178,6 +178,8 @@ static sosmc_status check_rest(const sosmc *s)
     REQUIRE(s->cfg.threads >= 0 && s->cfg.threads <= 1024, "threads", s->cfg.threads, "it must be between 0 and 1024");
     REQUIRE(s->cfg.on_nonfinite >= SOSMC_NONFINITE_DEFAULT && s->cfg.on_nonfinite <= SOSMC_NONFINITE_RESTART,
             "on_nonfinite", s->cfg.on_nonfinite, "it must be a sosmc_nonfinite");
+    REQUIRE(s->cfg.on_collapse >= SOSMC_COLLAPSE_DEFAULT && s->cfg.on_collapse <= SOSMC_COLLAPSE_CONTINUE,
+            "on_collapse", s->cfg.on_collapse, "it must be a sosmc_collapse");
     REFUSE(s->weighted && s->nonfinite == SOSMC_NONFINITE_RESTART,
            "on_nonfinite is restart, which unweighted schemes know; a weighted one takes fail, drop or retry");
     REFUSE(!s->weighted && (s->nonfinite == SOSMC_NONFINITE_DROP || s->nonfinite == SOSMC_NONFINITE_RETRY),

@@ -41,7 +41,7 @@ typedef enum {
     SOSMC_EINVAL = -1,   /* a setting is wrong; the message names it, its value and what is allowed */
     SOSMC_ENOMEM = -2,   /* an allocation failed (only in sosmc_create) */
     SOSMC_EMODEL = -3,   /* a callback returned non-zero */
-    SOSMC_ENUMERIC = -4, /* values that are not finite, or a cloud without weight */
+    SOSMC_ENUMERIC = -4, /* values that are not finite, a cloud without weight, or one that has collapsed */
     SOSMC_EIO = -5,      /* a checkpoint could not be written or read */
     SOSMC_ECOMM = -6     /* the communicator failed */
 } sosmc_status;
@@ -392,6 +392,16 @@ typedef enum {
     SOSMC_NONFINITE_RESTART /* unweighted: the particle restarts from init */
 } sosmc_nonfinite;
 
+/* What happens when a weighted cloud has collapsed: its effective sample size was below 2 in 100 iterations in a row, this one
+ * included. Theta then follows the gradient at one particle, and nothing that the run tells is an estimate any more. It does
+ * not apply to unweighted schemes, which have no such number, nor to fewer than 20 particles: there 2 is a tenth of the cloud
+ * or more, which a healthy run may have. */
+typedef enum {
+    SOSMC_COLLAPSE_DEFAULT = 0, /* stop */
+    SOSMC_COLLAPSE_STOP,        /* end with SOSMC_ENUMERIC; sosmc_last is still that iteration's */
+    SOSMC_COLLAPSE_CONTINUE     /* go on; sosmc_info.collapsed goes on counting */
+} sosmc_collapse;
+
 /* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. */
 typedef struct {
     void *self;
@@ -411,6 +421,7 @@ typedef struct {
     uint64_t seed;
     int threads;            /* 0 or 1: the calling thread alone */
     int on_nonfinite;       /* sosmc_nonfinite */
+    int on_collapse;        /* sosmc_collapse */
     double average;         /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
     int64_t average_from;   /* the first update that enters the average */
     size_t work_limit;      /* bytes of parked scratch; tiles that find no room in it are computed again */
@@ -441,6 +452,8 @@ typedef struct {
     int resampled;
     int nonfinite; /* particles whose move gave values that are not finite */
     int retries;   /* repeated moves */
+    /* Iterations in a row, this one included, with an effective sample size below 2; 0 where on_collapse does not apply. */
+    int64_t collapsed;
 } sosmc_info;
 
 typedef struct sosmc sosmc; /* the only object with a life of its own */
@@ -466,7 +479,9 @@ SOSMC_API const double *sosmc_gradient(const sosmc *s);
  * With several ranks every rank must call, and every rank gets everything. */
 SOSMC_API sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw);
 SOSMC_API int sosmc_particles(const sosmc *s);
-SOSMC_API uint64_t sosmc_hash(const sosmc *s); /* of everything that decides the future; collective over ranks */
+/* Of everything that decides where the run goes; collective over ranks. sosmc_info.collapsed is not part of it: it decides
+ * whether the run ends, and checkpoints keep it beside the state. */
+SOSMC_API uint64_t sosmc_hash(const sosmc *s);
 
 /* ------------------------------------------------------------------------------------------------ checkpoints */
 

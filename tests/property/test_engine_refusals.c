@@ -174,6 +174,8 @@ static const char *spoil_rest(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("on_nonfinite is drop", c->scheme = sosmc_scheme_unweighted(N); c->on_nonfinite = SOSMC_NONFINITE_DROP)
     SPOIL("on_nonfinite is", c->scheme = sosmc_scheme_unweighted(N); c->on_nonfinite = SOSMC_NONFINITE_RETRY)
     SPOIL("scheme.sweeps is 2", c->scheme.sweeps = 2; c->on_nonfinite = SOSMC_NONFINITE_RETRY)
+    SPOIL("on_collapse is 3", c->on_collapse = 3)
+    SPOIL("on_collapse is -1", c->on_collapse = -1)
     SPOIL("comm.size is -1", c->comm.size = -1)
     SPOIL("comm.rank is 2", c->comm.size = 2; c->comm.rank = 2)
     SPOIL("comm.rank is -1", c->comm.size = 2; c->comm.rank = -1)
@@ -208,7 +210,7 @@ static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 14); }
 static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
-static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 12); }
+static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 14); }
 
 static void test_simd_by_name(void **state)
 {
