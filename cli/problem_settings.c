@@ -92,6 +92,7 @@ static sosmc_optimiser build_optimiser(const builder *b)
     if (config_has(b->c, "optimiser.beta2")) o.beta2 = config_number(b->c, "optimiser.beta2");
     if (config_has(b->c, "optimiser.eps")) o.eps = config_number(b->c, "optimiser.eps");
     o.clip = config_number(b->c, "optimiser.clip");
+    o.noise = config_number(b->c, "optimiser.noise");
     if (config_has(b->c, "optimiser.low") || config_has(b->c, "optimiser.high")) {
         o.low = config_has(b->c, "optimiser.low") ? config_number(b->c, "optimiser.low") : -DBL_MAX;
         o.high = config_has(b->c, "optimiser.high") ? config_number(b->c, "optimiser.high") : DBL_MAX;

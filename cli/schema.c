@@ -331,6 +331,9 @@ const schema_key schema_keys[] = {
     {"optimiser.clip", TYPE_NUMBER, "[0, inf)", "0", NULL, "The largest norm of a gradient; 0 leaves it as it is."},
     {"optimiser.low", TYPE_NUMBER, NULL, ABSENT, NULL, "Theta is held above this after every update."},
     {"optimiser.high", TYPE_NUMBER, NULL, ABSENT, NULL, "And below this."},
+    {"optimiser.noise", TYPE_NUMBER, "[0, inf)", "0", NULL,
+     "Makes the update a Langevin step: theta gets this times sqrt(2 rate / particles) times a standard normal. With "
+     "`sgd`, an unweighted scheme and 1 this is IPLA, with a proximal kernel myIPLA."},
     {"optimiser.schedule", TYPE_MAP, "type", "{}", NULL, "How the rate changes with the number of updates k."},
     {"optimiser.schedule.type", TYPE_CHOICE, "constant|robbins_monro|exponential|cosine|steps", "constant", NULL,
      "Which schedule."},

@@ -98,6 +98,18 @@ static void average(sosmc *s)
 
 static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
+/* maths.md THETA-NOISE: the same numbers on every rank, named by the update. */
+static void disturb(sosmc *s, const sosmc_optimiser *opt)
+{
+    state *st = s->now;
+    int dim = s->p.model.dim_theta;
+    double scale = opt->noise * sqrt(2 * opt->lr / (double)s->seen.l->particles);
+    sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)st->v.updates, .stream = SOSMC_STREAM_THETA};
+    sosmc_batch b = {.simd = s->simd, .dim = dim, .n = 1, .ld = 1};
+    sosmc_normals(rng, &b, s->theta_noise);
+    for (int j = 0; j < dim; j++) st->theta[j] += scale * s->theta_noise[j];
+}
+
 /* theta <- OPT(theta, g), the same on every rank; the old theta stays as theta_prev, with the cloud. */
 static sosmc_status optimise(sosmc *s)
 {
@@ -115,6 +127,7 @@ static sosmc_status optimise(sosmc *s)
     st->theta_prev = old;
     memcpy(st->theta, old, (size_t)dim * sizeof(double));
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    if (opt.noise > 0) disturb(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))

@@ -134,6 +134,10 @@ static sosmc_status check_optimiser(const sosmc *s)
             "it must not be negative");
     REQUIRE(o->clip >= 0, "optimiser.clip", o->clip, "it must not be negative");
     REQUIRE(o->low <= o->high, "optimiser.low", o->low, "it must not be above optimiser.high");
+    REQUIRE(o->noise >= 0 && isfinite(o->noise), "optimiser.noise", o->noise, "it must be finite and not negative");
+    REFUSE(o->noise > 0 && s->p.objective.scale == 0,
+           "optimiser.noise is %g, but objective.scale is 0: nothing is optimised, and theta stays where it is",
+           o->noise);
     REQUIRE(o->slots >= 0, "optimiser.slots", o->slots, "it must not be negative");
     REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_STEPS, "schedule.kind", c->kind,
             "it must be a sosmc_schedule_kind");
@@ -479,6 +483,7 @@ static sosmc_status take_memory(sosmc *s)
     TAKE(s->leaves, (size_t)s->seen.l->blocks * largest(dim, SUM_ALL));
     TAKE(s->data_leaves, (size_t)s->batch.blocks * (dim + DATA_ALL));
     TAKE(s->grad, dim);
+    if (s->cfg.optimiser.noise > 0) TAKE(s->theta_noise, dim);
     if (s->weighted && c->ess_min > 0) {
         TAKE(s->all_w, c->particles);
         TAKE(s->resample_scratch, 2 * (size_t)c->particles + 1);

@@ -84,6 +84,7 @@ typedef enum {
     SOSMC_STREAM_NETWORK = 7,  /* initial weights of a network */
     SOSMC_STREAM_MOMENTUM = 8, /* momenta at the end of a step */
     SOSMC_STREAM_BEGIN = 9,    /* what kernels keep for particles that begin */
+    SOSMC_STREAM_THETA = 10,   /* noise of theta's updates */
     SOSMC_STREAM_USER = 64
 } sosmc_stream;
 
@@ -303,12 +304,19 @@ SOSMC_API sosmc_kernel sosmc_mymala(double h, double lambda);
  * It has no density and leaves nothing invariant: the sampler with which energies of pictures are trained. */
 SOSMC_API sosmc_kernel sosmc_jitter(double step, double noise, double clamp, double gradient_clip);
 
+/* With `noise` theta's update is a Langevin step: behind the optimiser's own step and before the bounds, theta[j] gets
+ * noise sqrt(2 rate / N) z_j, with the rate of this update and N the number of states of which the gradient is a mean (the
+ * particles, or particles times keep where several sweeps are kept). The z_j are standard normals of SOSMC_STREAM_THETA, step
+ * k, particle 0. With sosmc_sgd, sosmc_scheme_unweighted, the objective sosmc_mmle and noise 1 this is the interacting particle
+ * Langevin algorithm (IPLA) for the kernel sosmc_ula, and its proximal form (myIPLA) for sosmc_myula: theta does not come to
+ * rest but has the law proportional to exp(-N l(theta)), up to the error of the step (maths.md THETA-NOISE). */
 typedef struct sosmc_optimiser sosmc_optimiser;
 struct sosmc_optimiser {
     const char *name;
     double lr, momentum, beta1, beta2, eps, weight_decay;
     double clip;      /* largest gradient norm; 0: no clipping */
     double low, high; /* theta is held between them after every update; equal: nowhere */
+    double noise;     /* of the update, times sqrt(2 rate / N); 0: none, 1: Langevin */
     int slots;        /* theta-sized memories the step keeps, zero at the start */
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */

@@ -134,6 +134,10 @@ static const char *spoil_optimiser(int which, sosmc_problem *p, sosmc_settings *
     SPOIL("optimiser.clip is nan", o->clip = NAN)
     SPOIL("optimiser.clip is -1", o->clip = -1)
     SPOIL("optimiser.slots is -1", o->slots = -1)
+    SPOIL("optimiser.noise is -1", o->noise = -1)
+    SPOIL("optimiser.noise is nan", o->noise = NAN)
+    SPOIL("optimiser.noise is inf", o->noise = INFINITY)
+    SPOIL("objective.scale is 0", o->noise = 1; p->objective.scale = 0)
     SPOIL("schedule.kind is 5", c->schedule.kind = 5)
     SPOIL("schedule.a is 0.5", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 0.5, .b = 0.5})
     SPOIL("schedule.b is 0", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 10})
@@ -208,7 +212,7 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
 static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 27); }
 static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 14); }
-static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }
+static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 26); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
 static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 14); }
 
