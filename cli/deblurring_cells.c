@@ -153,7 +153,7 @@ static void let_go(run *r)
 static sosmc_settings settings_of(const run *r)
 {
     const deblurring_recipe *how = &deblurring_recipes[r->cell->method];
-    sosmc_settings cfg = sosmc_defaults();
+    sosmc_settings cfg = experiment_defaults();
     cfg.scheme = how->weighted ? sosmc_scheme_sosmc(r->particles) : sosmc_scheme_unweighted(r->particles);
     cfg.scheme.order = SOSMC_ORDER_AUTHORS;
     cfg.scheme.ess_min = 0.9;

@@ -57,6 +57,13 @@ int experiment_place(const char *name, int (*has)(const void *context, const cha
 
 /* ---------------------------------------------------------------------------- runs */
 
+sosmc_settings experiment_defaults(void)
+{
+    sosmc_settings settings = sosmc_defaults();
+    settings.on_collapse = SOSMC_COLLAPSE_CONTINUE;
+    return settings;
+}
+
 int experiment_failed(int code, const char *sentence)
 {
     return interrupt_requested() ? complain(SOSMC_EXIT_INTERRUPTED, "interrupted; the same command continues")
@@ -93,7 +100,7 @@ int experiment_run(const char *text, const char *name, const experiment_path *pa
     int code = SOSMC_EXIT_USAGE, rc;
     run_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
     config *c = config_parse(text, name, error, sizeof error);
-    rc = c ? 0 : -1;
+    rc = c ? config_set(c, "on_collapse=continue", error, sizeof error) : -1;
     for (int i = 0; rc == 0 && i < paths; i++) rc = set_path(c, &path[i], error, sizeof error);
     if (rc || config_resolve(c, error, sizeof error))
         (void)complain(0, "%s", error);

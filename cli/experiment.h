@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sosmc/sosmc.h>
+
 #include "files.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
@@ -23,6 +25,10 @@ int experiment_place(const char *name, int (*has)(const void *context, const cha
                      char out[FILES_PATH]);
 
 /* ------------------------------------------------------------------------------------------------ runs */
+
+/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. experiment_run sets
+ * the same. */
+sosmc_settings experiment_defaults(void);
 
 /* The code of an interrupted program, with its own sentence, or the given ones. */
 int experiment_failed(int code, const char *sentence);

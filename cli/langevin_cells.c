@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "progress.h"
 
@@ -66,7 +67,7 @@ static void describe(const langevin_run *r, sosmc_mixture_law *law, sosmc_proble
                                                            r->reference, s->theta_ref),
                          .init = reference,
                          .theta0 = s->theta_ref};
-    *cfg = sosmc_defaults();
+    *cfg = experiment_defaults();
     cfg->scheme = scheme_of(r);
     cfg->kernel = kernel_of(r);
     langevin_adapt(r->method, r->feedback, cfg->adapt);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "experiment.h"
 #include "files.h"
 #include "interrupt.h"
 #include "langevin_extras_inside.h"
@@ -98,7 +99,7 @@ static int run_task(void *context, int job, char *error, size_t room)
                        .objective = sosmc_reward_forward(t->reward, 0, reference, 1, t->theta_ref),
                        .init = reference,
                        .theta0 = t->theta_ref};
-    sosmc_settings cfg = sosmc_defaults();
+    sosmc_settings cfg = experiment_defaults();
     cfg.scheme = t->scheme;
     cfg.kernel = t->kernel;
     memcpy(cfg.adapt, t->adapt, sizeof cfg.adapt);

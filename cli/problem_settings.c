@@ -92,6 +92,7 @@ static sosmc_optimiser build_optimiser(const builder *b)
     if (config_has(b->c, "optimiser.beta2")) o.beta2 = config_number(b->c, "optimiser.beta2");
     if (config_has(b->c, "optimiser.eps")) o.eps = config_number(b->c, "optimiser.eps");
     o.clip = config_number(b->c, "optimiser.clip");
+    o.noise = config_number(b->c, "optimiser.noise");
     if (config_has(b->c, "optimiser.low") || config_has(b->c, "optimiser.high")) {
         o.low = config_has(b->c, "optimiser.low") ? config_number(b->c, "optimiser.low") : -DBL_MAX;
         o.high = config_has(b->c, "optimiser.high") ? config_number(b->c, "optimiser.high") : DBL_MAX;
@@ -135,5 +136,6 @@ void job_build_settings(builder *b)
     s->seed = config_unsigned(b->c, "seed");
     s->threads = (int)config_integer(b->c, "threads");
     s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");
+    s->on_collapse = is(b, "on_collapse", "continue") ? SOSMC_COLLAPSE_CONTINUE : SOSMC_COLLAPSE_STOP;
     b->job->iterations = config_integer(b->c, "iterations");
 }

@@ -26,7 +26,8 @@ static char *comparable(const config *c)
         size_t length = end ? (size_t)(end - line) + 1 : strlen(line);
         if (*line != ' ' && *line != '#')
             skipping = strncmp(line, "iterations:", 11) == 0 || strncmp(line, "threads:", 8) == 0 ||
-                       strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0;
+                       strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0 ||
+                       strncmp(line, "on_collapse:", 12) == 0;
         if (!skipping && *line != '#') {
             memcpy(kept + used, line, length);
             used += length;

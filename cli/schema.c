@@ -368,6 +368,9 @@ const schema_key schema_keys[] = {
     {"threads", TYPE_INTEGER, "[1, 1024]", "1", NULL, "Threads; their number does not change the result."},
     {"on_nonfinite", TYPE_CHOICE, "default|fail|drop|retry|restart", "default", NULL,
      "What happens when a move gives values that are not finite."},
+    {"on_collapse", TYPE_CHOICE, "stop|continue", "stop", NULL,
+     "What happens when the effective sample size of a weighted method was below 2 in 100 iterations in a row; it does not "
+     "apply to fewer than 20 particles. A run that it ended continues with `--set on_collapse=continue --resume`."},
 
     {"evaluate", TYPE_MAP, "every", "{}", NULL,
      "What the model is worth while the run goes on: exact values on a lattice for models of points in the plane, and the "
@@ -551,6 +554,8 @@ const schema_choice schema_choices[] = {
     {"on_nonfinite", "retry",
      "weighted methods: the whole move is repeated with half the step, up to 8 times (not exact)"},
     {"on_nonfinite", "restart", "other methods: the particle restarts from `init`"},
+    {"on_collapse", "stop", "the run ends with a sentence that says what to change"},
+    {"on_collapse", "continue", "it goes on, for studies of what then happens"},
     {NULL, NULL, NULL},
 };
 

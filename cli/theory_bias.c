@@ -11,6 +11,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "run.h"
 #include "theory_kernels.h"
@@ -60,7 +61,7 @@ static int run_once(const remark *r, const sosmc_scheme *scheme, int own, uint64
 {
     double gradient[THEORY_DIM], exact[THEORY_DIM];
     watcher w = {.path = own ? NULL : &r->stage->path, .theta = theta, .gradient = gradient};
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     settings.scheme = *scheme;
     settings.kernel = theory_kernel_at(0, r->stage).kernel;
@@ -263,7 +264,7 @@ static int unweighted_bias(const rest *r, double h, int steps, int particles, ui
     double *x = pool_doubles(&s->memory, particles), *logw = pool_doubles(&s->memory, particles);
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     sosmc_problem problem = rest_problem(r);
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     settings.scheme = sosmc_scheme_sosmc(particles);
     settings.scheme.ess_min = 0;
@@ -350,7 +351,7 @@ static int weighted_rows(const theory_options *o, theory_statement *s, const res
         for (int j = 0; j < WEIGHTED_N; j++) {
             theory_tally t[1];
             theory_batch b = {.problem = &problem,
-                              .settings = sosmc_defaults(),
+                              .settings = experiment_defaults(),
                               .iterations = THEORY_STEPS + 1,
                               .replicates = o->quick ? 1500 : 20000,
                               .count = 1,

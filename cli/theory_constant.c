@@ -9,6 +9,7 @@
  * threshold: N^-1/2. Away from it the switches get rarer with N. */
 #include <math.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "run.h"
 #include "theory_kernels.h"
@@ -32,7 +33,7 @@ static theory_batch batch_of(const theory_options *o, const theory_stage *stage,
                              sosmc_kernel kernel, int particles)
 {
     theory_batch b = {.problem = problem,
-                      .settings = sosmc_defaults(),
+                      .settings = experiment_defaults(),
                       .iterations = LAST + 1, /* the first one does not move */
                       .replicates = o->quick ? 300 : 12000,
                       .count = 1,
@@ -167,7 +168,7 @@ static int walk(const short_walk *w, rule r, int follow, double second, int part
     *seen = (signals){0};
     const double factor = 9;
     led_kernel led = {.ula = sosmc_ula(w->h), .h = w->h};
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     settings.scheme = sosmc_scheme_sosmc(particles);
     settings.scheme.ess_min = 0;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "run.h"
 #include "theory_kernels.h"
@@ -85,7 +86,7 @@ static void list(const theory_stage *stage, pair p[PAIRS])
 
 static sosmc_settings settings_of(const theory_options *o, sosmc_kernel kernel, int resample)
 {
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     settings.scheme = sosmc_scheme_sosmc(CLOUD);
     settings.scheme.ess_min = resample ? ess_min : 0;
     settings.kernel = kernel;

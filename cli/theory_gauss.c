@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "run.h"
 
@@ -91,7 +92,7 @@ void theory_moving_free(theory_moving *m) { free(m->gradient); }
 sosmc_settings theory_moving_settings(const theory_moving *m, sosmc_kernel kernel, int particles, double gamma,
                                       uint64_t seed)
 {
-    sosmc_settings c = sosmc_defaults();
+    sosmc_settings c = experiment_defaults();
     c.kernel = kernel;
     c.scheme = sosmc_scheme_sosmc(particles);
     c.optimiser = (sosmc_optimiser){.name = "told", .lr = gamma, .self = m->gradient, .step = told_step};

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "experiment.h"
 #include "interrupt.h"
 #include "run.h"
 #include "theory.h"
@@ -92,7 +93,7 @@ static int follow(const theory_options *o, theory_statement *s, double sign, des
                        .objective = sosmc_likelihood(sosmc_rows_source(&rows), DATA),
                        .init = sosmc_standard_normal(),
                        .theta0 = start};
-    sosmc_settings c = sosmc_defaults();
+    sosmc_settings c = experiment_defaults();
     sosmc *engine = NULL;
     p.objective.scale = sign;
     c.kernel = sosmc_ula(0.02);

@@ -57,7 +57,7 @@ static int walk(const theory_stage *stage, const theory_kernel *kernel, uint64_t
                 theory_statement *s, identity out[THEORY_STEPS + 1])
 {
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     settings.scheme = sosmc_scheme_sosmc(c->particles);
     settings.scheme.ess_min = 0;
@@ -162,7 +162,7 @@ static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lat
                              .objective = sosmc_mmle(),
                              .init = theory_exact_source(grid),
                              .theta0 = at_rest.theta[0]};
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     settings.scheme = sosmc_scheme_sosmc(c->particles);
     settings.scheme.ess_min = 0;

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "experiment.h"
 #include "run.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
@@ -135,7 +136,7 @@ static int make_cloud(const theory_options *o, theory_statement *s, const theory
 {
     theory_path path = stage->path;
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = sosmc_defaults();
+    sosmc_settings settings = experiment_defaults();
     sosmc *engine = NULL;
     path.seen = c->gradient;
     problem.objective = sosmc_reward_reverse((sosmc_score){.eval = reward_eval}, beta, reference);

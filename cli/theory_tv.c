@@ -173,7 +173,7 @@ static int optimum(const theory_options *o, theory_statement *s, double exponent
         .model = {.dim_x = PIXELS, .dim_theta = 1, .self = &exponent_used, .energy = energy, .grad_theta = grad_theta},
         .objective = sosmc_mmle(),
         .init = sosmc_standard_normal()};
-    sosmc_settings c = sosmc_defaults();
+    sosmc_settings c = experiment_defaults();
     sosmc *engine = NULL;
     c.kernel = sosmc_rwm(0.2);
     c.scheme = sosmc_scheme_sosmc(2000);

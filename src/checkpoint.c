@@ -7,8 +7,9 @@
  * stored: tiles that were fresh are evaluated again, which gives the same bits because the inputs are the same. */
 #include "internal.h"
 
-/* Version 2 did not know the last number of the shape, scheme.pool_rule; its runs had rule 0. */
-enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, FORMAT_VERSION = 3 };
+/* Version 2 did not know the last number of the shape, scheme.pool_rule; its runs had rule 0. Versions 2 and 3 did not know the
+ * last number of the info, collapsed; their runs go on from 0. */
+enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, OLDEST_VERSION = 2, FORMAT_VERSION = 4 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
 
@@ -144,7 +145,7 @@ uint64_t sosmc_hash(const sosmc *s)
 
 /* ---------------------------------------------------------------------------- the last iteration's info */
 
-enum { INFO = 18 };
+enum { INFO_COLLAPSED = 18, INFO, INFO_OF_3 = 18 };
 
 /* All but the wall-clock time, which no two runs share. */
 static void pack_info(const sosmc_info *f, double out[INFO])
@@ -166,7 +167,8 @@ static void pack_info(const sosmc_info *f, double out[INFO])
                               (double)f->nonfinite,
                               (double)f->retries,
                               f->data_energy,
-                              f->penalty};
+                              f->penalty,
+                              (double)f->collapsed};
     memcpy(out, all, sizeof all);
 }
 
@@ -193,7 +195,8 @@ static sosmc_info unpack_info(const double in[INFO])
                         .nonfinite = counted(in[14]),
                         .retries = counted(in[15]),
                         .data_energy = in[16],
-                        .penalty = in[17]};
+                        .penalty = in[17],
+                        .collapsed = whole(in[INFO_COLLAPSED])};
 }
 
 /* ---------------------------------------------------------------------------- save */
@@ -352,10 +355,10 @@ static sosmc_status read_header(sosmc *s, stream *f, header *h)
     if (memcmp(h->magic, MAGIC, sizeof MAGIC) != 0) return sosmc_i_fail(s, SOSMC_EIO, "this is not a sosmc checkpoint");
     if (h->byte_order != BYTE_ORDER_MARK)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint was written on a machine of another byte order");
-    if (h->version != FORMAT_VERSION && h->version != 2)
+    if (h->version < OLDEST_VERSION || h->version > FORMAT_VERSION)
         return sosmc_i_fail(s, SOSMC_EIO,
-                            "the checkpoint has format version %llu; this library reads versions 2 and %d",
-                            (unsigned long long)h->version, FORMAT_VERSION);
+                            "the checkpoint has format version %llu; this library reads versions %d to %d",
+                            (unsigned long long)h->version, OLDEST_VERSION, FORMAT_VERSION);
     size_t shapes = (h->version == 2 ? SHAPES_OF_2 : SHAPES) * sizeof *h->shape;
     if (read_bytes(f, h->shape, shapes) || read_bytes(f, h->kernel, check - names)) return truncated(s);
     uint64_t expected = f->hash; /* nothing was read before */
@@ -380,13 +383,13 @@ static sosmc_status compare(sosmc *s, const header *theirs)
 
 /* A stream with the right sums need not come from sosmc_save. Counts name random numbers and slots of the pool: those that
  * no run can reach would lead outside of both. */
-static sosmc_status check_counts(sosmc *s, const vital *v)
+static sosmc_status check_counts(sosmc *s, const vital *v, int64_t collapsed)
 {
     const sosmc_scheme *c = &s->cfg.scheme;
     int64_t most = ((int64_t)1 << 48) / c->sweeps, slots = INT64_MAX / c->particles - 2;
     if (v->iteration >= 0 && v->iteration < most && v->iteration < slots && v->updates >= 0 &&
         v->updates <= v->iteration && v->averaged >= 0 && v->averaged <= v->updates &&
-        (v->cached == 0 || v->cached == 1) && v->h > 0 && v->rate >= 0)
+        (v->cached == 0 || v->cached == 1) && v->h > 0 && v->rate >= 0 && collapsed >= 0 && collapsed <= v->iteration)
         return SOSMC_OK;
     return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its counts or its step make no sense");
 }
@@ -398,7 +401,8 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     span spans[SPANS];
     TRY(read_header(s, f, &h));
     TRY(compare(s, &h));
-    if (read_bytes(f, info, INFO * sizeof *info)) return truncated(s);
+    info[INFO_COLLAPSED] = 0;
+    if (read_bytes(f, info, (h.version < FORMAT_VERSION ? INFO_OF_3 : INFO) * sizeof *info)) return truncated(s);
     spans_of(s, s->spare, spans);
     for (int i = 0; i < SPANS; i++)
         if (read_bytes(f, spans[i].data, spans[i].bytes)) return truncated(s);
@@ -413,7 +417,7 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     if (f->get(f->ctx, &checksum, sizeof checksum)) return truncated(s);
     if (checksum != expected)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
-    TRY(check_counts(s, &s->spare->v));
+    TRY(check_counts(s, &s->spare->v, whole(info[INFO_COLLAPSED])));
     double heaviest = -INFINITY;
     return check_health(s, s->spare, SOSMC_EIO, "the checkpoint is damaged", &heaviest);
 }

@@ -98,6 +98,18 @@ static void average(sosmc *s)
 
 static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
+/* maths.md THETA-NOISE: the same numbers on every rank, named by the update. */
+static void disturb(sosmc *s, const sosmc_optimiser *opt)
+{
+    state *st = s->now;
+    int dim = s->p.model.dim_theta;
+    double scale = opt->noise * sqrt(2 * opt->lr / (double)s->seen.l->particles);
+    sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)st->v.updates, .stream = SOSMC_STREAM_THETA};
+    sosmc_batch b = {.simd = s->simd, .dim = dim, .n = 1, .ld = 1};
+    sosmc_normals(rng, &b, s->theta_noise);
+    for (int j = 0; j < dim; j++) st->theta[j] += scale * s->theta_noise[j];
+}
+
 /* theta <- OPT(theta, g), the same on every rank; the old theta stays as theta_prev, with the cloud. */
 static sosmc_status optimise(sosmc *s)
 {
@@ -115,6 +127,7 @@ static sosmc_status optimise(sosmc *s)
     st->theta_prev = old;
     memcpy(st->theta, old, (size_t)dim * sizeof(double));
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    if (opt.noise > 0) disturb(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))
@@ -235,15 +248,34 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Every rank has the same ESS and the same count, so all of them end together. `before`: the count of the last iteration. */
+static sosmc_status judge_collapse(sosmc *s, int64_t before)
+{
+    enum { PATIENCE = 100, SMALLEST_CLOUD = 20 };
+    const double least = 2;
+    if (!s->weighted || s->cut.particles < SMALLEST_CLOUD || !(s->info.ess < least)) return SOSMC_OK;
+    s->info.collapsed = before + 1;
+    if (s->cfg.on_collapse == SOSMC_COLLAPSE_CONTINUE || s->info.collapsed < PATIENCE) return SOSMC_OK;
+    return sosmc_i_fail(
+        s, SOSMC_ENUMERIC,
+        "iteration %lld: the effective sample size is %.3g of %lld particles and has been below %g for "
+        "%lld iterations in a row, so theta and all estimates rest on a single particle; take a smaller kernel step or "
+        "learning rate, more particles or a wider initial law (on_collapse: continue goes on regardless)",
+        (long long)s->info.iteration, s->info.ess, (long long)s->cut.particles, least, (long long)s->info.collapsed);
+}
+
 sosmc_status sosmc_step(sosmc *s)
 {
     if (s->failed) return s->failed; /* the message still says why; a checkpoint can be loaded */
     double begin = seconds_now();
+    int64_t collapsed = s->info.collapsed;
     s->info = (sosmc_info){.iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN};
     s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_as_printed(s) : step_as_coded(s);
     if (s->failed) return s->failed;
-    s->now->v.iteration++;
     s->info.seconds = seconds_now() - begin;
+    s->failed = judge_collapse(s, collapsed);
+    if (s->failed) return s->failed;
+    s->now->v.iteration++;
     return SOSMC_OK;
 }
 

@@ -125,6 +125,7 @@ struct sosmc {
     double *leaves;      /* per block: dim_theta partial gradients, or sums */
     double *data_leaves; /* per data block: dim_theta, then DATA_ALL */
     double *grad;
+    double *theta_noise; /* where theta's updates have noise */
 
     double *pool_gather; /* with several ranks: all particles, to be written back to the pool */
     double *all_w, *resample_scratch;

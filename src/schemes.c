@@ -87,6 +87,7 @@ sosmc_settings sosmc_defaults(void)
                           .schedule = {.kind = SOSMC_SCHEDULE_CONSTANT},
                           .threads = 1,
                           .on_nonfinite = SOSMC_NONFINITE_DEFAULT,
+                          .on_collapse = SOSMC_COLLAPSE_DEFAULT,
                           .work_limit = (size_t)256 << 20};
     cfg.adapt[1].signal = SOSMC_SIGNAL_ACCEPT;
     return cfg;

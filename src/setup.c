@@ -134,6 +134,10 @@ static sosmc_status check_optimiser(const sosmc *s)
             "it must not be negative");
     REQUIRE(o->clip >= 0, "optimiser.clip", o->clip, "it must not be negative");
     REQUIRE(o->low <= o->high, "optimiser.low", o->low, "it must not be above optimiser.high");
+    REQUIRE(o->noise >= 0 && isfinite(o->noise), "optimiser.noise", o->noise, "it must be finite and not negative");
+    REFUSE(o->noise > 0 && s->p.objective.scale == 0,
+           "optimiser.noise is %g, but objective.scale is 0: nothing is optimised, and theta stays where it is",
+           o->noise);
     REQUIRE(o->slots >= 0, "optimiser.slots", o->slots, "it must not be negative");
     REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_STEPS, "schedule.kind", c->kind,
             "it must be a sosmc_schedule_kind");
@@ -178,6 +182,8 @@ static sosmc_status check_rest(const sosmc *s)
     REQUIRE(s->cfg.threads >= 0 && s->cfg.threads <= 1024, "threads", s->cfg.threads, "it must be between 0 and 1024");
     REQUIRE(s->cfg.on_nonfinite >= SOSMC_NONFINITE_DEFAULT && s->cfg.on_nonfinite <= SOSMC_NONFINITE_RESTART,
             "on_nonfinite", s->cfg.on_nonfinite, "it must be a sosmc_nonfinite");
+    REQUIRE(s->cfg.on_collapse >= SOSMC_COLLAPSE_DEFAULT && s->cfg.on_collapse <= SOSMC_COLLAPSE_CONTINUE,
+            "on_collapse", s->cfg.on_collapse, "it must be a sosmc_collapse");
     REFUSE(s->weighted && s->nonfinite == SOSMC_NONFINITE_RESTART,
            "on_nonfinite is restart, which unweighted schemes know; a weighted one takes fail, drop or retry");
     REFUSE(!s->weighted && (s->nonfinite == SOSMC_NONFINITE_DROP || s->nonfinite == SOSMC_NONFINITE_RETRY),
@@ -477,6 +483,7 @@ static sosmc_status take_memory(sosmc *s)
     TAKE(s->leaves, (size_t)s->seen.l->blocks * largest(dim, SUM_ALL));
     TAKE(s->data_leaves, (size_t)s->batch.blocks * (dim + DATA_ALL));
     TAKE(s->grad, dim);
+    if (s->cfg.optimiser.noise > 0) TAKE(s->theta_noise, dim);
     if (s->weighted && c->ess_min > 0) {
         TAKE(s->all_w, c->particles);
         TAKE(s->resample_scratch, 2 * (size_t)c->particles + 1);

@@ -41,7 +41,7 @@ typedef enum {
     SOSMC_EINVAL = -1,   /* a setting is wrong; the message names it, its value and what is allowed */
     SOSMC_ENOMEM = -2,   /* an allocation failed (only in sosmc_create) */
     SOSMC_EMODEL = -3,   /* a callback returned non-zero */
-    SOSMC_ENUMERIC = -4, /* values that are not finite, or a cloud without weight */
+    SOSMC_ENUMERIC = -4, /* values that are not finite, a cloud without weight, or one that has collapsed */
     SOSMC_EIO = -5,      /* a checkpoint could not be written or read */
     SOSMC_ECOMM = -6     /* the communicator failed */
 } sosmc_status;
@@ -84,6 +84,7 @@ typedef enum {
     SOSMC_STREAM_NETWORK = 7,  /* initial weights of a network */
     SOSMC_STREAM_MOMENTUM = 8, /* momenta at the end of a step */
     SOSMC_STREAM_BEGIN = 9,    /* what kernels keep for particles that begin */
+    SOSMC_STREAM_THETA = 10,   /* noise of theta's updates */
     SOSMC_STREAM_USER = 64
 } sosmc_stream;
 
@@ -303,12 +304,19 @@ SOSMC_API sosmc_kernel sosmc_mymala(double h, double lambda);
  * It has no density and leaves nothing invariant: the sampler with which energies of pictures are trained. */
 SOSMC_API sosmc_kernel sosmc_jitter(double step, double noise, double clamp, double gradient_clip);
 
+/* With `noise` theta's update is a Langevin step: behind the optimiser's own step and before the bounds, theta[j] gets
+ * noise sqrt(2 rate / N) z_j, with the rate of this update and N the number of states of which the gradient is a mean (the
+ * particles, or particles times keep where several sweeps are kept). The z_j are standard normals of SOSMC_STREAM_THETA, step
+ * k, particle 0. With sosmc_sgd, sosmc_scheme_unweighted, the objective sosmc_mmle and noise 1 this is the interacting particle
+ * Langevin algorithm (IPLA) for the kernel sosmc_ula, and its proximal form (myIPLA) for sosmc_myula: theta does not come to
+ * rest but has the law proportional to exp(-N l(theta)), up to the error of the step (maths.md THETA-NOISE). */
 typedef struct sosmc_optimiser sosmc_optimiser;
 struct sosmc_optimiser {
     const char *name;
     double lr, momentum, beta1, beta2, eps, weight_decay;
     double clip;      /* largest gradient norm; 0: no clipping */
     double low, high; /* theta is held between them after every update; equal: nowhere */
+    double noise;     /* of the update, times sqrt(2 rate / N); 0: none, 1: Langevin */
     int slots;        /* theta-sized memories the step keeps, zero at the start */
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
@@ -392,6 +400,16 @@ typedef enum {
     SOSMC_NONFINITE_RESTART /* unweighted: the particle restarts from init */
 } sosmc_nonfinite;
 
+/* What happens when a weighted cloud has collapsed: its effective sample size was below 2 in 100 iterations in a row, this one
+ * included. Theta then follows the gradient at one particle, and nothing that the run tells is an estimate any more. It does
+ * not apply to unweighted schemes, which have no such number, nor to fewer than 20 particles: there 2 is a tenth of the cloud
+ * or more, which a healthy run may have. */
+typedef enum {
+    SOSMC_COLLAPSE_DEFAULT = 0, /* stop */
+    SOSMC_COLLAPSE_STOP,        /* end with SOSMC_ENUMERIC; sosmc_last is still that iteration's */
+    SOSMC_COLLAPSE_CONTINUE     /* go on; sosmc_info.collapsed goes on counting */
+} sosmc_collapse;
+
 /* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. */
 typedef struct {
     void *self;
@@ -411,6 +429,7 @@ typedef struct {
     uint64_t seed;
     int threads;            /* 0 or 1: the calling thread alone */
     int on_nonfinite;       /* sosmc_nonfinite */
+    int on_collapse;        /* sosmc_collapse */
     double average;         /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
     int64_t average_from;   /* the first update that enters the average */
     size_t work_limit;      /* bytes of parked scratch; tiles that find no room in it are computed again */
@@ -441,6 +460,8 @@ typedef struct {
     int resampled;
     int nonfinite; /* particles whose move gave values that are not finite */
     int retries;   /* repeated moves */
+    /* Iterations in a row, this one included, with an effective sample size below 2; 0 where on_collapse does not apply. */
+    int64_t collapsed;
 } sosmc_info;
 
 typedef struct sosmc sosmc; /* the only object with a life of its own */
@@ -466,7 +487,9 @@ SOSMC_API const double *sosmc_gradient(const sosmc *s);
  * With several ranks every rank must call, and every rank gets everything. */
 SOSMC_API sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw);
 SOSMC_API int sosmc_particles(const sosmc *s);
-SOSMC_API uint64_t sosmc_hash(const sosmc *s); /* of everything that decides the future; collective over ranks */
+/* Of everything that decides where the run goes; collective over ranks. sosmc_info.collapsed is not part of it: it decides
+ * whether the run ends, and checkpoints keep it beside the state. */
+SOSMC_API uint64_t sosmc_hash(const sosmc *s);
 
 /* ------------------------------------------------------------------------------------------------ checkpoints */
 

@@ -673,17 +673,18 @@ static void sign(bytes *f)
 }
 
 /* Whole checkpoints of this very run, signed, with one word changed: counts that lead outside of the pool, values that no
- * run saves. Words: 36 of the header, 18 of the info, then iteration, updates, averaged, h, ... */
+ * run saves. Words: 36 of the header, 19 of the info, then iteration, updates, averaged, h, ... */
 static void checkpoints(void **state)
 {
-    enum { INFO = 36, ITERATION = INFO + 18, UPDATES, AVERAGED, STEP, RATE };
-    const double nan = NAN, negative = -1, huge = 1e300;
+    enum { INFO = 36, COLLAPSED = INFO + 18, ITERATION, UPDATES, AVERAGED, STEP, RATE };
+    const double nan = NAN, negative = -1, many = 4, huge = 1e300;
     const int64_t below = -1000, most = INT64_MAX;
     const struct {
         int word;
         const void *value;
-    } lies[] = {{ITERATION, &below}, {ITERATION, &most}, {UPDATES, &below}, {UPDATES, &most}, {AVERAGED, &below},
-                {STEP, &nan},        {STEP, &negative},  {RATE, &nan},      {RATE + 10, &nan}};
+    } lies[] = {{ITERATION, &below}, {ITERATION, &most},     {UPDATES, &below}, {UPDATES, &most},
+                {AVERAGED, &below},  {STEP, &nan},           {STEP, &negative}, {RATE, &nan},
+                {RATE + 10, &nan},   {COLLAPSED, &negative}, {COLLAPSED, &many}};
     bytes *f = empty();
     sosmc *s = engine();
     tape saved = {.f = f};

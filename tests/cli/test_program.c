@@ -206,6 +206,25 @@ static void numerical_failure_is_3(void **state)
     expect(3, "iteration", "run run.yaml --set 'objective.reward={formula: \"log(x1)\"}' --out numeric --quiet");
 }
 
+/* No kernel moves so little that these weights recover: theta runs away from a cloud that stands still. */
+static void a_collapsed_run_ends_and_can_go_on(void **state)
+{
+    write_text("collapse.yaml", "model: {type: hierarchical_gaussian, y: [40, 41, 39, 40]}\n"
+                                "objective: mmle\n"
+                                "kernel: {type: rwm, step: 1.0e-12}\n"
+                                "resampling: {threshold: never}\n"
+                                "optimiser: {type: sgd, rate: 0.2}\n"
+                                "particles: 100\n"
+                                "iterations: 300\n"
+                                "output: {checkpoint_every: 50, report: false}\n");
+    expect(3, "100 iterations in a row", "run collapse.yaml --out collapsed --quiet");
+    expect(3, "on_collapse: continue", "run collapse.yaml --out collapsed --quiet --resume"); /* at the same place */
+    expect(0, "", "run collapse.yaml --set on_collapse=continue --out collapsed --quiet --resume");
+    expect(0, "", "run collapse.yaml --set on_collapse=continue --out regardless --quiet");
+    same_runs("collapsed", "regardless");
+    expect(2, "on_collapse is 'perhaps'", "run collapse.yaml --set on_collapse=perhaps --out w");
+}
+
 static void a_run_is_not_overwritten(void **state)
 {
     expect(0, "results in keep", "run run.yaml --set iterations=5 --out keep");
@@ -315,6 +334,7 @@ int main(void)
                                        cmocka_unit_test(numerical_failure_is_3),
                                        cmocka_unit_test(a_run_is_not_overwritten),
                                        cmocka_unit_test(resolved_files_replay),
+                                       cmocka_unit_test(a_collapsed_run_ends_and_can_go_on),
                                        cmocka_unit_test(killed_runs_resume),
                                        cmocka_unit_test(interrupted_runs_resume),
                                        cmocka_unit_test(finished_runs_can_be_extended),

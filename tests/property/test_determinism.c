@@ -606,6 +606,27 @@ static uint64_t last_hash(const plan *a)
     return t.at[a->iterations - 1].hash;
 }
 
+/* Updates with noise: the same numbers on every thread and rank, with and without weights, for a long theta too. */
+static void test_noisy_updates(void **state)
+{
+    for (int turn = 0; turn < 8; turn++) {
+        sosmc_scheme scheme = turn % 4 == 0   ? sosmc_scheme_sosmc(37)
+                              : turn % 4 == 1 ? sosmc_scheme_unweighted(200)
+                              : turn % 4 == 2 ? sosmc_scheme_soul(6)
+                                              : sosmc_scheme_moved_first(37);
+        plan a = plan_of(turn & 4 ? MALA : ULA, SOSMC_ORDER_PAPER, scheme, turn % OBJECTIVES, turn), quiet;
+        quiet = a;
+        a.thorough = 1;
+        a.cfg.optimiser.noise = 1;
+        assert_true(last_hash(&a) != last_hash(&quiet));
+        (void)try_plan(&a);
+    }
+    plan a = toy_plan(&WIDE_TOY, 100, "long theta with noise");
+    a.iterations = 2;
+    a.cfg.optimiser.noise = 1;
+    (void)try_plan(&a);
+}
+
 static void test_hash_sees_memory(void **state)
 {
     plan a = toy_plan(&PLAIN_TOY, 40, "toy"), b;
@@ -886,6 +907,7 @@ int main(void)
         cmocka_unit_test(test_many_particles),
         cmocka_unit_test(test_long_theta),
         cmocka_unit_test(test_kernel_with_memory),
+        cmocka_unit_test(test_noisy_updates),
         cmocka_unit_test(test_hash_sees_memory),
         cmocka_unit_test(test_hash_sees_the_pool),
         cmocka_unit_test(test_hash_sees_weights),

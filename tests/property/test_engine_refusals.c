@@ -134,6 +134,10 @@ static const char *spoil_optimiser(int which, sosmc_problem *p, sosmc_settings *
     SPOIL("optimiser.clip is nan", o->clip = NAN)
     SPOIL("optimiser.clip is -1", o->clip = -1)
     SPOIL("optimiser.slots is -1", o->slots = -1)
+    SPOIL("optimiser.noise is -1", o->noise = -1)
+    SPOIL("optimiser.noise is nan", o->noise = NAN)
+    SPOIL("optimiser.noise is inf", o->noise = INFINITY)
+    SPOIL("objective.scale is 0", o->noise = 1; p->objective.scale = 0)
     SPOIL("schedule.kind is 5", c->schedule.kind = 5)
     SPOIL("schedule.a is 0.5", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 0.5, .b = 0.5})
     SPOIL("schedule.b is 0", c->schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_STEPS, .a = 10})
@@ -174,6 +178,8 @@ static const char *spoil_rest(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("on_nonfinite is drop", c->scheme = sosmc_scheme_unweighted(N); c->on_nonfinite = SOSMC_NONFINITE_DROP)
     SPOIL("on_nonfinite is", c->scheme = sosmc_scheme_unweighted(N); c->on_nonfinite = SOSMC_NONFINITE_RETRY)
     SPOIL("scheme.sweeps is 2", c->scheme.sweeps = 2; c->on_nonfinite = SOSMC_NONFINITE_RETRY)
+    SPOIL("on_collapse is 3", c->on_collapse = 3)
+    SPOIL("on_collapse is -1", c->on_collapse = -1)
     SPOIL("comm.size is -1", c->comm.size = -1)
     SPOIL("comm.rank is 2", c->comm.size = 2; c->comm.rank = 2)
     SPOIL("comm.rank is -1", c->comm.size = 2; c->comm.rank = -1)
@@ -206,9 +212,9 @@ static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings
 static void test_refusals_problem(void **state) { refuse_all(spoil_problem, 27); }
 static void test_refusals_scheme(void **state) { refuse_all(spoil_scheme, 31); }
 static void test_refusals_kernel(void **state) { refuse_all(spoil_kernel, 14); }
-static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 22); }
+static void test_refusals_optimiser(void **state) { refuse_all(spoil_optimiser, 26); }
 static void test_refusals_adapt(void **state) { refuse_all(spoil_adapt, 10); }
-static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 12); }
+static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 14); }
 
 static void test_simd_by_name(void **state)
 {

@@ -86,6 +86,50 @@ static void test_observer(void **state)
     sosmc_free(alone);
 }
 
+/* ---------------------------------------------------------------------------- noise of the update */
+
+/* maths.md THETA-NOISE, written out: the optimiser's own step, then the noise, then the bounds, then the average. */
+static void test_noise(void **state)
+{
+    bowl m = {.shift = 0};
+    sosmc_problem p = bowl_problem(&m);
+    for (int variant = 0; variant < 4; variant++) {
+        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        int states = N, held = 0;
+        if (variant > 0) cfg.scheme = sosmc_scheme_unweighted(N);
+        if (variant == 3) {
+            cfg.scheme = sosmc_scheme_soul(10);
+            states = 5; /* the second half of the chain */
+        }
+        cfg.optimiser = sosmc_sgd(0.1);
+        cfg.optimiser.noise = variant == 1 ? 0.5 : 1;
+        if (variant == 2) cfg.optimiser.low = -0.02, cfg.optimiser.high = 0.3;
+        cfg.schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 10, .b = 0.6};
+        cfg.average = 1;
+        cfg.seed = 12;
+        sosmc *s = must_create(&p, &cfg);
+        double theta[THETA], sum[THETA] = {0}, z[THETA];
+        memcpy(theta, sosmc_theta(s), sizeof theta);
+        for (int k = 0; k < 8; k++) {
+            sosmc_batch one = {.dim = THETA, .n = 1, .ld = 1};
+            const sosmc_info *info = must_step(s);
+            double scale = cfg.optimiser.noise * sqrt(2 * info->rate / states);
+            assert_true(info->rate == sosmc_schedule_rate(cfg.schedule, 0.1, k));
+            sosmc_normals((sosmc_rng){.seed = 12, .step = (uint64_t)k, .stream = SOSMC_STREAM_THETA}, &one, z);
+            for (int j = 0; j < THETA; j++) {
+                theta[j] = theta[j] - info->rate * sosmc_gradient(s)[j] + scale * z[j];
+                if (variant == 2) held += theta[j] < -0.02 || theta[j] > 0.3;
+                if (variant == 2) theta[j] = fmin(fmax(theta[j], -0.02), 0.3);
+                sum[j] += theta[j];
+                assert_close(sosmc_theta_average(s)[j], sum[j] / (k + 1), 1e-14);
+            }
+            assert_true(bowl_same(sosmc_theta(s), theta, THETA));
+        }
+        assert_true(variant != 2 || held > 0);
+        sosmc_free(s);
+    }
+}
+
 /* ---------------------------------------------------------------------------- optimiser and averages */
 
 static void test_average(void **state)
@@ -322,6 +366,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_iteration_zero),
         cmocka_unit_test(test_observer),
+        cmocka_unit_test(test_noise),
         cmocka_unit_test(test_average),
         cmocka_unit_test(test_clipping),
         cmocka_unit_test(test_schedule),

@@ -479,7 +479,7 @@ static void runs_resume(void **state)
     }
 }
 
-/* ---------------------------------------------------------------------------- streams of version 2 */
+/* ---------------------------------------------------------------------------- streams of older versions */
 
 static uint64_t mix(uint64_t hash, const void *from, size_t n)
 {
@@ -492,23 +492,38 @@ static uint64_t mix(uint64_t hash, const void *from, size_t n)
     return hash;
 }
 
-/* Version 2 had 19 numbers in its shape instead of 20, and no pool_rule; both checksums are made anew. */
-static void become_version_2(memory *f)
+static void leave_out_word(memory *f, size_t at)
 {
-    enum { VERSION_AT = 8, SHAPE_AT = 24, RULE_AT = SHAPE_AT + 19 * 8, NAMES = 2 * 48, CHECK_AT = RULE_AT + NAMES };
-    const uint64_t two = 2, seed = 0x736f736d63000001u;
-    memcpy(f->bytes + VERSION_AT, &two, 8);
-    memmove(f->bytes + RULE_AT, f->bytes + RULE_AT + 8, f->used - RULE_AT - 8);
+    memmove(f->bytes + at, f->bytes + at + 8, f->used - at - 8);
     f->used -= 8;
-    uint64_t check = mix(seed, f->bytes, CHECK_AT);
-    memcpy(f->bytes + CHECK_AT, &check, 8);
+}
+
+/* Version 3 had 18 numbers in its info instead of 19, and no count of collapsed iterations. Version 2 also had 19 numbers in
+ * its shape instead of 20, and no pool_rule. Both checksums are made anew. */
+static void become_version(memory *f, uint64_t version)
+{
+    enum {
+        VERSION_AT = 8,
+        SHAPE_AT = 24,
+        RULE_AT = SHAPE_AT + 19 * 8,
+        NAMES_AT = RULE_AT + 8,
+        CHECK_AT = NAMES_AT + 2 * 48
+    };
+    const uint64_t seed = 0x736f736d63000001u;
+    size_t check_at = version == 2 ? CHECK_AT - 8 : CHECK_AT;
+    memcpy(f->bytes + VERSION_AT, &version, 8);
+    leave_out_word(f, CHECK_AT + 8 + (size_t)18 * 8);
+    if (version == 2) leave_out_word(f, RULE_AT);
+    uint64_t check = mix(seed, f->bytes, check_at);
+    memcpy(f->bytes + check_at, &check, 8);
     check = mix(seed, f->bytes, f->used - 8);
     memcpy(f->bytes + f->used - 8, &check, 8);
 }
 
-static void streams_of_version_2_are_read(void **state)
+static void streams_of_older_versions_are_read(void **state)
 {
-    for (int newest = 0; newest <= 1; newest++) {
+    for (int k = 0; k < 4; k++) {
+        const int newest = k % 2, version = 2 + k / 2;
         sosmc_settings cfg = recipe(40, 100, 5);
         sosmc_problem p = training(NULL);
         trace expected, got;
@@ -520,12 +535,12 @@ static void streams_of_version_2_are_read(void **state)
         must_steps(s, ITERATIONS_BEFORE);
         memory_must_save(s, &f);
         sosmc_free(s);
-        become_version_2(&f);
+        become_version(&f, (uint64_t)version);
         if (newest) cfg.scheme.pool_rule = SOSMC_POOL_NEWEST;
         s = must_create(&p, &cfg);
         assert_int_equal(memory_load(s, &f), newest ? SOSMC_EINVAL : SOSMC_OK);
         if (newest) assert_non_null(strstr(sosmc_message(s), "its scheme.pool_rule is 0, this run's is 1"));
-        for (int k = ITERATIONS_BEFORE; k < RUN && !newest; k++) must_step(s), note(s, &got, k);
+        for (int i = ITERATIONS_BEFORE; i < RUN && !newest; i++) must_step(s), note(s, &got, i);
         assert_memory_equal(&got, &expected, sizeof got);
         sosmc_free(s);
         f.bytes[30] ^= 1; /* damage to an old header is damage, too */
@@ -632,7 +647,7 @@ int main(void)
         cmocka_unit_test(the_newest_stay),
         cmocka_unit_test(threads_levels_and_ranks_change_no_bit),
         cmocka_unit_test(runs_resume),
-        cmocka_unit_test(streams_of_version_2_are_read),
+        cmocka_unit_test(streams_of_older_versions_are_read),
         cmocka_unit_test(chains_of_a_blind_kernel),
         cmocka_unit_test(chains_of_any_kernel),
     };

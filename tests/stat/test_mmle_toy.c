@@ -14,6 +14,9 @@
  * whose matrix I - h A has eigenvalues 1 - h lambda, lambda^2 - (D+2) lambda + D = 0. It is stable when h lambda_max <
  * 2, that is h < 4 / ((D+2) + sqrt(D^2+4)).
  *
+ * With noise of its own in the update (maths.md THETA-NOISE) t' gets another term, N(0, 2h/N), and the law of theta is no
+ * longer a point that the cloud blurs but nearly exp(-N l): variance 2/(N D), since l = sum_d (y_d - theta)^2 / 4.
+ *
  * For the bias of unweighted Langevin moves in theta itself: x_d ~ N(0, exp(theta)) (toy_spread). With precision
  * a = 1 + exp(-theta), an unadjusted chain has variance 1/(a (1 - h a/2)) instead of 1/a, and theta settles where
  * exp(theta) = mean(y^2)/a^2 + that variance. */
@@ -29,7 +32,7 @@
 #include "stats.h"
 #include "toys.h"
 
-enum { PLANNED = 69 };
+enum { PLANNED = 75 };
 static int comparisons;
 
 static const double y10[] = {2.1, 0.3, -0.4, 1.7, 3.2, 0.9, -1.1, 2.6, 1.5, 0.2};
@@ -182,15 +185,15 @@ static sosmc_settings gradient_descent(sosmc_scheme scheme, double h)
     return cfg;
 }
 
-/* Stationary E[t^2] of the linear map above, by iterating its covariance. */
-static double stationary_variance(double h, int particles)
+/* Stationary E[t^2] of the linear map above, by iterating its covariance; `noise` is the variance of theta's own. */
+static double stationary_variance(double h, int dim, int particles, double noise)
 {
     double tt = 0, ts = 0, ss = 0;
     for (int k = 0; k < 20000; k++) {
-        double a = 1 - h * D, b = h * D, c = h, d = 1 - 2 * h;
+        double a = 1 - h * dim, b = h * dim, c = h, d = 1 - 2 * h;
         double tt1 = a * a * tt + 2 * a * b * ts + b * b * ss, ts1 = a * c * tt + (a * d + b * c) * ts + b * d * ss;
-        ss = c * c * tt + 2 * c * d * ts + d * d * ss + 2 * h / (particles * (double)D);
-        tt = tt1;
+        ss = c * c * tt + 2 * c * d * ts + d * d * ss + 2 * h / (particles * (double)dim);
+        tt = tt1 + noise;
         ts = ts1;
     }
     return tt;
@@ -217,7 +220,8 @@ static void stability_border(void **state)
     sosmc_settings cfg = gradient_descent(sosmc_scheme_unweighted(N), 0.98 * border);
     stats_run(&problem, &cfg, ITERATIONS, stats_replicates(200), read_deviation, &data.toy, 3, tally);
     stats_compare(&ledger, &tally[0], 0, "theta - mean(y) below the border");
-    stats_compare(&ledger, &tally[1], stationary_variance(0.98 * border, N), "variance of theta below the border");
+    stats_compare(&ledger, &tally[1], stationary_variance(0.98 * border, D, N, 0),
+                  "variance of theta below the border");
 
     cfg = gradient_descent(sosmc_scheme_unweighted(N), 1.02 * border);
     stats_run(&problem, &cfg, ITERATIONS, 1, read_deviation, &data.toy, 3, tally);
@@ -237,6 +241,36 @@ static void stability_border(void **state)
     cfg = gradient_descent(sosmc_scheme_moved_first(N), 0.0204);
     stats_run(&problem, &cfg, ITERATIONS, 1, read_deviation, &data.toy, 3, tally);
     assert_true(fabs(tally[0].mean) > 1e6);
+    comparisons += stats_close(&ledger);
+}
+
+/* ---------------------------------------------------------------------------- interacting particle Langevin */
+
+static void noise_gives_theta_its_law(void **state)
+{
+    enum { ITERATIONS = 300 };
+    const double h = 0.05, small = 1e-3, star = toy_data_mean(&ten);
+    stats_ledger ledger = stats_open(PLANNED);
+    sosmc_problem problem = maximise(toy_hierarchy_model(&ten), sosmc_standard_normal(), &star);
+    for (int k = 0; k < 3; k++) {
+        const int n = k == 0 ? 1 : k == 1 ? 8 : 40;
+        double expected = stationary_variance(h, 10, n, 2 * h / n), law = 2 / (n * 10.0);
+        stats_tally tally[3];
+        sosmc_settings cfg = gradient_descent(sosmc_scheme_unweighted(n), h);
+        cfg.optimiser.noise = 1;
+        cfg.seed = 7000u + 10000u * (uint64_t)k;
+        stats_run(&problem, &cfg, ITERATIONS, stats_replicates(1000), read_deviation, &ten, 3, tally);
+        stats_compare(&ledger, &tally[0], 0, "theta - mean(y) with noise, %d particles", n);
+        stats_compare(&ledger, &tally[1], expected, "variance of theta with noise, %d particles", n);
+        stats_must_notice(&ledger, &tally[1], stationary_variance(h, 10, n, 0), "theta's noise left out");
+        print_message("    %d particles: variance %.4g (+- %.2g), expected %.4g, exp(-N l) %.4g\n", n, tally[1].mean,
+                      stats_se(&tally[1]), expected, law);
+        assert_true(fabs(stationary_variance(small, 10, n, 2 * small / n) / law - 1) < 0.02);
+        if (n == 1) continue;
+        cfg.optimiser.noise = sqrt(n); /* without the division by N */
+        stats_run(&problem, &cfg, ITERATIONS, stats_replicates(1000), read_deviation, &ten, 3, tally);
+        stats_must_notice(&ledger, &tally[1], expected, "noise without the division by N");
+    }
     comparisons += stats_close(&ledger);
 }
 
@@ -341,6 +375,7 @@ int main(void)
         cmocka_unit_test(theta_and_posterior),
         cmocka_unit_test(log_likelihood),
         cmocka_unit_test(stability_border),
+        cmocka_unit_test(noise_gives_theta_its_law),
         cmocka_unit_test(unweighted_moves_are_biased_and_weighted_ones_are_not),
         cmocka_unit_test(unweighted_clouds_are_too_wide),
         cmocka_unit_test(as_many_comparisons_as_announced),

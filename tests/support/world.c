@@ -218,6 +218,12 @@ world world_of(int which)
         w.cfg.scheme.ess_min = 0.0;
         w.cfg.scheme.order = which == DROPPED ? SOSMC_ORDER_PAPER : SOSMC_ORDER_AUTHORS;
         break;
+    case NOISY:
+        w = base_world("unweighted ula, sgd with noise, average", sosmc_ula(0.05), unweighted);
+        w.cfg.optimiser = sosmc_sgd(0.05);
+        w.cfg.optimiser.noise = 1;
+        w.cfg.average = 0.8;
+        break;
     case UNDERDAMPED:
         w = base_world("underdamped, adapt", sosmc_underdamped(0.3, 1.0, 1.5), sosmc);
         w.cfg.adapt[0] = on_ess;
