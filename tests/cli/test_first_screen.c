@@ -41,7 +41,7 @@ static const char *says(int code, const char *arguments)
 static json_t *summary_of(const char *name)
 {
     json_t *summary = NULL;
-    char file[128];
+    char file[256];
     (void)snprintf(file, sizeof file, "%s/summary.json", name);
     if (json_read(folder_path(folder, file), &summary, ERROR)) fail_msg("%s", error);
     return summary;
@@ -63,7 +63,7 @@ static int warned(const json_t *summary, const char *words)
 
 static char *page_of(const char *name)
 {
-    char file[128], *text = NULL;
+    char file[256], *text = NULL;
     size_t size;
     (void)snprintf(file, sizeof file, "%s/report.html", name);
     if (files_read(folder_path(folder, file), (size_t)64 << 20, &text, &size, ERROR)) fail_msg("%s", error);
