@@ -5,7 +5,7 @@
  * The peer is the published pipeline, NumPy and proxTV, where both can be imported (bench/peer.h), particle by particle as it was
  * published; the two sides are measured in turns on the same two cores, and the best of each counts. Beside it stands our own
  * rendering of the published recipe in C, the same engine with 35 Douglas-Rachford passes per proximal map: on one thread, as
- * proxTV is called, and on two. The picture is read from $SOSMC_TEST_DATA/deblurring or data/deblurring, or else
+ * proxTV is called, and on two. The picture is that of experiments/deblurring, or else
  * a synthetic one of the same size. */
 #include <math.h>
 #include <sosmc/imaging.h>

@@ -1,8 +1,8 @@
 /* bench_tv.c: proximal maps of the total variation, blurs and image measures: processor time on one core, best of
  * several repeats.
  *
- * The image is the experiment's (292 x 119) with the noise of a particle, read from $SOSMC_TEST_DATA/deblurring or
- * data/deblurring, or else a synthetic one of the same size. The published recipe (35 passes) and the map
+ * The image is the experiment's (292 x 119) with the noise of a particle, that of
+ * experiments/deblurring, or else a synthetic one of the same size. The published recipe (35 passes) and the map
  * stopped by its certificate run in turns, in the same process; errors are measured against a certified map of
  * tolerance 1e-9 (1e-7 for w of 1 and more). */
 #include <math.h>

@@ -1,5 +1,5 @@
-/* guitar.h: the picture of the deblurring benches: that of the experiment, from $SOSMC_TEST_DATA/deblurring or
- * data/deblurring, or else a synthetic one of the same size. */
+/* guitar.h: the picture of the deblurring benches: that of the experiment, from experiments/deblurring beside the sources, or else
+ * (where the sources are gone) a synthetic one of the same size. */
 #ifndef SOSMC_BENCH_GUITAR_H
 #define SOSMC_BENCH_GUITAR_H
 
@@ -12,10 +12,7 @@ enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS };
 /* PIXELS numbers into `truth`; what it is. */
 static const char *read_guitar(double *truth)
 {
-    const char *folder = getenv("SOSMC_TEST_DATA");
-    char path[1024];
-    (void)snprintf(path, sizeof path, "%s/deblurring/guitar_292x119.f64", folder ? folder : "data");
-    FILE *f = fopen(path, "rb");
+    FILE *f = fopen(SOSMC_SOURCE_DIR "/experiments/deblurring/guitar_292x119.f64", "rb");
     size_t got = f ? fread(truth, sizeof *truth, PIXELS, f) : 0;
     if (f) (void)fclose(f);
     if (got == PIXELS) return "guitar";

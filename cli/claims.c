@@ -14,11 +14,16 @@ void claim_decide(claim *c, int paper, int holds, const char *format, ...)
     c->verdict = holds ? CLAIM_CONFIRMED : paper ? CLAIM_CORRECTED : CLAIM_NOT_SEEN;
 }
 
-void claim_unknown(claim *c, const char *what)
+void claim_not_run(claim *c, const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(c->because, sizeof c->because, format, args);
+    va_end(args);
     c->verdict = CLAIM_NOT_SEEN;
-    (void)snprintf(c->because, sizeof c->because, "%s was not measured", what);
 }
+
+void claim_unknown(claim *c, const char *what) { claim_not_run(c, "%s was not measured", what); }
 
 void claims_print(const claim *c, int n, FILE *out)
 {

@@ -19,8 +19,9 @@ typedef struct {
 
 /* A claim that does not hold is corrected at the paper's size, and merely not seen at a smaller one. */
 void claim_decide(claim *c, int paper, int holds, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* What was not measured is never confirmed. */
+/* What was not measured is never confirmed: "WHAT was not measured", or a sentence on what the claim would need. */
 void claim_unknown(claim *c, const char *what);
+void claim_not_run(claim *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void claims_print(const claim *c, int n, FILE *out);
 void claims_json(json_writer *w, const claim *c, int n); /* the list `claims` */

@@ -294,12 +294,20 @@ static void introduce(const context *x)
         "%d particles by MYULA with step 0.01; SOSMC-MYULA weighs them for the change of θ, resamples, and adapts "
         "its step by the effective sample size up to 0.396. %d iterations from θ = %g.",
         x->plan->scale.particles, x->plan->scale.iterations, x->plan->scale.theta);
-    if (!x->plan->scale.published_size)
+    page_paragraph(
+        x->page,
+        "The paper prints six rows: both methods on setups A, B and C. Four of them, those of A and C, can be compared; "
+        "the two of B cannot, because its photograph is not at hand and a drawn flower stands for it.");
+    if (!x->plan->scale.guitar)
+        page_note(x->page,
+                  "This is the quick version: it runs none of the paper's setups, only small drawn pictures, so no "
+                  "published row is compared. The command without --quick compares setup A, --full A and C.");
+    else if (!x->plan->scale.published_size)
         page_note(x->page, "This is the small size. A claim that is not seen here may well hold.");
     if (x->plan->scale.guitar && !x->plan->data)
         page_note(x->page,
-                  "The photograph of setups A and C was not found: they were left out. --data DIR names the folder "
-                  "of guitar_292x119.f64.");
+                  "The photograph of setups A and C, which comes with the program, was not found: they were left out. "
+                  "--data DIR names the folder of guitar_292x119.f64.");
     if (!plot_available()) page_note(x->page, "%s", PLOT_ADVICE);
 }
 

@@ -305,6 +305,12 @@ static void introduce(const ebm2d_page_context *x)
         s->nodes, s->nodes, s->fresh_chains, s->burn_in + s->averaged, s->averaged);
     page_paragraph(
         x->page,
+        "The trial and the sweep over beta run on circles. The paper's text says two moons for the trial; but the run that its "
+        "authors published, its stored results and all its plots are of circles, and no tuning on two moons is "
+        "published that could be compared.%s",
+        s->full ? "" : " The other data sets belong to --full.");
+    page_paragraph(
+        x->page,
         "Values belong to the last evaluation, ± is a standard error over seeds (R_fresh: over chains, of the first "
         "seed). The seeds of a setting share their initial particles, whose own error is not in it. The columns headed "
         "“known” hold exact values from a rerun of the published program for the trial, "

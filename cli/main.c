@@ -104,7 +104,7 @@ static const char reproduce_text[] =
     "\n"
     "deblurring, which continues likewise:\n"
     "  --full                setups A, B and C with all weightings and the ablation: about 20 minutes\n"
-    "  --data DIR            the folder of guitar_292x119.f64; without it only pictures that the program draws\n"
+    "  --data DIR            the folder of guitar_292x119.f64 (default: the one that comes with the program)\n"
     "  --seed S              of all runs (default 42)\n"
     "\n"
     "theory, which ends with 3 when something that we claim ourselves does not hold:\n"

@@ -64,8 +64,10 @@ static void judge_gains(const mnist_findings *f, claim *c)
         return;
     }
     claim_decide(c, is_paper(f), raised == all,
-                 "%d of %d cells gain more than three standard errors; gains from %.3f to %.3f%s%s", raised, all, least,
-                 most, failing.used ? "; not: " : "", failing.text);
+                 "%d of %d cells gain more than three standard errors; gains from %.3f to %.3f%s%s%s", raised, all,
+                 least, most, failing.used ? "; not: " : "", failing.text,
+                 f->plan->scale.reduced ? "; the quick version runs beta = 1 alone, where the claim is about all" : "");
+    if (f->plan->scale.reduced) c->verdict = CLAIM_NOT_SEEN; /* a part of a claim is not the claim */
 }
 
 /* Comparable: within two standard errors, or within a tenth of the gain. Better: by more than two standard errors. */
@@ -95,7 +97,9 @@ static void judge_methods(const mnist_findings *f, claim *c)
     claim_decide(c, is_paper(f), comparable && half && better,
                  "final reward of SOSMC-ULA over ImpDiff from the same noise: %s%s; half: %s",
                  comparable ? "comparable in all cells of bright and dark" : "bright and dark differ in ", unlike.text,
-                 half ? halves.text : "not run at this size");
+                 half                     ? halves.text
+                 : f->plan->scale.reduced ? "not compared, the quick version runs it with SOSMC-ULA alone"
+                                          : "not compared");
     if (half == 0 && comparable) c->verdict = CLAIM_NOT_SEEN; /* half of a claim is not the claim */
 }
 
@@ -136,7 +140,10 @@ static void judge_collapse(const mnist_findings *f, claim *c)
     double bright[2] = {variety(f, MNIST_BRIGHT, 5), variety(f, MNIST_BRIGHT, 0.5)};
     double dark[2] = {variety(f, MNIST_DARK, 5), variety(f, MNIST_DARK, 0.5)};
     if (isnan(bright[0] + bright[1] + dark[0] + dark[1])) {
-        claim_unknown(c, "The sweep over beta");
+        if (f->plan->scale.reduced)
+            claim_not_run(c, "not judged: it needs the sweep over beta, and the quick version runs beta = 1 alone");
+        else
+            claim_unknown(c, "The sweep over beta");
         return;
     }
     claim_decide(
@@ -206,8 +213,15 @@ static void judge_agreement(const mnist_findings *f, claim *c)
             note(&failing, cell, apart.all, NAN);
     }
     if (all == 0) {
-        claim_unknown(c, f->published ? "The sweep that was re-run"
-                                      : "The published checkpoint, which the re-run belongs to,");
+        if (f->plan->scale.reduced)
+            claim_not_run(
+                c, "not judged: the re-run is of the sweep over beta, and the quick version runs beta = 1 alone%s",
+                f->published ? "" : "; it also belongs to the published checkpoint (--checkpoint)");
+        else if (!f->published)
+            claim_not_run(c, "not judged: the re-run belongs to the published checkpoint, which was not given "
+                             "(--checkpoint)");
+        else
+            claim_unknown(c, "The sweep that was re-run");
         return;
     }
     claim_decide(c, is_paper(f), near == all,

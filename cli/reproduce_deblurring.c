@@ -13,13 +13,12 @@
 #include "run.h"
 
 enum { SENTENCE = 1024 };
-#define DEFAULT_DATA "data/deblurring"
 
 typedef struct {
     const reproduce_options *o;
     deblurring_plan plan;
     deblurring_results results;
-    char out[FILES_PATH];
+    char out[FILES_PATH], data[FILES_PATH];
     int threads;
 } study;
 
@@ -28,19 +27,27 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-/* A folder that was named must have the photograph; without a name the usual place is looked at. */
+static int has_guitar(const void *context, const char *dir)
+{
+    (void)context;
+    return deblurring_has_guitar(dir);
+}
+
+/* A folder that was named must have the photograph; without a name it is the one that comes with the program. */
 static int find_data(study *s)
 {
-    const char *dir = s->o->data ? s->o->data : DEFAULT_DATA;
     if (!s->plan.scale.guitar) return SOSMC_EXIT_OK;
-    if (deblurring_has_guitar(dir)) {
-        s->plan.data = dir;
-        return SOSMC_EXIT_OK;
-    }
-    if (s->o->data)
+    if (s->o->data && !deblurring_has_guitar(s->o->data))
         return complain(SOSMC_EXIT_IO, "--data is %s, where guitar_292x119.f64 cannot be read; expected its folder",
-                        dir);
-    announce(s, "no guitar_292x119.f64 in " DEFAULT_DATA ": setups A and C are skipped (--data DIR names its folder)");
+                        s->o->data);
+    if (s->o->data)
+        s->plan.data = s->o->data;
+    else if (experiment_place("deblurring", has_guitar, NULL, s->data) == 0)
+        s->plan.data = s->data;
+    else
+        announce(s,
+                 "guitar_292x119.f64, which comes with the program, was not found: setups A and C are skipped (--data "
+                 "DIR names its folder, or SOSMC_SHARE the folder above deblurring)");
     return SOSMC_EXIT_OK;
 }
 

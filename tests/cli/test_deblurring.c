@@ -66,7 +66,6 @@ static void the_photograph(void **state)
     enum { N = DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS };
     static double x[N];
     double sum = 0;
-    (void)reference_file("deblurring/guitar_292x119.f64");
     if (deblurring_read_guitar(reference_file("deblurring"), x, ERROR)) fail_msg("%s", error);
     for (int e = 0; e < N; e++) sum += x[e];
     assert_true(fabs(sum / N - 87.453020249) < 1e-8);
@@ -318,6 +317,15 @@ static void verdicts(void **state)
     invent(&v, DEBLURRING_FLAT, DEBLURRING_RATIO, -3, 112, 0.7);
     deblurring_judge(&v.plan, c);
     for (int i = 0; i < DEBLURRING_CLAIMS; i++) assert_int_equal(c[i].verdict, CLAIM_NOT_SEEN);
+    v.plan.cells = 0; /* ... and confirm nothing of it either: what was not run is said, and no "0 of 0" */
+    v.plan.scale = deblurring_scale_quick();
+    invent(&v, DEBLURRING_FLAT, DEBLURRING_MYPGD, -3, 110, 0.7);
+    invent(&v, DEBLURRING_FLAT, DEBLURRING_P, -3, 100, 0.7);
+    deblurring_judge(&v.plan, c);
+    assert_int_equal(c[4].verdict, CLAIM_NOT_SEEN);
+    assert_non_null(strstr(c[4].because, "the quick version runs drawn pictures alone"));
+    assert_non_null(strstr(c[4].because, "smaller on 1 of 1 drawn pictures"));
+    for (int i = 0; i < DEBLURRING_CLAIMS; i++) assert_null(strstr(c[i].because, "0 of 0"));
     deblurring_known k = deblurring_known_of(DEBLURRING_B, DEBLURRING_P); /* of another picture: not compared */
     assert_true(isnan(k.theta) && isnan(k.check_theta));
 }
@@ -384,6 +392,28 @@ static void the_whole(void **state)
     image_free(&im);
 }
 
+/* Without --data the photograph is that which comes with the program, and the published rows are compared. */
+static void the_shipped_photograph(void **state)
+{
+    char out[FILES_PATH], path[FILES_PATH];
+    size_t size;
+    deblurring_scale scale = tiny();
+    reproduce_options o = {.out = out, .quiet = 1, .threads = 2, .seed = 7};
+    (void)snprintf(out, sizeof out, "%s", folder_path(folder, "shipped"));
+    scale.guitar = 1;
+    scale.particles = 2;
+    scale.iterations = 2;
+    scale.every = 1;
+    assert_int_equal(reproduce_deblurring_scaled(&o, &scale), SOSMC_EXIT_OK);
+    assert_int_equal(files_join(path, out, "summary.json", ERROR), 0);
+    char *summary = contents(path, &size);
+    assert_non_null(strstr(summary, "experiments/deblurring"));
+    assert_non_null(strstr(summary, "\"picture\": \"guitar\""));
+    assert_non_null(strstr(summary, "2 seeds: theta -14.98"));
+    assert_non_null(strstr(summary, "setup C is run by --full alone"));
+    free(summary);
+}
+
 static void refusals(void **state)
 {
     reproduce_options o = {.out = folder_path(folder, "refused"), .quiet = 1, .data = "/nowhere"};
@@ -403,10 +433,18 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drawn_pictures),  cmocka_unit_test(the_photograph), cmocka_unit_test(damaged_photographs),
-        cmocka_unit_test(the_list),        cmocka_unit_test(what_is_seen),   cmocka_unit_test(theta_and_step),
-        cmocka_unit_test(a_run_cut_short), cmocka_unit_test(verdicts),       cmocka_unit_test(magnifiers),
-        cmocka_unit_test(the_whole),       cmocka_unit_test(refusals),
+        cmocka_unit_test(drawn_pictures),
+        cmocka_unit_test(the_photograph),
+        cmocka_unit_test(damaged_photographs),
+        cmocka_unit_test(the_list),
+        cmocka_unit_test(what_is_seen),
+        cmocka_unit_test(theta_and_step),
+        cmocka_unit_test(a_run_cut_short),
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(magnifiers),
+        cmocka_unit_test(the_whole),
+        cmocka_unit_test(the_shipped_photograph),
+        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,5 +1,6 @@
 /* test_langevin.c: the Langevin experiment. Exact rewards, optima, divergences and noise-free recursions against the printed
- * digits of the experiment's tables; short runs of every weighted method against the recursion; the safe first step. */
+ * digits of the experiment's tables; short runs of every weighted method against the recursion; the safe first step; how differences are judged, and what the page of
+ * the quick version compares. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +9,14 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "langevin_cells.h"
+#include "files.h"
+#include "folder.h"
+#include "langevin_judge.h"
+#include "reproduce.h"
+#include "run.h"
 
 enum { A, B, C, D };
 
@@ -202,6 +209,74 @@ static void safe_step_fits_the_tight_modes(void **state)
     if (!(wide > 10 * step)) fail_msg("V_dual: safe step %g, V_tight %g", wide, step);
 }
 
+/* ---------------------------------------------------------------------------- how differences are judged */
+
+static void thresholds(void **state)
+{
+    static const struct {
+        int cells, freedom;
+        double printed; /* quantiles of Student's law at 0.975 and at 0.9995, from tables */
+    } known[] = {{1, 1, 12.7062}, {1, 2, 4.3027}, {1, 7, 2.3646}, {1, 8, 2.3060}, {50, 6, 5.9588}, {50, 27, 3.6896}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        assert_printed(langevin_threshold(known[i].cells, known[i].freedom), known[i].printed, 4, "threshold");
+    assert_true(isnan(langevin_threshold(72, langevin_freedom(1))));
+    assert_int_equal(langevin_freedom(3), 6); /* setting D has three methods that follow */
+    assert_true(langevin_threshold(72, langevin_freedom(3)) > langevin_threshold(72, langevin_freedom(10)));
+}
+
+static void pooled_errors(void **state)
+{
+    const double own[LANGEVIN_METHODS] = {9, 0, 1, 3, 5, 1};
+    assert_true(langevin_error(A, SOSMC_ULA, own) == 3 && langevin_error(A, SOUL, own) == 3); /* (1 + 9 + 25 + 1) / 4 */
+    assert_true(langevin_error(A, SOSMC_RWM, own) == 5 && langevin_error(A, IMPDIFF, own) == 9);
+    assert_true(fabs(langevin_error(D, SOSMC_ULA, own) - sqrt(35.0 / 3)) < 1e-12); /* ULA itself does not count there */
+    assert_true(langevin_follows(C, SOSMC_ULA) && !langevin_follows(D, SOSMC_ULA) && !langevin_follows(A, IMPDIFF));
+    assert_ptr_equal(langevin_cause(A, IMPDIFF), langevin_cause(C, IMPDIFF));
+    assert_ptr_not_equal(langevin_cause(A, IMPDIFF), langevin_cause(D, IMPDIFF));
+}
+
+static char *text_of(const char *dir, const char *name)
+{
+    char path[FILES_PATH], error[512], *text = NULL;
+    size_t size;
+    if (files_join(path, dir, name, error, sizeof error) ||
+        files_read(path, 1 << 26, &text, &size, error, sizeof error))
+        fail_msg("%s", error);
+    return text;
+}
+
+/* The quick version is compared with the recursion at its own iteration, which the weighted methods follow, and not with the
+ * paper's longer runs. */
+static void the_quick_page(void **state)
+{
+    char folder[FOLDER_ROOM], path[FILES_PATH], error[512];
+    reproduce_options o = {.quick = 1, .quiet = 1, .threads = 2, .seeds = 3, .out = folder};
+    csv_options options = {.header = CSV_HEADER_YES};
+    csv_table t;
+    assert_int_equal(folder_make(folder, "test_langevin"), 0);
+    assert_int_equal(reproduce_langevin(&o), SOSMC_EXIT_OK);
+    assert_int_equal(files_join(path, folder, "table.csv", error, sizeof error), 0);
+    if (csv_read(path, &options, &t, error, sizeof error)) fail_msg("%s", error);
+    const csv_column *off = csv_find(&t, "recursion_standard_errors");
+    assert_true(off && off->number && t.rows == 72);
+    double limit = langevin_threshold(72, langevin_freedom(3));
+    int marked = 0;
+    for (int i = 0; i < 72; i++) { /* settings, columns, methods */
+        int setting = i / 18, method = i % LANGEVIN_METHODS, above = fabs(off->number[i]) > limit;
+        marked += above;
+        if (above && langevin_follows(setting, (langevin_method)method))
+            fail_msg("row %d: %g standard errors from the recursion", i, off->number[i]);
+    }
+    csv_free(&t);
+    char *page = text_of(folder, "langevin.html"), sentence[128];
+    (void)snprintf(sentence, sizeof sentence, "%d of 72 cells differ by more than %.1f standard errors", marked, limit);
+    assert_non_null(strstr(page, sentence));
+    assert_non_null(strstr(page, "the paper's values stand in the last column for orientation and are not judged"));
+    assert_null(strstr(page, "Where we differ from the paper"));
+    free(page);
+    assert_int_equal(folder_remove(folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(component_rewards),
@@ -210,6 +285,9 @@ int main(void)
                                        cmocka_unit_test(recursions),
                                        cmocka_unit_test(weighted_methods_follow_the_recursion),
                                        cmocka_unit_test(curves_and_times_are_kept),
-                                       cmocka_unit_test(safe_step_fits_the_tight_modes)};
+                                       cmocka_unit_test(safe_step_fits_the_tight_modes),
+                                       cmocka_unit_test(thresholds),
+                                       cmocka_unit_test(pooled_errors),
+                                       cmocka_unit_test(the_quick_page)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

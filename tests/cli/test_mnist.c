@@ -432,11 +432,25 @@ static void verdicts(void **state)
     mnist_plan_free(&p);
 }
 
+/* What the quick version does not run is said in a sentence, and a claim on all beta is not confirmed by one. */
 static void verdicts_without_evidence(void **state)
 {
     mnist_plan p = planned(mnist_scale_quick());
     mnist_findings f;
+    claim c[MNIST_CLAIMS];
     make_findings(&f, &p);
+    for (int i = 0; i < p.cells; i++)
+        if (p.cell[i].reward == MNIST_HALF) f.cell[i].over.n = 0; /* it has no partner at this size */
+    expect(&f, "--y-y-", "the quick version");
+    mnist_judge(&f, c);
+    for (int i = 0; i < MNIST_CLAIMS; i++) {
+        assert_null(strstr(c[i].because, "0 of 0"));
+        assert_null(strstr(c[i].because, "not measured"));
+    }
+    assert_non_null(strstr(c[0].because, "the quick version runs beta = 1 alone"));
+    assert_non_null(strstr(c[1].because, "the quick version runs it with SOSMC-ULA alone"));
+    assert_non_null(strstr(c[3].because, "the quick version runs beta = 1 alone"));
+    assert_non_null(strstr(c[5].because, "the quick version runs beta = 1 alone"));
     for (int i = 0; i < p.cells; i++) f.cell[i].sample.likeness = f.cell[i].gain.mean = NAN;
     for (int i = 0; i < p.cells; i++) f.cell[i].over.n = 0;
     expect(&f, "------", "nothing measured");

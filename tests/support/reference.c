@@ -14,9 +14,18 @@
 
 const char *reference_find(const char *name)
 {
-    const char *folder = getenv("SOSMC_TEST_DATA"), *path = folder ? folder_path(folder, name) : NULL;
-    if (path && access(path, R_OK) == 0) return path;
-    print_message("skipped: %s\n", path ? path : "SOSMC_TEST_DATA names no folder of reference data");
+    const char *source = getenv("SOSMC_TEST_SOURCE");
+    char shipped[512], path[1024];
+    (void)snprintf(shipped, sizeof shipped, "%s/../experiments", source ? source : "tests");
+    const char *const folder[2] = {getenv("SOSMC_TEST_DATA"), shipped};
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", folder[i] ? folder[i] : "", name);
+        if (folder[i] && access(path, R_OK) == 0) return folder_path(folder[i], name);
+    }
+    if (folder[0])
+        print_message("skipped: neither %s nor experiments/ holds %s\n", folder[0], name);
+    else
+        print_message("skipped: SOSMC_TEST_DATA names no folder of reference data\n");
     return NULL;
 }
 

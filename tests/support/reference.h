@@ -1,4 +1,5 @@
-/* reference.h: the folder of reference data that SOSMC_TEST_DATA names, which need not be there. */
+/* reference.h: reference data: the folder that SOSMC_TEST_DATA names, which need not be there, and what comes with the project in
+ * experiments/. */
 #ifndef TEST_REFERENCE_H
 #define TEST_REFERENCE_H
 
