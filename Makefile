@@ -2,7 +2,7 @@
 # (tools/deps.sh). Builds go to build/ and build-*/; nothing else in the tree is touched.
 #
 #   make            build the library, examples, benchmarks and tests      make sanitize   tests under ASan and UBSan
-#   make demo       first example, quick reproduction                      make tsan       parallel tests under TSan
+#   make demo       three runs and one page that shows them                make tsan       parallel tests under TSan
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
 #   make bench      benchmarks of engine, networks and proximal maps       make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
@@ -44,10 +44,8 @@ build: deps-build
 
 demo: deps-build
 	$(call configure,build)
-	$(call compile,build) --target example_01_gaussian --target sosmc_program
-	./build/examples/01_gaussian
-	./build/sosmc reproduce langevin --quick --out build/demo
-	@echo "Open build/demo/langevin.html in a browser."
+	$(call compile,build) --target sosmc_program
+	./build/sosmc demo --out build/demo
 
 test: deps-test build/venv/ready
 	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)

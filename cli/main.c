@@ -11,6 +11,7 @@
 #include "config.h"
 #include "deblur.h"
 #include "deblur_page.h"
+#include "demo.h"
 #include "fetch.h"
 #include "files.h"
 #include "flags.h"
@@ -30,6 +31,7 @@ static const char usage_text[] =
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
     "  sosmc deblur PHOTO         sharpen a photograph, with error bars; nothing to tune\n"
+    "  sosmc demo                 all of this in half a minute, on one page\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
@@ -117,7 +119,7 @@ static const struct {
     const char *name, *text;
 } helps[] = {{"run", run_text},       {"train", train_text}, {"tune", tune_text},     {"sample", sample_text},
              {"deblur", deblur_text}, {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
-             {"list", list_text},     {"fetch", fetch_text}, {"help", usage_text}};
+             {"list", list_text},     {"fetch", fetch_text}, {"demo", demo_text},     {"help", usage_text}};
 
 static const char *help_of(const char *command)
 {
@@ -459,12 +461,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         int (*run)(int, char **);
-    } commands[] = {{"run", command_run},       {"train", command_train},
-                    {"tune", command_tune},     {"sample", command_sample},
-                    {"deblur", command_deblur}, {"check", command_check},
-                    {"report", command_report}, {"reproduce", command_reproduce},
-                    {"fetch", command_fetch},   {"list", command_list},
-                    {"help", command_help}};
+    } commands[] = {{"run", command_run},       {"train", command_train},         {"tune", command_tune},
+                    {"sample", command_sample}, {"deblur", command_deblur},       {"check", command_check},
+                    {"report", command_report}, {"reproduce", command_reproduce}, {"fetch", command_fetch},
+                    {"list", command_list},     {"demo", command_demo},           {"help", command_help}};
     fill_closed_streams();
     interrupt_catch();
     if (argc < 2) {

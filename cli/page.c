@@ -50,6 +50,15 @@ static const char style[] =
     "a{color:#005a8c}\n"
     "pre{margin:1rem 0;padding:.9rem 1.1rem;overflow-x:auto;border:1px solid #d9d9d9;border-radius:3px;"
     "background:#f7f7f7;font:.92rem/1.5 \"DejaVu Sans Mono\",Menlo,Consolas,\"Liberation Mono\",monospace}\n"
+    /* narrow screens: tables and figures keep their size and are pushed sideways */
+    "@media screen and (max-width:40rem){\n"
+    "body{padding:1.4rem 1rem 3rem}\n"
+    "table{display:block;overflow-x:auto;font-size:.92rem}\n"
+    "th,td{overflow-wrap:normal;min-width:3.2rem}\n"
+    "td.r{white-space:nowrap}\n"
+    "figure{overflow-x:auto}\n"
+    "figure img[src^=\"data:image/svg\"]{max-width:none;width:42rem}\n"
+    "}\n"
     "@media print{\n"
     "@page{size:A4;margin:16mm 15mm}\n"
     "html{font-size:9.5pt}\n"
@@ -277,6 +286,13 @@ void page_picture(page *p, const char *dir, const char *name, const char *alt, c
     link_to(p, name, "", "PNG");
     raw(p, "</span></figcaption>\n</figure>\n");
     free(bytes);
+}
+
+void page_link(page *p, const char *words, const char *target)
+{
+    raw(p, "<p>");
+    if (p) link_to(p, target, "", words);
+    raw(p, "</p>\n");
 }
 
 /* ---------------------------------------------------------------------------- the end */

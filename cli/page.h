@@ -46,6 +46,9 @@ void page_picture(page *p, const char *dir, const char *name, const char *alt, c
 
 void page_code(page *p, const char *text);
 
+/* A paragraph of its own that leads to a file; `target` is its path, relative to the page. */
+void page_link(page *p, const char *words, const char *target);
+
 /* Writes the page, atomically; the page stays. */
 int page_write(page *p, const char *path, char *error, size_t room);
 
