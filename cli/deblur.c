@@ -82,7 +82,7 @@ const char deblur_text[] =
     "  --resume, --overwrite, --quiet    as for 'sosmc run'\n"
     "\n"
     "Example:\n"
-    "  sosmc deblur photo.jpg --blur gaussian:1.5 --threads 2\n"
+    "  sosmc deblur photo.png --blur gaussian:1.5 --threads 2\n"
     "  sosmc deblur clean.png --blur box:5 --noise 0.5 --simulate --out trial\n";
 
 /* ---------------------------------------------------------------------------- flags */
@@ -197,7 +197,7 @@ static void plan_free(plan *p)
     free(p->mask);
 }
 
-/* path/photo.jpg -> deblurred-photo */
+/* path/photo.png -> deblurred-photo */
 static void default_directory(const char *photo, char out[FILES_PATH])
 {
     const char *slash = strrchr(photo, '/'), *base = slash ? slash + 1 : photo, *dot = strrchr(base, '.');

@@ -30,7 +30,7 @@ static const char usage_text[] =
     "  sosmc train DATA           train an energy-based model on points (circles, two_moons, blobs, a file) or pictures\n"
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
-    "  sosmc deblur PHOTO         sharpen a photograph, with error bars; nothing to tune\n"
+    "  sosmc deblur PHOTO         sharpen a photograph, with error bars\n"
     "  sosmc demo                 all of this in half a minute, on one page\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
     "  sosmc report DIR           write a run directory's report again\n"
