@@ -15,7 +15,7 @@
 #include "curvature.h"
 #include "probe.h"
 #include "problem.h"
-#include "run.h"
+#include "say.h"
 
 enum { PARTICLES = PROBE_PARTICLES, SENTENCE = 1024, REPLICATES = 400, PATH = 8 };
 

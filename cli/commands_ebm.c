@@ -6,7 +6,8 @@
 
 #include "commands_ebm_inside.h"
 #include "files.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 /* ---------------------------------------------------------------------------- flags */
 
@@ -95,12 +96,12 @@ int ebm_print_config(const config *c)
 
 static int run_config(const flag_values *q, const config *c, const char *out)
 {
-    run_options options = {.out = out,
-                           .resume = flag_given(q, FLAG_RESUME),
-                           .overwrite = flag_given(q, FLAG_OVERWRITE),
-                           .quiet = flag_given(q, FLAG_QUIET),
-                           .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};
-    return run_job(c, &options);
+    session_options options = {.out = out,
+                               .resume = flag_given(q, FLAG_RESUME),
+                               .overwrite = flag_given(q, FLAG_OVERWRITE),
+                               .quiet = flag_given(q, FLAG_QUIET),
+                               .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};
+    return session_run(c, &options);
 }
 
 int ebm_print_or_run(const flag_values *q, draft *d, const char *out)

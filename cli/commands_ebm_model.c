@@ -9,7 +9,7 @@
 #include "formula.h"
 #include "model_file.h"
 #include "progress.h"
-#include "run.h"
+#include "say.h"
 #include "schema.h"
 
 /* ---------------------------------------------------------------------------- samplers */

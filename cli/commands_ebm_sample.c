@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "commands_ebm_inside.h"
-#include "run.h"
+#include "say.h"
 
 const char sample_text[] =
     "sosmc sample MODEL [options]\n"

@@ -10,7 +10,7 @@
 #include "network_text.h"
 #include "points.h"
 #include "progress.h"
-#include "run.h"
+#include "say.h"
 
 const char train_text[] =
     "sosmc train DATA [options]\n"

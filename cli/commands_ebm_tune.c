@@ -10,7 +10,8 @@
 #include "commands_ebm_inside.h"
 #include "files.h"
 #include "progress.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 #include "schema.h"
 
 const char tune_text[] =
@@ -372,14 +373,15 @@ static double left_of_budget(const flag_values *q)
 }
 
 /* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
-static int run_start(const flag_values *q, const run_options *options, const char *dir, const config *start, int *done)
+static int run_start(const flag_values *q, const session_options *options, const char *dir, const config *start,
+                     int *done)
 {
     char error[EBM_SENTENCE];
-    run_options first = *options;
+    session_options first = *options;
     first.out = dir;
     first.resume = options->resume || !options->overwrite;
     first.budget_seconds = left_of_budget(q);
-    int code = run_job(start, &first);
+    int code = session_run(start, &first);
     *done = 0;
     if (code != SOSMC_EXIT_OK) return code;
     int finished = is_finished(dir, error, sizeof error);
@@ -392,9 +394,9 @@ static int run_start(const flag_values *q, const run_options *options, const cha
 static int run_plan(const plan *p, config *const *start, const config *tune)
 {
     const flag_values *q = p->q;
-    run_options options = {.resume = flag_given(q, FLAG_RESUME),
-                           .overwrite = flag_given(q, FLAG_OVERWRITE),
-                           .quiet = flag_given(q, FLAG_QUIET)};
+    session_options options = {.resume = flag_given(q, FLAG_RESUME),
+                               .overwrite = flag_given(q, FLAG_OVERWRITE),
+                               .quiet = flag_given(q, FLAG_QUIET)};
     if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
@@ -406,7 +408,7 @@ static int run_plan(const plan *p, config *const *start, const config *tune)
     }
     options.out = p->out;
     options.budget_seconds = left_of_budget(q);
-    return run_job(tune, &options);
+    return session_run(tune, &options);
 }
 
 static int print_or_run_plan(const plan *p)

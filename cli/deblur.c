@@ -21,7 +21,8 @@
 #include "files.h"
 #include "flags.h"
 #include "images.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 enum { SENTENCE = 1024, NAME = 256 };
 
@@ -503,14 +504,14 @@ static int restore(plan *p)
     if (!flag_given(q, QUIET))
         printf("noise %.3g (%s), %d x %d pixels, %d %s\n", p->sigma, isnan(p->estimated) ? "given" : "estimated",
                p->seen.columns, p->seen.rows, p->seen.channels, p->seen.channels == 1 ? "channel" : "channels");
-    run_options options = {.out = p->out,
-                           .resume = flag_given(q, RESUME),
-                           .overwrite = flag_given(q, OVERWRITE),
-                           .quiet = flag_given(q, QUIET),
-                           .budget_seconds = flag_number(q, TIME_LIMIT, 0)};
+    session_options options = {.out = p->out,
+                               .resume = flag_given(q, RESUME),
+                               .overwrite = flag_given(q, OVERWRITE),
+                               .quiet = flag_given(q, QUIET),
+                               .budget_seconds = flag_number(q, TIME_LIMIT, 0)};
     int code = files_directory(p->out, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : write_seen(p);
     if (code == SOSMC_EXIT_OK) code = write_start(p);
-    if (code == SOSMC_EXIT_OK) code = run_job(c, &options);
+    if (code == SOSMC_EXIT_OK) code = session_run(c, &options);
     deblur_outcome outcome = {.dir = p->out,
                               .photo = q->operand,
                               .photo_path = p->photo_path,

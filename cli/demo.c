@@ -12,7 +12,7 @@
 #include "experiment.h"
 #include "interrupt.h"
 #include "progress.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024 };
 

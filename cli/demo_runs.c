@@ -12,7 +12,8 @@
 #include "demo_inside.h"
 #include "experiment.h"
 #include "images.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 enum { SENTENCE = 1024, ASSIGNMENT = 64 };
 
@@ -60,13 +61,13 @@ static int run_text(const demo *d, const char *text, const char *name, const cha
 {
     char dir[FILES_PATH], threads[ASSIGNMENT], error[SENTENCE];
     if (files_join(dir, d->out, name, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
-    run_options options = {.out = dir, .overwrite = 1, .quiet = 1};
+    session_options options = {.out = dir, .overwrite = 1, .quiet = 1};
     config *c = config_parse(text, name, error, sizeof error);
     (void)snprintf(threads, sizeof threads, "threads=%d", d->threads);
     int rc = c ? config_set(c, threads, error, sizeof error) : -1;
     for (; rc == 0 && *set; set++) rc = config_set(c, *set, error, sizeof error);
     if (rc == 0) rc = config_resolve(c, error, sizeof error);
-    int code = rc ? complain(SOSMC_EXIT_USAGE, "%s", error) : run_job(c, &options);
+    int code = rc ? complain(SOSMC_EXIT_USAGE, "%s", error) : session_run(c, &options);
     if (code == SOSMC_EXIT_OK)
         *kept = c;
     else

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024 };
 

@@ -14,7 +14,7 @@
 
 #include "ebm2d_extras.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024, TEXT = 4096 };
 

@@ -21,7 +21,7 @@
 #include "files.h"
 #include "model_file.h"
 #include "plot.h"
-#include "run.h"
+#include "say.h"
 
 enum { PLANE = 2, CURVE_NODES = 512, SENTENCE = 1024 };
 

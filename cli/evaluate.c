@@ -12,8 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "interrupt.h"
-
 /* Columns behind the iteration. */
 enum {
     UPDATES,
@@ -43,6 +41,7 @@ static const char *const names[COLUMNS] = {
 
 struct evaluation {
     const job *job;
+    run_hooks hooks; /* only `stop` is asked */
     trace *rows;
     int64_t every, iteration; /* iteration -1: no row yet */
     double row[COLUMNS];
@@ -176,8 +175,8 @@ static int open_rows(evaluation *e, const char *dir, int64_t from, char *error, 
     return recall_row(e, path, error, room);
 }
 
-int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from, char *error,
-                    size_t room)
+int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from,
+                    const run_hooks *hooks, char *error, size_t room)
 {
     *out = NULL;
     if (config_integer(c, "evaluate.every") < 1) return 0;
@@ -185,6 +184,7 @@ int evaluation_open(evaluation **out, const config *c, const job *j, const char 
     evaluation *e = calloc(1, sizeof *e);
     if (!e) return files_fail(error, room, "out of memory");
     e->job = j;
+    if (hooks) e->hooks = *hooks;
     e->iteration = -1;
     read_settings(e, c);
     if (allocate(e, error, room) || fix_reference(e, c, error, room) || open_rows(e, dir, from, error, room)) {
@@ -298,18 +298,12 @@ static uint64_t chain_seed(uint64_t seed, int64_t iteration)
     return z ^ (z >> 31);
 }
 
-static int interrupted(void *ctx)
-{
-    (void)ctx;
-    return interrupt_requested();
-}
-
 /* 1: an interrupt cut the chains short. Chains that run away have no mean: the fields stay empty, because a step that
  * is too long for an evaluation is no reason to lose the run. */
 static int on_fresh_chains(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
 {
     const sosmc_problem *p = &e->job->problem;
-    sosmc_fresh_record record = {.stop = interrupted};
+    sosmc_fresh_record record = {.stop = e->hooks.stop, .stop_ctx = e->hooks.ctx};
     sosmc_fresh f = e->fresh;
     double mean = NAN, spread = NAN;
     e->row[FRESH] = e->row[FRESH_ERROR] = NAN;
@@ -421,148 +415,4 @@ int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, 
     *value = values_of(row[0]);
     *error = values_of(off);
     return 0;
-}
-
-/* ---------------------------------------------------------------------------- figures */
-
-static int finite_values(const double *y, int n)
-{
-    int count = 0;
-    for (int i = 0; y && i < n; i++) count += isfinite(y[i]) != 0;
-    return count;
-}
-
-/* The column of a quantity; NULL when it has no value at all. */
-static const double *values(const evaluation_gallery *g, int column)
-{
-    const csv_column *c = csv_find(&g->table, names[column]);
-    return c && finite_values(c->number, (int)g->table.rows) > 0 ? c->number : NULL;
-}
-
-static double last_value(const double *y, int n)
-{
-    for (int i = n - 1; i >= 0; i--)
-        if (isfinite(y[i])) return y[i];
-    return NAN;
-}
-
-static evaluation_figure *add_figure(evaluation_gallery *g, const char *name, const char *title, const char *label)
-{
-    evaluation_figure *f = &g->item[g->n++];
-    f->title = title;
-    f->panel = (plot_panel){.x_label = "iteration", .y_label = label, .series = f->series};
-    f->figure = (plot_figure){.name = name, .panel = &f->panel, .panels = 1, .width = 1080, .height = 330};
-    return f;
-}
-
-static plot_series *add_values(const evaluation_gallery *g, evaluation_figure *f, int column, plot_series style)
-{
-    const double *y = values(g, column);
-    if (!y) return NULL;
-    plot_series *s = &f->series[f->panel.n++];
-    *s = style;
-    s->n = style.kind == PLOT_LEVEL ? 1 : (int)g->table.rows;
-    s->x = g->table.column[0].number;
-    s->y = style.kind == PLOT_LEVEL ? y + g->table.rows - 1 : y;
-    return s;
-}
-
-/* Two standard errors either side; without errors (a single chain) the marks stand alone. */
-static void add_fresh(evaluation_gallery *g, evaluation_figure *f)
-{
-    const double *y = values(g, FRESH), *spread = values(g, FRESH_ERROR);
-    size_t n = (size_t)g->table.rows;
-    plot_series *s = add_values(
-        g, f, FRESH,
-        (plot_series){.kind = PLOT_MARKS, .label = "fresh chains, ± 2 standard errors", .colour = PLOT_GREEN});
-    if (!s) return;
-    g->bars = spread ? malloc(2 * n * sizeof(double)) : NULL;
-    if (!g->bars) {
-        s->label = "fresh chains";
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        g->bars[i] = y[i] - 2 * spread[i];
-        g->bars[n + i] = y[i] + 2 * spread[i];
-    }
-    s->low = g->bars;
-    s->high = g->bars + n;
-}
-
-static void draw_reward(evaluation_gallery *g)
-{
-    const double *y = values(g, REWARD), *plain = values(g, PARTICLE_REWARD), *weighted = values(g, WEIGHTED_REWARD);
-    int n = (int)g->table.rows, same = 1, exact = y != NULL;
-    if (!exact) y = values(g, FRESH);
-    if (!y) return;
-    evaluation_figure *f = exact ? add_figure(g, "exact-reward", "Exact reward", "mean reward")
-                                 : add_figure(g, "fresh-reward", "Fresh reward", "mean reward");
-    (void)add_values(g, f, REWARD, (plot_series){.kind = PLOT_MARKS, .label = "exact", .colour = PLOT_BLUE});
-    (void)add_values(g, f, PARTICLE_REWARD, (plot_series){.label = "particles", .colour = PLOT_ORANGE});
-    for (int i = 0; plain && weighted && i < n; i++) same &= fabs(plain[i] - weighted[i]) <= 1e-12 * fabs(plain[i]);
-    if (!same)
-        (void)add_values(g, f, WEIGHTED_REWARD,
-                         (plot_series){.label = "particles, weighted", .colour = PLOT_VERMILION, .dash = PLOT_DOTTED});
-    add_fresh(g, f);
-    (void)add_values(g, f, BEST_REWARD,
-                     (plot_series){.kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_BLACK, .dash = PLOT_DASHED});
-    (void)add_values(g, f, REF_REWARD,
-                     (plot_series){.kind = PLOT_LEVEL, .label = "reference", .colour = PLOT_GREY, .dash = PLOT_DOTTED});
-    (void)snprintf(
-        f->caption, sizeof f->caption,
-        exact ? "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start, "
-                "%.5g at the end. Particles and fresh chains only estimate it."
-              : "Mean reward of fresh chains of the model after each evaluated iteration: %.5g at the start, "
-                "%.5g at the end. The particles' own mean stands beside it.",
-        y[0], last_value(y, n));
-    (void)snprintf(f->alt, sizeof f->alt, "%s mean reward against iteration; from %.4g to %.4g.",
-                   exact ? "Exact" : "Fresh", y[0], last_value(y, n));
-}
-
-/* A single line, logarithmic when it spans more than a factor of 20. */
-static void draw_line(evaluation_gallery *g, int column, const char *name, const char *title, const char *about)
-{
-    const double *y = values(g, column);
-    int n = (int)g->table.rows;
-    double low = INFINITY, high = -INFINITY;
-    if (!y) return;
-    evaluation_figure *f = add_figure(g, name, title, names[column]);
-    (void)add_values(g, f, column, (plot_series){.kind = PLOT_MARKS, .colour = PLOT_BLUE});
-    for (int i = 0; i < n; i++) {
-        low = fmin(low, y[i]);
-        high = fmax(high, y[i]);
-    }
-    f->panel.log_y = low > 0 && high > 20 * low;
-    (void)snprintf(f->caption, sizeof f->caption, "%s: %.5g at the start, %.5g at the end.", about, y[0],
-                   last_value(y, n));
-    (void)snprintf(f->alt, sizeof f->alt, "%s against iteration; from %.4g to %.4g.", title, y[0], last_value(y, n));
-}
-
-int evaluation_figures(evaluation_gallery *g, const char *dir, char *error, size_t room)
-{
-    char path[FILES_PATH];
-    csv_options options = {.header = CSV_HEADER_YES, .max_rows = INT_MAX};
-    *g = (evaluation_gallery){.n = 0};
-    if (files_join(path, dir, "evaluation.csv", error, room)) return -1;
-    if (access(path, F_OK) != 0) return 0;
-    if (csv_read(path, &options, &g->table, error, room)) return -1;
-    if (strcmp(g->table.column[0].name, "iteration") != 0 || !g->table.column[0].number) {
-        evaluation_figures_free(g);
-        return files_fail(error, room, "%s is damaged: its first column is not the numbers of the iterations", path);
-    }
-    if (g->table.rows < 2) return 0;
-    draw_reward(g);
-    if (values(g, EXCESS))
-        draw_line(g, EXCESS, "excess", "Excess loss", "Loss above that of the best of all densities, by quadrature");
-    else if (!values(g, LOGLIK)) /* whose negative the loss is */
-        draw_line(g, LOSS, "exact-loss", "Exact loss", "Loss by quadrature");
-    draw_line(g, LOGLIK, "log-likelihood", "Log-likelihood", "Mean log density of the data points, by quadrature");
-    return 0;
-}
-
-void evaluation_figures_free(evaluation_gallery *g)
-{
-    csv_free(&g->table);
-    free(g->bars);
-    *g = (evaluation_gallery){.n = 0};
 }

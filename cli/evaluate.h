@@ -1,6 +1,6 @@
 /* evaluate.h: what the model of a run is worth, measured during the run without its particles: exact expectations on a
  * lattice and averages over fresh chains, a row of DIR/evaluation.csv every so many iterations (`evaluate` of the run
- * file), and their figures.
+ * file).
  *
  * Columns, all of them deterministic; a value that does not exist is an empty field:
  *
@@ -24,7 +24,7 @@
 
 #include "config.h"
 #include "files.h"
-#include "plot.h"
+#include "hooks.h"
 #include "problem.h"
 
 typedef struct evaluation evaluation;
@@ -33,9 +33,10 @@ typedef struct evaluation evaluation;
 int evaluation_check(const config *c, const job *j, char *error, size_t room);
 
 /* *out is NULL when the run file asks for none. Opens DIR/evaluation.csv, keeping rows before iteration `from` (see
- * trace_open). The reference and the reward are taken on the lattice once. Borrows *j until evaluation_close. */
-int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from, char *error,
-                    size_t room);
+ * trace_open). The reference and the reward are taken on the lattice once. Borrows *j until evaluation_close; hooks may be
+ * NULL. */
+int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from,
+                    const run_hooks *hooks, char *error, size_t room);
 
 /* After an iteration: appends a row when the iteration is a multiple of evaluate.every or the last one. An iteration
  * that has its row gets no second one, and fresh chains that an interrupt cuts short leave none; so call it once more
@@ -62,28 +63,5 @@ int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, 
                      evaluation_values *error);
 /* The lattice of the run file; nodes 0: it has none. e may be NULL. */
 sosmc_lattice evaluation_lattice(const evaluation *e);
-
-/* ------------------------------------------------------------------------------------------------ figures */
-
-enum { EVALUATION_FIGURES = 3, EVALUATION_SERIES = 6 };
-typedef struct {
-    plot_figure figure;
-    const char *title;
-    char caption[600], alt[300];
-    plot_panel panel;
-    plot_series series[EVALUATION_SERIES];
-} evaluation_figure;
-/* Figures point into it: it must stay where it is. */
-typedef struct {
-    evaluation_figure item[EVALUATION_FIGURES];
-    int n;
-    csv_table table;
-    double *bars; /* ends of the error bars of the fresh chains */
-} evaluation_gallery;
-
-/* Reward, excess over the optimum (or loss) and log-likelihood against iteration, as far as DIR/evaluation.csv has
- * them; without the file, none. */
-int evaluation_figures(evaluation_gallery *g, const char *dir, char *error, size_t room);
-void evaluation_figures_free(evaluation_gallery *g);
 
 #endif

@@ -9,7 +9,8 @@
 
 #include "config.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 enum { SENTENCE = 1024 };
 
@@ -98,14 +99,14 @@ int experiment_run(const char *text, const char *name, const experiment_path *pa
 {
     char error[SENTENCE];
     int code = SOSMC_EXIT_USAGE, rc;
-    run_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
+    session_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
     config *c = config_parse(text, name, error, sizeof error);
     rc = c ? config_set(c, "on_collapse=continue", error, sizeof error) : -1;
     for (int i = 0; rc == 0 && i < paths; i++) rc = set_path(c, &path[i], error, sizeof error);
     if (rc || config_resolve(c, error, sizeof error))
         (void)complain(0, "%s", error);
     else
-        code = run_job(c, &options);
+        code = session_run(c, &options);
     config_free(c);
     return code;
 }

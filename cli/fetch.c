@@ -18,7 +18,7 @@
 #include "files.h"
 #include "flags.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "progress.h"
-#include "run.h"
+#include "say.h"
 #include "schema.h"
 
 enum { FIRST = 256 }; /* beyond every letter */

@@ -19,7 +19,8 @@
 #include "list.h"
 #include "picture.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 enum { SENTENCE = 1024, SETS = 256 };
 
@@ -273,12 +274,12 @@ static int command_run(int argc, char **argv)
     config *c = load(&f, argv[optind], &code);
     if (!c) return code;
     default_directory(argv[optind], directory);
-    run_options options = {.out = f.out ? f.out : directory,
-                           .resume = resume,
-                           .overwrite = overwrite,
-                           .quiet = quiet,
-                           .budget_seconds = f.budget_seconds};
-    code = run_job(c, &options);
+    session_options options = {.out = f.out ? f.out : directory,
+                               .resume = resume,
+                               .overwrite = overwrite,
+                               .quiet = quiet,
+                               .budget_seconds = f.budget_seconds};
+    code = session_run(c, &options);
     config_free(c);
     return code;
 }

@@ -13,7 +13,7 @@
 
 #include "interrupt.h"
 #include "mnist_chains.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024, TEXT = 4096, NAME = MNIST_NAME };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5, SHOWN = 8, FRESH_ESS = 200 };
+enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5, FRESH_ESS = 200 };
 /* The observed information holds a variance over the particles; from fewer of them a standard error is off by a fifth or more. */
 enum { ENOUGH_PARTICLES = 100 };
 static const double EDGE = 1e-4;      /* of the mass may lie on the edge of a lattice */
@@ -25,11 +25,13 @@ static void warn(outcome *o, const char *format, ...)
     va_end(args);
 }
 
-int outcome_has_theta(const outcome *o) { return o->job->problem.objective.scale != 0; }
-int outcome_has_weights(const outcome *o) { return o->job->settings.scheme.weighted; }
-int outcome_has_acceptance(const outcome *o) { return o->job->settings.kernel.metropolis; }
-static int is_network(const outcome *o) { return job_has_network(o->job); }
-static int is_mmle(const outcome *o) { return o->job->problem.objective.loss == SOSMC_LOSS_MMLE; }
+/* What an outcome is taken from. */
+typedef struct {
+    outcome *o;
+    const job *job;
+    const sosmc *engine;
+    const double *theta;
+} subject;
 
 /* ---------------------------------------------------------------------------- exact values of models of the plane */
 
@@ -43,20 +45,20 @@ static void cover(sosmc_lattice *l, const double *x, int64_t n)
 }
 
 /* A box around the particles and draws of the initial law. -1: neither is to be had. */
-static int find_box(const outcome *o, sosmc_lattice *l)
+static int find_box(const subject *s, sosmc_lattice *l)
 {
     enum { DRAWS = 64 };
     _Alignas(64) double drawn[2 * DRAWS];
     double rows[2 * DRAWS];
-    int64_t n = sosmc_particles(o->engine);
-    const sosmc_source *init = &o->job->problem.init;
+    int64_t n = sosmc_particles(s->engine);
+    const sosmc_source *init = &s->job->problem.init;
     sosmc_batch b = {.x = drawn, .simd = sosmc_simd_best(), .dim = 2, .n = DRAWS, .ld = DRAWS};
     double *x = malloc(2 * (size_t)n * sizeof *x);
     *l = (sosmc_lattice){.nodes = NODES, .low = {INFINITY, INFINITY}, .high = {-INFINITY, -INFINITY}};
-    int rc = x && sosmc_cloud(o->engine, x, NULL) == SOSMC_OK ? 0 : -1;
+    int rc = x && sosmc_cloud(s->engine, x, NULL) == SOSMC_OK ? 0 : -1;
     if (rc == 0) cover(l, x, n);
     free(x);
-    if (init->draw(init->self, (sosmc_rng){.seed = o->job->settings.seed}, &b, drawn) == 0) {
+    if (init->draw(init->self, (sosmc_rng){.seed = s->job->settings.seed}, &b, drawn) == 0) {
         for (int i = 0; i < 2 * DRAWS; i++) rows[i] = drawn[i % 2 * DRAWS + i / 2];
         cover(l, rows, DRAWS);
     }
@@ -95,16 +97,17 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     o->log_z = exact(v->logz, e->logz);
     o->reward = exact(v->reward, e->reward);
     o->kl = exact(v->kl, e->kl);
-    o->loss = is_mmle(o) ? exact(-v->logz, e->logz) : exact(v->loss, e->loss);
+    o->loss = o->mmle ? exact(-v->logz, e->logz) : exact(v->loss, e->loss);
     o->best_loss = exact(v->best_loss, e->best_loss);
-    if (!outcome_has_theta(o)) o->loss = o->kl = o->best_loss = (told){.from = TOLD_NOT};
+    if (!o->optimises) o->loss = o->kl = o->best_loss = (told){.from = TOLD_NOT};
 }
 
 /* On the run file's lattice, if it has one: its own values are told, whatever else could be had. */
-static int take_asked(outcome *o, const sosmc_lattice *l)
+static int take_asked(const subject *s, const sosmc_lattice *l)
 {
+    outcome *o = s->o;
     evaluation_values v, e;
-    if (evaluation_exact(o->job, o->theta, l, &v, &e)) return -1;
+    if (evaluation_exact(s->job, s->theta, l, &v, &e)) return -1;
     if (v.edge > EDGE) {
         warn(o,
              "the exact values are cut off: %.2g of the mass lies on the edge of the lattice; take a larger box "
@@ -117,38 +120,39 @@ static int take_asked(outcome *o, const sosmc_lattice *l)
 }
 
 /* On a lattice of our own, as wide as it takes; finer once, where the first is too coarse. */
-static int take_own(outcome *o)
+static int take_own(const subject *s)
 {
     sosmc_lattice l;
     evaluation_values v, e;
-    if (find_box(o, &l)) return -1;
+    if (find_box(s, &l)) return -1;
     for (int i = 0; i < ATTEMPTS; i++) {
         widen(&l);
-        if (evaluation_exact(o->job, o->theta, &l, &v, &e)) return -1;
+        if (evaluation_exact(s->job, s->theta, &l, &v, &e)) return -1;
         if (v.edge < EDGE) break;
     }
     if (!(v.edge < EDGE)) return -1;
     if (roughness(&v, &e) > ACCURATE) {
         l.nodes = MANY_NODES;
-        if (evaluation_exact(o->job, o->theta, &l, &v, &e)) return -1;
+        if (evaluation_exact(s->job, s->theta, &l, &v, &e)) return -1;
     }
     if (!(roughness(&v, &e) <= USABLE)) return -1;
-    keep_exact(o, &v, &e);
+    keep_exact(s->o, &v, &e);
     return 0;
 }
 
-static int take_exact(outcome *o, const evaluation *e)
+static int take_exact(const subject *s, const evaluation *e)
 {
     sosmc_lattice asked = evaluation_lattice(e);
-    if (o->job->problem.model.dim_x != 2 || sosmc_iteration(o->engine) == 0) return -1;
-    return asked.nodes ? take_asked(o, &asked) : take_own(o);
+    if (s->job->problem.model.dim_x != 2 || s->o->iterations == 0) return -1;
+    return asked.nodes ? take_asked(s, &asked) : take_own(s);
 }
 
 /* ---------------------------------------------------------------------------- fresh draws, running estimates */
 
-static void take_evidence(outcome *o)
+static void take_evidence(const subject *s)
 {
-    if (!is_mmle(o) || job_evidence(o->job, o->theta, &o->evidence)) return;
+    outcome *o = s->o;
+    if (!o->mmle || job_evidence(s->job, s->theta, &o->evidence)) return;
     o->has_evidence = isfinite(o->evidence.logz) && o->evidence.ess >= FRESH_ESS;
     if (!o->has_evidence) {
         warn(o,
@@ -181,9 +185,9 @@ static void take_running(outcome *o)
 static void judge_theta(outcome *o)
 {
     const tail *t = &o->tail;
-    int many = o->job->problem.model.dim_theta > 1;
+    int many = o->dim_theta > 1;
     char which[32] = "theta";
-    if (!outcome_has_theta(o) || is_network(o) || sosmc_iteration(o->engine) == 0) return;
+    if (!o->optimises || o->network || o->iterations == 0) return;
     if (many) (void)snprintf(which, sizeof which, "theta_%d", t->moving);
     if (t->motion == TAIL_MOVES && t->rate < 0.1 * t->top_rate)
         warn(o,
@@ -193,7 +197,7 @@ static void judge_theta(outcome *o)
     else if (t->motion == TAIL_MOVES)
         warn(o, "%s has not settled: it still moves by %.2g an iteration; more iterations or a larger rate", which,
              fabs(t->move));
-    else if (t->motion == TAIL_UNKNOWN && t->rate > 0 && o->job->problem.model.dim_theta <= TRACE_THETAS)
+    else if (t->motion == TAIL_UNKNOWN && t->rate > 0 && o->dim_theta <= TRACE_THETAS)
         warn(o, "the trace has too few rows (%d in its last tenth) to tell whether theta has settled; more iterations",
              t->rows);
 }
@@ -201,20 +205,21 @@ static void judge_theta(outcome *o)
 static int weights_failed_at_the_end(const outcome *o)
 {
     const tail *t = &o->tail;
-    return t->starved >= TAIL_STARVED && t->starved_from + t->starved > sosmc_iteration(o->engine) - t->iterations;
+    return t->starved >= TAIL_STARVED && t->starved_from + t->starved > o->iterations - t->iterations;
 }
 
-static void take_standard_error(outcome *o)
+static void take_standard_error(const subject *s)
 {
-    if (!is_mmle(o) || o->job->problem.model.dim_theta != 1) return;
-    o->information = job_information(o->job, o->engine, o->theta);
+    outcome *o = s->o;
+    if (!o->mmle || o->dim_theta != 1) return;
+    o->information = job_information(s->job, s->engine, s->theta);
     if (o->tail.motion == TAIL_MOVES)
         o->why_no_standard_error = "theta has not settled";
     else if (o->tail.motion == TAIL_UNKNOWN)
         o->why_no_standard_error = "it is not known whether theta has settled";
     else if (weights_failed_at_the_end(o))
         o->why_no_standard_error = "the weights were carried by a few particles";
-    else if (!(sosmc_last(o->engine)->ess >= ENOUGH_PARTICLES))
+    else if (!(o->last.ess >= ENOUGH_PARTICLES))
         o->why_no_standard_error = "it takes an effective sample size of at least 100";
     else if (!(o->information > 0))
         o->why_no_standard_error = "the observed information is not positive";
@@ -225,8 +230,8 @@ static void take_standard_error(outcome *o)
 static void judge_weights(outcome *o)
 {
     const tail *t = &o->tail;
-    double n = (double)sosmc_particles(o->engine);
-    if (!outcome_has_weights(o)) return;
+    double n = (double)o->particles;
+    if (!o->weighted) return;
     if (t->first_ess < FIRST_ESS * n)
         warn(o,
              "the first weights leave %.3g of %.0f particles: the initial law does not cover the target; take another "
@@ -241,18 +246,41 @@ static void judge_weights(outcome *o)
             n, (long long)t->starved, (long long)t->starved_from, t->least_ess);
 }
 
+/* What is known of a run before anything is measured. */
+static void describe(const subject *s)
+{
+    outcome *o = s->o;
+    const sosmc_settings *cfg = &s->job->settings;
+    *o = (outcome){.optimises = s->job->problem.objective.scale != 0,
+                   .network = job_has_network(s->job),
+                   .mmle = s->job->problem.objective.loss == SOSMC_LOSS_MMLE,
+                   .weighted = cfg->scheme.weighted,
+                   .accepts = cfg->kernel.metropolis,
+                   .averaged = cfg->average > 0,
+                   .particles = sosmc_particles(s->engine),
+                   .dim_theta = s->job->problem.model.dim_theta,
+                   .iterations = sosmc_iteration(s->engine),
+                   .last = *sosmc_last(s->engine),
+                   .why_no_loss = sosmc_why_no_loss(s->engine),
+                   .information = NAN,
+                   .standard_error = NAN};
+    size_t kept = (size_t)(o->dim_theta < TRACE_THETAS ? o->dim_theta : TRACE_THETAS);
+    memcpy(o->theta, s->theta, kept * sizeof *o->theta);
+    memcpy(o->last_theta, sosmc_theta(s->engine), kept * sizeof *o->theta);
+}
+
 int outcome_take(outcome *o, const job *j, const sosmc *s, const evaluation *e, const char *dir, const char *first,
                  char *error, size_t room)
 {
-    *o = (outcome){.engine = s, .job = j, .theta = sosmc_theta_average(s)};
-    o->information = o->standard_error = NAN;
-    if (tail_read(&o->tail, dir, sosmc_particles(s), error, room)) return -1;
+    subject from = {.o = o, .job = j, .engine = s, .theta = sosmc_theta_average(s)};
+    describe(&from);
+    if (tail_read(&o->tail, dir, o->particles, error, room)) return -1;
     if (first && *first) warn(o, "%s", first);
-    if (take_exact(o, e)) take_evidence(o);
+    if (take_exact(&from, e)) take_evidence(&from);
     take_running(o);
     judge_theta(o);
     judge_weights(o);
-    take_standard_error(o);
+    take_standard_error(&from);
     return 0;
 }
 
@@ -282,11 +310,11 @@ static void put(json_writer *w, const char *name, const told *t)
 
 static void put_theta(const outcome *o, json_writer *w)
 {
-    int dim = o->job->problem.model.dim_theta;
+    int dim = o->dim_theta;
     if (dim > TRACE_THETAS) return;
     json_put_numbers(w, "theta", o->theta, dim);
-    if (o->job->settings.average > 0) json_put_numbers(w, "theta_average", o->theta, dim);
-    if (!is_mmle(o)) return;
+    if (o->averaged) json_put_numbers(w, "theta_average", o->theta, dim);
+    if (!o->mmle) return;
     json_put_number(w, "information", o->information);
     json_put_number(w, "theta_standard_error", o->standard_error);
     if (o->why_no_standard_error) json_put_text(w, "theta_standard_error_why", o->why_no_standard_error);
@@ -294,10 +322,10 @@ static void put_theta(const outcome *o, json_writer *w)
 
 static void put_last_iteration(const outcome *o, json_writer *w)
 {
-    const sosmc_info *info = sosmc_last(o->engine);
-    int dim = o->job->problem.model.dim_theta;
+    const sosmc_info *info = &o->last;
+    int dim = o->dim_theta;
     json_open_object(w, "last_iteration");
-    if (dim <= TRACE_THETAS) json_put_numbers(w, "theta", sosmc_theta(o->engine), dim);
+    if (dim <= TRACE_THETAS) json_put_numbers(w, "theta", o->last_theta, dim);
     json_put_number(w, "reward", info->mean_score);
     json_put_number(w, "loss", info->loss);
     json_put_number(w, "kl", info->kl);
@@ -309,7 +337,7 @@ static void put_last_iteration(const outcome *o, json_writer *w)
 
 void outcome_write(const outcome *o, json_writer *w)
 {
-    const sosmc_info *info = sosmc_last(o->engine);
+    const sosmc_info *info = &o->last;
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
@@ -319,70 +347,14 @@ void outcome_write(const outcome *o, json_writer *w)
     if (o->best_loss.from != TOLD_NOT) put(w, "best_loss", &o->best_loss);
     put(w, "kl", &o->kl);
     put(w, "log_z", &o->log_z);
-    json_put_text(w, "why_no_loss", o->loss.from == TOLD_NOT ? sosmc_why_no_loss(o->engine) : NULL);
+    json_put_text(w, "why_no_loss", o->loss.from == TOLD_NOT ? o->why_no_loss : NULL);
     if (o->has_evidence) {
         json_put_number(w, "log_likelihood", o->evidence.logz);
         json_put_number(w, "log_likelihood_error", o->evidence.error);
     }
-    json_put_number(w, "ess", outcome_has_weights(o) ? info->ess : NAN);
-    json_put_whole(w, "particles", sosmc_particles(o->engine));
-    json_put_number(w, "acceptance", outcome_has_acceptance(o) ? info->accept : NAN);
+    json_put_number(w, "ess", o->weighted ? info->ess : NAN);
+    json_put_whole(w, "particles", o->particles);
+    json_put_number(w, "acceptance", o->accepts ? info->accept : NAN);
     json_put_number(w, "step", info->h);
     put_last_iteration(o, w);
-}
-
-/* ---------------------------------------------------------------------------- the terminal */
-
-/* An error that the printed digits would not show is not printed. */
-static void print_number(FILE *out, double value, double error)
-{
-    fprintf(out, " %.6g", value);
-    if (error > 1e-6 * fabs(value)) fprintf(out, " +- %.2g", error);
-}
-
-static void print_value(const outcome *o, FILE *out, const char *name, const told *t)
-{
-    if (t->from == TOLD_NOT) return;
-    fputs(name, out);
-    print_number(out, t->value, t->error);
-    if (t->from == TOLD_EXACT) fputs(" (exact, by quadrature)", out);
-    if (t->from == TOLD_FRESH) fputs(t->error > 0 ? " (from fresh draws)" : " (exact)", out);
-    if (t->from == TOLD_RUNNING)
-        fprintf(out, " (running estimate: the mean of the last %lld iterations, which spread by %.2g; it has no error)",
-                (long long)o->tail.iterations, t->spread);
-    fputc('\n', out);
-}
-
-static void print_theta(const outcome *o, FILE *out)
-{
-    int dim = o->job->problem.model.dim_theta;
-    fputs("theta =", out);
-    for (int j = 0; j < dim && j < SHOWN; j++) fprintf(out, " %.6g", o->theta[j]);
-    if (dim > SHOWN) fputs(" ...", out);
-    if (o->job->settings.average > 0) fputs(", averaged", out);
-    if (!isnan(o->standard_error)) fprintf(out, ", standard error %.3g", o->standard_error);
-    fputc('\n', out);
-}
-
-static told negative(told t)
-{
-    t.value = -t.value;
-    return t;
-}
-
-void outcome_print(const outcome *o, FILE *out)
-{
-    const sosmc_info *info = sosmc_last(o->engine);
-    told likelihood = negative(o->loss);
-    print_value(o, out, "reward", &o->reward);
-    print_value(o, out, is_mmle(o) ? "log-likelihood" : "loss", is_mmle(o) ? &likelihood : &o->loss);
-    print_value(o, out, "the best loss of all densities is", &o->best_loss);
-    print_value(o, out, "KL", &o->kl);
-    if (!outcome_has_theta(o)) print_value(o, out, "log Z", &o->log_z);
-    if (outcome_has_theta(o) && !is_network(o)) print_theta(o, out);
-    if (outcome_has_weights(o) && sosmc_iteration(o->engine) > 0) {
-        fprintf(out, "ESS %.0f of %d in the last iteration", info->ess, sosmc_particles(o->engine));
-        if (outcome_has_acceptance(o) && !isnan(info->accept)) fprintf(out, ", acceptance %.2g", info->accept);
-        fputc('\n', out);
-    }
 }

@@ -6,8 +6,6 @@
 #ifndef CLI_OUTCOME_H
 #define CLI_OUTCOME_H
 
-#include <stdio.h>
-
 #include "config.h"
 #include "evaluate.h"
 #include "files.h"
@@ -24,9 +22,18 @@ typedef struct {
 
 enum { OUTCOME_WARNINGS = 8, OUTCOME_SENTENCE = 512 };
 typedef struct {
-    const sosmc *engine;
-    const job *job;
-    const double *theta; /* the average where the run averages, else the last one; the engine's */
+    int optimises;         /* the run is for theta: not where particles are only sampled */
+    int network;           /* theta is a network's weights */
+    int mmle;              /* the loss is minus a log-likelihood */
+    int weighted, accepts; /* there are weights; moves are accepted or rejected */
+    int averaged;          /* theta is an average over updates */
+    int particles, dim_theta;
+    int64_t iterations;
+    double theta[TRACE_THETAS];      /* its first numbers: the average where the run averages, else the last one */
+    double last_theta[TRACE_THETAS]; /* of the last iteration, likewise */
+    sosmc_info last;                 /* what the last iteration said */
+    const char *why_no_loss;         /* NULL: there is one */
+
     told loss, reward, kl, log_z;
     told best_loss;   /* of all densities, where it is known */
     int has_evidence; /* log Z at theta from fresh draws */
@@ -38,17 +45,11 @@ typedef struct {
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
 } outcome;
 
-/* Of an engine whose trace is on the disk. `first` (NULL: none) is a warning that was known when the run began. */
+/* Of an engine whose trace is on the disk. Nothing in *o points into the engine. `first` (NULL: none) is a warning that was
+ * known when the run began. */
 int outcome_take(outcome *o, const job *j, const sosmc *s, const evaluation *e, const char *dir, const char *first,
                  char *error, size_t room);
 
-/* Is the run for theta? Not where particles are only sampled. */
-int outcome_has_theta(const outcome *o);
-/* Whether there are weights, and whether moves are accepted or rejected. */
-int outcome_has_weights(const outcome *o);
-int outcome_has_acceptance(const outcome *o);
-
 void outcome_write(const outcome *o, json_writer *w); /* into the open object of summary.json */
-void outcome_print(const outcome *o, FILE *out);      /* the lines a user reads at the end, without the warnings */
 
 #endif

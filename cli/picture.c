@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evaluate.h"
+#include "evaluation_figures.h"
 #include "files.h"
 #include "images.h"
 #include "model_file.h"

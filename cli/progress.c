@@ -4,17 +4,9 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const double EVERY_ON_TERMINAL = 0.1, EVERY_IN_LOG = 5.0;
-
-double monotonic_seconds(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void progress_begin(progress *p, int quiet, int64_t first)
 {

@@ -6,6 +6,8 @@
 
 #include <sosmc/sosmc.h>
 
+#include "clock.h"
+
 typedef struct {
     FILE *out;
     int quiet, terminal;
@@ -13,8 +15,6 @@ typedef struct {
     int64_t first;      /* what was done before this process began */
     size_t shown;       /* characters of the live line */
 } progress;
-
-double monotonic_seconds(void);
 
 void progress_begin(progress *p, int quiet, int64_t first);
 /* `what` is the line without its head ("12/1000 ...") and its tail ("... 3 s left"), which is what the pace so far promises. */

@@ -10,7 +10,7 @@
 
 #include "deblurring_page.h"
 #include "parallel_runs.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024 };
 

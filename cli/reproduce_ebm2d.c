@@ -20,7 +20,8 @@
 #include "ebm2d_page.h"
 #include "files.h"
 #include "parallel_runs.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 
 enum { SENTENCE = 1024, MOST_SEEDS = 100, SNAPSHOTS = 120, MOST_SNAPSHOTS = SNAPSHOTS + 16 };
 
@@ -86,8 +87,8 @@ static int pretrain_one(study *s, int d)
     if (!c || config_set(c, set, error, sizeof error) || config_resolve(c, error, sizeof error)) {
         code = complain(!c && errno ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
     } else {
-        run_options options = {.out = dir, .resume = 1, .quiet = s->o->quiet, .experiment = 1};
-        code = run_job(c, &options);
+        session_options options = {.out = dir, .resume = 1, .quiet = s->o->quiet, .experiment = 1};
+        code = session_run(c, &options);
     }
     config_free(c);
     if (code == SOSMC_EXIT_OK && files_join(s->plan.model[d], dir, "model.safetensors", error, sizeof error))

@@ -23,7 +23,7 @@
 #include "page.h"
 #include "parallel_runs.h"
 #include "plot.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
 typedef enum { SGD_0, ADAM_0, ADAM_BETA } column;

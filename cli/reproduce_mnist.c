@@ -19,7 +19,7 @@
 #include "mnist_record.h"
 #include "parallel_runs.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
 
 enum { SENTENCE = 1024 };
 #define DEFAULT_DATA "data/mnist"

@@ -14,7 +14,7 @@
 #include "interrupt.h"
 #include "parallel_runs.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 
 enum { SENTENCE = 1024, IDS = 512 };

@@ -23,44 +23,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "curvature.h"
 #include "evaluate.h"
 #include "files.h"
-#include "interrupt.h"
 #include "moments.h"
 #include "outcome.h"
-#include "picture.h"
 #include "problem.h"
-#include "progress.h"
 #include "run_file.h"
 
 enum { SENTENCE = 1024 };
 
-static int memory_ran_out; /* when a complaint was made; the ways to the exit codes are many, the reason is one */
-
-int complain(int code, const char *format, ...)
-{
-    va_list args;
-    memory_ran_out |= errno == ENOMEM;
-    va_start(args, format);
-    fputs("sosmc: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    return code;
-}
-
-int complain_code(int code) { return code == SOSMC_EXIT_USAGE && memory_ran_out ? SOSMC_EXIT_NUMERIC : code; }
-
-static int exit_code(sosmc_status status)
+static run_status status_of(sosmc_status status)
 {
     switch (status) {
-    case SOSMC_OK: return SOSMC_EXIT_OK;
-    case SOSMC_STOPPED: return SOSMC_EXIT_INTERRUPTED;
-    case SOSMC_EINVAL: return SOSMC_EXIT_USAGE;
+    case SOSMC_OK: return RUN_OK;
+    case SOSMC_STOPPED: return RUN_STOPPED;
+    case SOSMC_EINVAL: return RUN_EUSAGE;
     case SOSMC_EIO:
-    case SOSMC_ECOMM: return SOSMC_EXIT_IO;
-    default: return SOSMC_EXIT_NUMERIC;
+    case SOSMC_ECOMM: return RUN_EIO;
+    default: return RUN_ENUMERIC;
     }
 }
 
@@ -68,6 +50,8 @@ static int exit_code(sosmc_status status)
 typedef struct {
     const config *c;
     const run_options *options;
+    const run_hooks *hooks;
+    run_result *result;
     char dir[FILES_PATH], checkpoint[FILES_PATH], error[SENTENCE];
     char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
     job job;
@@ -75,7 +59,6 @@ typedef struct {
     trace *trace, *timing;
     evaluation *evaluation;
     moments *moments;
-    progress progress;
     double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
     double seconds;       /* of all iterations */
     double last_checkpoint;
@@ -83,10 +66,28 @@ typedef struct {
         stride; /* of the trace: at most a row in `thin`, so many; so now it is a row in `stride` */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
-    outcome outcome; /* of a run that has ended */
 } run;
 
-static int say(run *r, int code) { return complain(code, "%s", r->error); }
+/* The sentence that goes with a status; out of memory is not the user's mistake, whatever noticed it. */
+static run_status fail(run *r, run_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static run_status fail(run *r, run_status status, const char *format, ...)
+{
+    va_list args;
+    int no_memory = errno == ENOMEM;
+    va_start(args, format);
+    (void)vsnprintf(r->result->message, sizeof r->result->message, format, args);
+    va_end(args);
+    return status == RUN_EUSAGE && no_memory ? RUN_ENUMERIC : status;
+}
+
+static run_status tell_error(run *r, run_status status) { return fail(r, status, "%s", r->error); }
+
+static void say(const run *r, const char *sentence)
+{
+    if (r->hooks->say) r->hooks->say(r->hooks->ctx, sentence);
+}
+
+static int must_stop(const run *r) { return r->hooks->stop && r->hooks->stop(r->hooks->ctx); }
 
 /* ---------------------------------------------------------------------------- the directory */
 
@@ -149,20 +150,20 @@ static int write_run_file(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
-static int open_directory(run *r)
+static run_status open_directory(run *r)
 {
     int found;
-    if (files_directory(r->dir, r->error, sizeof r->error)) return say(r, SOSMC_EXIT_IO);
-    if (path_in(r, "checkpoint", r->checkpoint)) return say(r, SOSMC_EXIT_IO);
+    if (files_directory(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (path_in(r, "checkpoint", r->checkpoint)) return tell_error(r, RUN_EIO);
     found = has_checkpoint(r) || exists(r, "summary.json");
     if (found && !r->options->resume && !r->options->overwrite)
-        return complain(SOSMC_EXIT_USAGE,
-                        "%s already holds a run; continue it with --resume, replace it with --overwrite, or "
-                        "choose another --out",
-                        r->dir);
+        return fail(r, RUN_EUSAGE,
+                    "%s already holds a run; continue it with --resume, replace it with --overwrite, or "
+                    "choose another --out",
+                    r->dir);
     if (r->options->overwrite && !r->options->resume) forget_old_run(r);
-    if (r->options->resume && exists(r, "run.yaml") && same_run(r)) return say(r, SOSMC_EXIT_USAGE);
-    return SOSMC_EXIT_OK;
+    if (r->options->resume && exists(r, "run.yaml") && same_run(r)) return tell_error(r, RUN_EUSAGE);
+    return RUN_OK;
 }
 
 /* ---------------------------------------------------------------------------- beginning */
@@ -190,17 +191,17 @@ static int open_traces(run *r)
     r->stride = trace_stride(from, r->thin, r->trace_rows);
     if (thin_traces(r)) return -1; /* a last row out of step goes too: it is not the last any more */
     if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
-    return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->error, sizeof r->error);
+    return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
 }
 
 /* Everything the run file asks for exists before the directory is touched: a file that is wrong leaves no trace. */
-static int prepare_run(run *r)
+static run_status prepare_run(run *r)
 {
     int io = 0;
-    if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return say(r, io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE);
-    if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return say(r, SOSMC_EXIT_USAGE);
+    if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
+    if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     sosmc_status status = sosmc_create(&r->engine, &r->job.problem, &r->job.settings);
-    return status == SOSMC_OK ? SOSMC_EXIT_OK : complain(exit_code(status), "%s", sosmc_message(r->engine));
+    return status == SOSMC_OK ? RUN_OK : fail(r, status_of(status), "%s", sosmc_message(r->engine));
 }
 
 static int read_bytes(void *stream, void *bytes, size_t n) { return fread(bytes, 1, n, stream) == n ? 0 : -1; }
@@ -216,67 +217,84 @@ static sosmc_status load_checkpoint(run *r)
     if (status != SOSMC_EIO) return status;
     status = sosmc_load_file(r->engine, r->checkpoint);
     if (status != SOSMC_OK || !f) return status;
-    (void)complain(0, "%s: %s; the run goes on from iteration %lld, of the checkpoint before it", r->checkpoint,
-                   r->error, (long long)sosmc_iteration(r->engine));
+    char sentence[FILES_PATH + 2 * SENTENCE];
+    (void)snprintf(sentence, sizeof sentence,
+                   "%s: %s; the run goes on from iteration %lld, of the checkpoint before it", r->checkpoint, r->error,
+                   (long long)sosmc_iteration(r->engine));
+    say(r, sentence);
     (void)unlink(r->checkpoint);
     return SOSMC_OK;
 }
 
-static int resume_run(run *r)
+static run_status resume_run(run *r)
 {
     r->saved = -1;
-    if (!r->options->resume || !has_checkpoint(r)) return SOSMC_EXIT_OK;
+    if (!r->options->resume || !has_checkpoint(r)) return RUN_OK;
     sosmc_status status = load_checkpoint(r);
-    if (status != SOSMC_OK) return complain(exit_code(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
+    if (status != SOSMC_OK) return fail(r, status_of(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
     if (exists(r, "checkpoint")) r->saved = sosmc_iteration(r->engine);
-    return SOSMC_EXIT_OK;
+    return RUN_OK;
 }
 
-static void say_warning(const run *r, const char *sentence)
+/* Warned of before the first iteration, because a user may rather stop than wait. */
+static void look_at_step(run *r)
 {
-    if (!r->options->experiment) (void)complain(0, "warning: %s", sentence);
+    char sentence[SENTENCE + 16];
+    if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
+    (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
+    say(r, sentence);
 }
 
-static int begin_run(run *r)
+static void tell_progress(const run *r)
 {
-    if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
-    if (write_run_file(r)) return say(r, SOSMC_EXIT_IO);
-    if (open_traces(r)) return say(r, SOSMC_EXIT_IO);
+    run_progress p = {.done = sosmc_iteration(r->engine),
+                      .total = r->job.iterations,
+                      .info = sosmc_last(r->engine),
+                      .strength = job_strength(&r->job, r->engine),
+                      .weighted = r->job.settings.scheme.weighted};
+    if (r->hooks->progress) r->hooks->progress(r->hooks->ctx, &p);
+}
+
+static run_status begin_run(run *r)
+{
+    look_at_step(r);
+    if (write_run_file(r)) return tell_error(r, RUN_EIO);
+    if (open_traces(r)) return tell_error(r, RUN_EIO);
     /* the row that an interrupt kept from being written */
     if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
-        return say(r, SOSMC_EXIT_IO);
+        return tell_error(r, RUN_EIO);
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
     r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
     r->begun = r->last_checkpoint = monotonic_seconds();
-    progress_begin(&r->progress, r->options->quiet, sosmc_iteration(r->engine));
-    return SOSMC_EXIT_OK;
+    tell_progress(r);
+    return RUN_OK;
 }
 
 /* ---------------------------------------------------------------------------- going on */
 
 static double elapsed(const run *r) { return r->before + monotonic_seconds() - r->begun; }
 
-static int flush_rows(run *r)
+static run_status flush_rows(run *r)
 {
     return trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
                    evaluation_flush(r->evaluation, r->error, sizeof r->error)
-               ? say(r, SOSMC_EXIT_IO)
-               : SOSMC_EXIT_OK;
+               ? tell_error(r, RUN_EIO)
+               : RUN_OK;
 }
 
-static int save(run *r)
+static run_status save(run *r)
 {
     int64_t stride = trace_stride(sosmc_iteration(r->engine), r->thin, r->trace_rows);
-    int code = flush_rows(r);
-    if (code != SOSMC_EXIT_OK) return code;
-    if (moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error)) return say(r, SOSMC_EXIT_IO);
+    run_status code = flush_rows(r);
+    if (code != RUN_OK) return code;
+    if (moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
     sosmc_status status = sosmc_save_file(r->engine, r->checkpoint);
-    if (status != SOSMC_OK) return complain(exit_code(status), "%s", sosmc_message(r->engine));
+    if (status != SOSMC_OK) return fail(r, status_of(status), "%s", sosmc_message(r->engine));
     r->last_checkpoint = monotonic_seconds();
     r->saved = sosmc_iteration(r->engine);
-    if (stride == r->stride) return SOSMC_EXIT_OK;
+    if (stride == r->stride) return RUN_OK;
     r->stride = stride;
-    return thin_traces(r) ? say(r, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
+    return thin_traces(r) ? tell_error(r, RUN_EIO) : RUN_OK;
 }
 
 static void put_row(run *r, const sosmc_info *info)
@@ -286,10 +304,10 @@ static void put_row(run *r, const sosmc_info *info)
 }
 
 /* The last row of a thinned trace: behind the checkpoint, so that a run that goes on from there does without it. */
-static int put_last_row(run *r)
+static run_status put_last_row(run *r)
 {
     const sosmc_info *info = sosmc_last(r->engine);
-    if (sosmc_iteration(r->engine) < 1 || info->iteration % r->stride == 0) return SOSMC_EXIT_OK;
+    if (sosmc_iteration(r->engine) < 1 || info->iteration % r->stride == 0) return RUN_OK;
     put_row(r, info);
     return flush_rows(r);
 }
@@ -305,34 +323,30 @@ static int out_of_time(const run *r)
     return r->options->budget_seconds > 0 && monotonic_seconds() - r->begun >= r->options->budget_seconds;
 }
 
-static int iterate(run *r)
+static run_status iterate(run *r)
 {
-    while (sosmc_iteration(r->engine) < r->job.iterations && !interrupt_requested() && !out_of_time(r)) {
+    while (sosmc_iteration(r->engine) < r->job.iterations && !must_stop(r) && !out_of_time(r)) {
         sosmc_status status = sosmc_step(r->engine);
         if (status != SOSMC_OK) {
-            progress_end(&r->progress);
             (void)trace_flush(r->trace, r->error, sizeof r->error);
-            return complain(exit_code(status), "%s", sosmc_message(r->engine));
+            return fail(r, status_of(status), "%s", sosmc_message(r->engine));
         }
         const sosmc_info *info = sosmc_last(r->engine);
         if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
         if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
             moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
             char ignored[SENTENCE];
-            progress_end(&r->progress);
             (void)trace_flush(r->trace, ignored, sizeof ignored);
-            return say(r, SOSMC_EXIT_IO);
+            return tell_error(r, RUN_EIO);
         }
-        progress_info(&r->progress, info->iteration + 1, r->job.iterations, info, job_strength(&r->job, r->engine),
-                      r->job.settings.scheme.weighted);
+        tell_progress(r);
         if (!due(r, info->iteration + 1)) continue;
-        int code = save(r);
-        if (code != SOSMC_EXIT_OK) return code;
+        run_status code = save(r);
+        if (code != RUN_OK) return code;
     }
-    progress_end(&r->progress);
     r->seconds = elapsed(r);
-    int code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
-    return code == SOSMC_EXIT_OK ? put_last_row(r) : code;
+    run_status code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
+    return code == RUN_OK ? put_last_row(r) : code;
 }
 
 /* ---------------------------------------------------------------------------- the end */
@@ -392,7 +406,7 @@ static int write_summary(run *r)
     json_put_text(&w, "version", sosmc_version());
     json_put_truth(&w, "finished", done >= r->job.iterations);
     json_put_whole(&w, "iterations", done);
-    outcome_write(&r->outcome, &w);
+    outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     json_put_number(&w, "seconds", r->seconds);
@@ -403,29 +417,12 @@ static int write_summary(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
-/* Warnings come last, where they are seen; the one of the start was said then. */
-static void tell(const run *r, int64_t done)
-{
-    const outcome *o = &r->outcome;
-    if (!r->options->quiet) {
-        printf("%lld iterations in %.2f s\n", (long long)done, r->seconds);
-        outcome_print(o, stdout);
-        if (job_has_network(&r->job) && outcome_has_theta(o))
-            printf("the network of %d parameters is stored as %s/model.safetensors\n", r->job.problem.model.dim_theta,
-                   r->dir);
-        printf("results in %s\n", r->dir);
-        (void)fflush(stdout);
-    }
-    for (int i = *r->step_warning ? 1 : 0; i < o->warnings; i++) say_warning(r, o->warning[i]);
-}
-
 /* Whether the results in the directory are those of the engine's state, which has no iterations left. */
 static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
     if (sosmc_iteration(r->engine) < r->job.iterations || !r->options->resume || !exists(r, "summary.json")) return 0;
-    if (config_flag(r->c, "output.report") && !exists(r, "report.html")) return 0;
     if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
     const char *there = json_string_value(json_object_get(summary, "state_hash"));
     state_hash(r, hash);
@@ -434,24 +431,18 @@ static int is_complete(run *r)
     return same;
 }
 
-static int finish(run *r)
+static run_status finish(run *r)
 {
     int64_t done = sosmc_iteration(r->engine);
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) ||
-        outcome_take(&r->outcome, &r->job, r->engine, r->evaluation, r->dir, r->step_warning, r->error,
+        outcome_take(&r->result->outcome, &r->job, r->engine, r->evaluation, r->dir, r->step_warning, r->error,
                      sizeof r->error) ||
         write_summary(r))
-        return say(r, SOSMC_EXIT_IO);
-    if (interrupt_requested()) {
-        (void)complain(0, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
-                       (long long)done, (long long)r->job.iterations);
-        return SOSMC_EXIT_INTERRUPTED;
-    }
-    if (config_flag(r->c, "output.report") && picture_report(r->dir, r->error, sizeof r->error))
-        return say(r, SOSMC_EXIT_IO);
-    tell(r, done);
-    return SOSMC_EXIT_OK;
+        return tell_error(r, RUN_EIO);
+    if (!must_stop(r)) return RUN_OK;
+    return fail(r, RUN_STOPPED, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
+                (long long)done, (long long)r->job.iterations);
 }
 
 static void close_run(run *r)
@@ -465,27 +456,35 @@ static void close_run(run *r)
     job_free(&r->job);
 }
 
-int run_job(const config *c, const run_options *options)
+run_status run_execute(const config *c, const run_options *options, const run_hooks *hooks, run_result *out)
 {
     static const run nothing;
+    static const run_hooks silence;
+    *out = (run_result){.status = RUN_ENUMERIC, .message = "out of memory"};
     run *r = malloc(sizeof *r);
-    if (!r) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+    if (!r) return out->status;
     *r = nothing;
     r->c = c;
     r->options = options;
+    r->hooks = hooks ? hooks : &silence;
+    r->result = out;
+    out->message[0] = 0;
     (void)snprintf(r->dir, sizeof r->dir, "%s", options->out);
-    int code = prepare_run(r);
-    if (code == SOSMC_EXIT_OK) code = open_directory(r);
-    if (code == SOSMC_EXIT_OK) code = resume_run(r);
-    if (code == SOSMC_EXIT_OK) forget_temporaries(r);
-    if (code == SOSMC_EXIT_OK && is_complete(r)) {
-        if (!options->quiet) printf("%s is finished: %lld iterations\n", r->dir, (long long)sosmc_iteration(r->engine));
+    run_status status = prepare_run(r);
+    if (status == RUN_OK) status = open_directory(r);
+    if (status == RUN_OK) status = resume_run(r);
+    if (status == RUN_OK) forget_temporaries(r);
+    if (status == RUN_OK && is_complete(r)) {
+        out->complete = 1;
     } else {
-        if (code == SOSMC_EXIT_OK) code = begin_run(r);
-        if (code == SOSMC_EXIT_OK) code = iterate(r);
-        if (code == SOSMC_EXIT_OK) code = finish(r);
+        if (status == RUN_OK) status = begin_run(r);
+        if (status == RUN_OK) status = iterate(r);
+        if (status == RUN_OK) status = finish(r);
     }
+    out->status = status;
+    out->iterations = r->engine ? sosmc_iteration(r->engine) : 0;
+    out->seconds = r->seconds;
     close_run(r);
     free(r);
-    return code;
+    return status;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 
 enum { LINE = THEORY_COLUMNS * THEORY_CELL };
 

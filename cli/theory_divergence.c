@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 #include "theory_families.h"
 

@@ -8,7 +8,7 @@
 
 #include "experiment.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
 

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "experiment.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 #include "theory_gauss.h"
 

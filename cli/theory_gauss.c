@@ -7,7 +7,7 @@
 
 #include "experiment.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {

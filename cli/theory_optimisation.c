@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 
 enum { LOSSES = 3, ITERATIONS = 60, STARTS = 20001 };

@@ -5,7 +5,7 @@
 
 #include "experiment.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 #include "theory_families.h"
 

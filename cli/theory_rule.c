@@ -7,7 +7,7 @@
 
 #include "experiment.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 #include "theory_gauss.h"
 

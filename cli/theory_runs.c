@@ -7,7 +7,7 @@
 
 #include "experiment.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 
 void theory_add(theory_tally *t, double value)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "experiment.h"
-#include "run.h"
+#include "say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
 

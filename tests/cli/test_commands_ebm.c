@@ -19,7 +19,7 @@
 #include "model_file.h"
 #include "network_text.h"
 #include "outside.h"
-#include "run.h"
+#include "say.h"
 
 enum { TEXT = 1 << 16, WORDS = 64 };
 

@@ -23,7 +23,6 @@
 #include "images.h"
 #include "outside.h"
 #include "reference.h"
-#include "run.h"
 
 enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };
 

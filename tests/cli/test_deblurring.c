@@ -21,7 +21,7 @@
 #include "images.h"
 #include "interrupt.h"
 #include "reference.h"
-#include "run.h"
+#include "say.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

@@ -19,7 +19,7 @@
 #include "interrupt.h"
 #include "outside.h"
 #include "plot.h"
-#include "run.h"
+#include "say.h"
 #include "runtext.h"
 
 enum { TEXT = 1 << 14, PAGE = 1 << 25 };

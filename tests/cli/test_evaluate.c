@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@
 #include "config.h"
 #include "evaluate.h"
 #include "files.h"
-#include "interrupt.h"
+#include "evaluation_figures.h"
 #include "problem.h"
 #include "scratch.h"
 
@@ -51,10 +50,14 @@ static void prepare(small_run *r, const char *text, const char *extra)
     if (sosmc_create(&r->engine, &r->j.problem, &r->j.settings) != SOSMC_OK) fail_msg("%s", sosmc_message(r->engine));
 }
 
+static int stop_now; /* what the hook answers */
+static int stop(void *ctx) { return stop_now; }
+static const run_hooks hooks = {.stop = stop};
+
 static void begin(small_run *r, const char *text, const char *extra)
 {
     prepare(r, text, extra);
-    assert_fine(evaluation_open(&r->e, r->c, &r->j, scratch, 0, ERROR));
+    assert_fine(evaluation_open(&r->e, r->c, &r->j, scratch, 0, &hooks, ERROR));
 }
 
 static void advance(small_run *r, int64_t until)
@@ -245,7 +248,7 @@ static double fresh_of(const char *text, const char *seed, int64_t iteration)
     assert_fine(config_set(r.c, seed, ERROR));
     assert_fine(config_resolve(r.c, ERROR));
     r.j.settings.seed = config_unsigned(r.c, "seed");
-    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, &hooks, ERROR));
     advance(&r, iteration + 1);
     assert_fine(evaluation_flush(r.e, ERROR));
     row line = row_of(iteration);
@@ -280,7 +283,7 @@ static void chains_that_run_away_have_no_mean(void **state)
     assert_fine(evaluation_close(r.e, ERROR));
     assert_fine(config_set(r.c, "evaluate.step=1.0e150", ERROR));
     assert_fine(config_resolve(r.c, ERROR));
-    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 0, &hooks, ERROR));
     advance(&r, 1);
     assert_fine(evaluation_flush(r.e, ERROR));
     row line = row_of(0);
@@ -325,7 +328,7 @@ static void interrupted_run(int64_t saved, int64_t killed, const char *expected)
     end(&r);
     prepare(&r, reverse, NULL);
     assert_int_equal(sosmc_load_file(r.engine, at("checkpoint")), SOSMC_OK);
-    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, saved, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, saved, NULL, ERROR));
     char *between = slurp("evaluation.csv", NULL);
     assert_true(strlen(between) < strlen(expected) || saved == 8);
     assert_memory_equal(between, expected, strlen(between));
@@ -360,7 +363,7 @@ static void a_row_that_is_owed_is_made_up_for(void **state)
     end(&r);
     prepare(&r, reverse, NULL);
     assert_int_equal(sosmc_load_file(r.engine, at("checkpoint")), SOSMC_OK);
-    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 7, ERROR));
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 7, NULL, ERROR));
     for (int i = 0; i < 2; i++)
         assert_fine(evaluation_step(r.e, r.engine, sosmc_last(r.engine), ERROR)); /* once is enough */
     advance(&r, 8);
@@ -381,7 +384,7 @@ static void the_summary_has_the_last_row(void **state)
     advance(&r, 8);
     char *before = summary_of(r.e);
     assert_fine(evaluation_close(r.e, ERROR));
-    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 8, ERROR)); /* nothing is left to do */
+    assert_fine(evaluation_open(&r.e, r.c, &r.j, scratch, 8, NULL, ERROR)); /* nothing is left to do */
     char *after = summary_of(r.e);
     assert_string_equal(before, after);
     json_t *json = NULL;
@@ -400,19 +403,19 @@ static void the_summary_has_the_last_row(void **state)
     end(&r);
 }
 
-/* The program's flag cannot be taken back: this test is the last one with chains. */
-static void an_interrupt_leaves_no_half_row(void **state)
+static void a_stop_leaves_no_half_row(void **state)
 {
     small_run r;
-    interrupt_catch();
+    stop_now = 0;
     begin(&r, reverse, CHAINS);
     advance(&r, 1);
     assert_fine(evaluation_flush(r.e, ERROR));
     char *before = slurp("evaluation.csv", NULL);
-    assert_int_equal(raise(SIGTERM), 0);
+    stop_now = 1;
     advance(&r, 3);
     assert_fine(evaluation_flush(r.e, ERROR));
     char *after = slurp("evaluation.csv", NULL);
+    stop_now = 0;
     assert_string_equal(before, after);
     char *summary = summary_of(r.e);
     assert_non_null(strstr(summary, "\"iteration\": 0"));
@@ -445,17 +448,17 @@ static void mistakes_are_sentences(void **state)
     small_run r;
     (void)unlink(at("evaluation.csv"));
     prepare(&r, wide, NULL);
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, &hooks, ERROR), -1);
     assert_null(r.e);
     assert_non_null(strstr(sentence, "test.yaml:5: evaluate.every is 10"));
     assert_non_null(strstr(sentence, "has 3"));
     end(&r);
     prepare(&r, reverse, "evaluate.low=8");
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, &hooks, ERROR), -1);
     assert_non_null(strstr(sentence, "evaluate.high is 7; expected more than evaluate.low, which is 8"));
     end(&r);
     prepare(&r, reverse, "objective.reward=log(x1 + 6.9)");
-    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, ERROR), -1);
+    assert_int_equal(evaluation_open(&r.e, r.c, &r.j, scratch, 0, &hooks, ERROR), -1);
     assert_non_null(strstr(sentence, "objective.reward is not finite everywhere"));
     end(&r);
     assert_int_not_equal(access(at("evaluation.csv"), F_OK), 0);
@@ -508,7 +511,7 @@ int main(void)
         cmocka_unit_test(none_is_none),
         cmocka_unit_test(mistakes_are_sentences),
         cmocka_unit_test(figures_show_what_there_is),
-        cmocka_unit_test(an_interrupt_leaves_no_half_row),
+        cmocka_unit_test(a_stop_leaves_no_half_row),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

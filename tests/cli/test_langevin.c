@@ -16,7 +16,7 @@
 #include "folder.h"
 #include "langevin_judge.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
 
 enum { A, B, C, D };
 

@@ -24,7 +24,7 @@
 #include "problem.h"
 #include "reference.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

@@ -23,7 +23,8 @@
 #include "config.h"
 #include "files.h"
 #include "folder.h"
-#include "run.h"
+#include "say.h"
+#include "session.h"
 #include "schema.h"
 #include "tensors.h"
 
@@ -351,7 +352,7 @@ static const char *now; /* the run file under test, for messages */
     } while (0)
 
 /* What the program says on standard error while it runs. */
-static int run_told(const config *c, const run_options *options, char told[SENTENCE])
+static int run_told(const config *c, const session_options *options, char told[SENTENCE])
 {
     char path[FILES_PATH], error[SENTENCE], *bytes = NULL;
     size_t size = 0;
@@ -359,7 +360,7 @@ static int run_told(const config *c, const run_options *options, char told[SENTE
     (void)fflush(stderr);
     int old = dup(STDERR_FILENO);
     assert_non_null(freopen(path, "w", stderr));
-    int code = run_job(c, options);
+    int code = session_run(c, options);
     (void)fflush(stderr);
     assert_true(dup2(old, STDERR_FILENO) >= 0);
     (void)close(old);
@@ -378,7 +379,7 @@ static int run_text(const char *text, const char *set, const char *name, int res
     config *c = config_parse(text, "random.yaml", told, SENTENCE);
     if (c && (!set || config_set(c, set, told, SENTENCE) == 0) && config_resolve(c, told, SENTENCE) == 0) {
         (void)snprintf(dir, sizeof dir, "%s/%s", folder, name);
-        run_options options = {.out = dir, .resume = resume, .overwrite = !resume, .quiet = 1};
+        session_options options = {.out = dir, .resume = resume, .overwrite = !resume, .quiet = 1};
         code = run_told(c, &options, told);
     }
     config_free(c);

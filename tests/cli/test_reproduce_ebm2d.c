@@ -21,7 +21,7 @@
 #include "plot.h"
 #include "points.h"
 #include "reproduce.h"
-#include "run.h"
+#include "say.h"
 #include "small_network.h"
 
 static const double BASE = 1.5; /* of the networks */

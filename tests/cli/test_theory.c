@@ -18,7 +18,7 @@
 #include "files.h"
 #include "folder.h"
 #include "interrupt.h"
-#include "run.h"
+#include "say.h"
 #include "theory.h"
 #include "theory_families.h"
 #include "theory_gauss.h"

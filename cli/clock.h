@@ -1,0 +1,14 @@
+/* clock.h: seconds that pass, whatever happens to the time of day. */
+#ifndef CLI_CLOCK_H
+#define CLI_CLOCK_H
+
+#include <time.h>
+
+static inline double monotonic_seconds(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,23 @@
+/* hooks.h: what a run receives from its caller: whom to tell how far it is, and when to stop. */
+#ifndef CLI_HOOKS_H
+#define CLI_HOOKS_H
+
+#include <sosmc/sosmc.h>
+
+/* How far a run has come. */
+typedef struct {
+    int64_t done, total; /* iterations */
+    const sosmc_info *info;
+    double strength; /* of a prior that is learnt; NaN: there is none */
+    int weighted;
+} run_progress;
+
+/* What a run receives from its caller; each may be NULL. They are called from the thread of run_execute. */
+typedef struct {
+    int (*stop)(void *ctx); /* asked between iterations: non-zero ends the run there, with everything saved */
+    void (*progress)(void *ctx, const run_progress *p); /* before the first iteration and after each */
+    void (*say)(void *ctx, const char *sentence);       /* what a user should know while the run goes on */
+    void *ctx;
+} run_hooks;
+
+#endif
