@@ -336,9 +336,7 @@ void json_put_numbers(json_writer *w, const char *key, const double *value, int6
     atomic_put(w->file, "]", 1);
 }
 
-/* Jansson's lexer takes want of memory for a mistake of its own and aborts the program. So its allocator does not come back
- * empty-handed: it leaves the parser, and what that held is lost, which matters little then. */
-static _Thread_local jmp_buf *way_out; /* NULL: not in the parser */
+static _Thread_local jmp_buf *way_out; /* of this thread's json_parse; NULL: it is not in the parser */
 
 static void *json_allocate(size_t bytes)
 {
@@ -347,12 +345,13 @@ static void *json_allocate(size_t bytes)
     return got;
 }
 
+void json_survive_lack_of_memory(void) { json_set_alloc_funcs(json_allocate, free); }
+
 json_t *json_parse(const char *bytes, size_t n, json_error_t *why)
 {
     jmp_buf here;
     json_t *volatile out = NULL;
     *why = (json_error_t){.line = -1};
-    json_set_alloc_funcs(json_allocate, free);
     if (setjmp(here) == 0) {
         way_out = &here;
         out = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, why);

@@ -156,6 +156,10 @@ void json_put_whole(json_writer *w, const char *key, int64_t value);
 void json_put_truth(json_writer *w, const char *key, int value);
 void json_put_numbers(json_writer *w, const char *key, const double *value, int64_t n);
 
+/* Jansson takes a failed allocation for a mistake of its own and aborts the process. After this call json_parse returns
+ * instead (what the parser held is lost). It replaces Jansson's allocator for the whole process, so it is for a program's
+ * main function alone, never for a library. */
+void json_survive_lack_of_memory(void);
 /* The value that n bytes hold; duplicate keys are an error. NULL: errno is ENOMEM, or 0 and *why tells. */
 json_t *json_parse(const char *bytes, size_t n, json_error_t *why);
 /* A JSON file of at most 64 MiB; duplicate keys are an error. The caller calls json_decref. */

@@ -467,6 +467,7 @@ int main(int argc, char **argv)
                     {"report", command_report}, {"reproduce", command_reproduce}, {"fetch", command_fetch},
                     {"list", command_list},     {"demo", command_demo},           {"help", command_help}};
     fill_closed_streams();
+    json_survive_lack_of_memory();
     interrupt_catch();
     if (argc < 2) {
         fputs(usage_text, stderr);
