@@ -1,10 +1,8 @@
 /* main.c: the program. Each command reads its flags and hands over; what a command does is in a file of its own. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "check.h"
 #include "commands_ebm.h"
@@ -15,10 +13,10 @@
 #include "fetch.h"
 #include "files.h"
 #include "flags.h"
-#include "interrupt.h"
 #include "list.h"
 #include "picture.h"
-#include "reproduce.h"
+#include "program.h"
+#include "reproduce_command.h"
 #include "say.h"
 #include "session.h"
 
@@ -77,49 +75,12 @@ static const char check_text[] =
 static const char report_text[] =
     "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
 
-static const char reproduce_text[] =
-    "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--data DIR] [--seeds N] [--seed S] [--threads T] "
-    "[--out DIR] [--quiet]\n"
-    "sosmc reproduce deblurring [--quick | --full] [--data DIR] [--seeds N] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce theory [--quick] [--only ID] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
-    "\n"
-    "  --quick               a small version in seconds (others than langevin: a minute): fewer particles and iterations\n"
-    "  --seeds N             runs per cell (default: langevin 10, ebm2d and deblurring 2, with --full 5;\n"
-    "                        mnist, sweeps by SOSMC-ULA only: 1, with --full 3)\n"
-    "  --out DIR             where tables, figures and the page go (default: the experiment's name)\n"
-    "\n"
-    "langevin:\n"
-    "  --budget-seconds B    the paper's protocol: each run gets B seconds of wall clock instead of a number of iterations\n"
-    "\n"
-    "ebm2d, which continues where it was left when the command is given again:\n"
-    "  --full                also the sweep over beta and the other pairs of data set and half-plane: two and a half hours\n"
-    "  --models DIR          the folder of circles.safetensors, two_moons.safetensors, blobs.safetensors (or .npz)\n"
-    "  --pretrain            train these first, by the run files circles.yaml, ... of that folder\n"
-    "\n"
-    "mnist, which continues likewise:\n"
-    "  --paper               the sweeps with the settings of the paper's text too, not only of its program: 24 runs more\n"
-    "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
-    "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
-    "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
-    "  --seed S              of all runs (default 42)\n"
-    "\n"
-    "deblurring, which continues likewise:\n"
-    "  --full                setups A, B and C with all weightings and the ablation: about 20 minutes\n"
-    "  --data DIR            the folder of guitar_292x119.f64 (default: the one that comes with the program)\n"
-    "  --seed S              of all runs (default 42)\n"
-    "\n"
-    "theory, which ends with 3 when something that we claim ourselves does not hold:\n"
-    "  --only ID             one statement: its name in the list of tables, feynman-kac for instance\n"
-    "  --seed S              of all runs (default 42)\n";
-
 static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
 
 static const struct {
     const char *name, *text;
 } helps[] = {{"run", run_text},       {"train", train_text}, {"tune", tune_text},     {"sample", sample_text},
-             {"deblur", deblur_text}, {"check", check_text}, {"report", report_text}, {"reproduce", reproduce_text},
+             {"deblur", deblur_text}, {"check", check_text}, {"report", report_text}, {"reproduce", NULL},
              {"list", list_text},     {"fetch", fetch_text}, {"demo", demo_text},     {"help", usage_text}};
 
 static const char *help_of(const char *command)
@@ -132,29 +93,15 @@ static const char *help_of(const char *command)
 /* ---------------------------------------------------------------------------- flags */
 
 typedef struct {
-    const char *file, *out, *models, *checkpoint, *data, *only;
+    const char *file, *out;
     const char *set[SETS];
     int sets;
     int help;
     double budget_seconds;
-    long seeds, threads;
     char seed_set[64], threads_set[64], iterations_set[64], particles_set[64];
 } flags;
 
-enum {
-    FLAG_SET = 256,
-    FLAG_OUT,
-    FLAG_SEED,
-    FLAG_THREADS,
-    FLAG_ITERATIONS,
-    FLAG_PARTICLES,
-    FLAG_BUDGET,
-    FLAG_SEEDS,
-    FLAG_MODELS,
-    FLAG_CHECKPOINT,
-    FLAG_DATA,
-    FLAG_ONLY
-};
+enum { FLAG_SET = 256, FLAG_OUT, FLAG_SEED, FLAG_THREADS, FLAG_ITERATIONS, FLAG_PARTICLES, FLAG_BUDGET };
 
 static int number_of(const char *flag, const char *text, double low, double *out)
 {
@@ -185,22 +132,13 @@ static int take_flag(flags *f, int option, const char *value)
     switch (option) {
     case FLAG_SET: return add_set(f, value);
     case FLAG_OUT: f->out = value; return 0;
-    case FLAG_MODELS: f->models = value; return 0;
-    case FLAG_CHECKPOINT: f->checkpoint = value; return 0;
-    case FLAG_DATA: f->data = value; return 0;
-    case FLAG_ONLY: f->only = value; return 0;
     case FLAG_SEED: return set_key(f, "seed", value, f->seed_set);
     case FLAG_ITERATIONS: return set_key(f, "iterations", value, f->iterations_set);
     case FLAG_PARTICLES: return set_key(f, "particles", value, f->particles_set);
     case FLAG_THREADS:
         if (number_of("--threads", value, 1, &number)) return -1;
-        f->threads = (long)number;
         return set_key(f, "threads", value, f->threads_set);
     case FLAG_BUDGET: return number_of("--budget-seconds", value, 0, &f->budget_seconds);
-    case FLAG_SEEDS:
-        if (number_of("--seeds", value, 1, &number)) return -1;
-        f->seeds = (long)number;
-        return 0;
     default: return -1;
     }
 }
@@ -209,7 +147,7 @@ static int take_flag(flags *f, int option, const char *value)
 static int parse_flags(flags *f, int argc, char **argv, const struct option *known)
 {
     int option, index = 0;
-    *f = (flags){.seeds = 0};
+    *f = (flags){.sets = 0};
     while ((option = flags_next(argc, argv, known, &index)) != -1) {
         if (option == 0) *(known[index].flag) = 1;
         if (option == 'h') f->help = 1;
@@ -319,100 +257,6 @@ static int command_report(int argc, char **argv)
     return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
-/* The seed of --seed, which parse_flags keeps as an assignment; 42 without it, as in the published runs. */
-static int seed_of(const flags *f, uint64_t *seed)
-{
-    char *end = NULL;
-    const char *text = *f->seed_set ? f->seed_set + strlen("seed=") : "42";
-    errno = 0;
-    *seed = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end && !errno) return 0;
-    return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
-}
-
-static int no_experiment(const char *typed)
-{
-    char end[128];
-    return complain(SOSMC_EXIT_USAGE, "there is no experiment '%s'%s", typed,
-                    flags_did_you_mean("langevin|ebm2d|mnist|deblurring|theory", typed,
-                                       "expected langevin, ebm2d, mnist, deblurring or theory", end, sizeof end));
-}
-
-enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8, THEORY = 16 };
-
-static int command_reproduce(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        int bit;
-        int (*run)(const reproduce_options *);
-    } experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
-                       {"ebm2d", EBM2D, reproduce_ebm2d},
-                       {"mnist", MNIST, reproduce_mnist},
-                       {"deblurring", DEBLURRING, reproduce_deblurring},
-                       {"theory", THEORY, reproduce_theory}};
-    flags f;
-    int quick = 0, quiet = 0, full = 0, paper = 0, pretrain = 0, at = 0;
-    const struct option known[] = {{"quick", 0, &quick, 1},
-                                   {"quiet", 0, &quiet, 1},
-                                   {"full", 0, &full, 1},
-                                   {"paper", 0, &paper, 1},
-                                   {"pretrain", 0, &pretrain, 1},
-                                   {"models", 1, NULL, FLAG_MODELS},
-                                   {"checkpoint", 1, NULL, FLAG_CHECKPOINT},
-                                   {"data", 1, NULL, FLAG_DATA},
-                                   {"only", 1, NULL, FLAG_ONLY},
-                                   {"seed", 1, NULL, FLAG_SEED},
-                                   {"budget-seconds", 1, NULL, FLAG_BUDGET},
-                                   {"seeds", 1, NULL, FLAG_SEEDS},
-                                   {"threads", 1, NULL, FLAG_THREADS},
-                                   {"out", 1, NULL, FLAG_OUT},
-                                   {"help", 0, NULL, 'h'},
-                                   {0}};
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(reproduce_text, stdout) < 0;
-    const char *experiment = argc - optind == 1 ? argv[optind] : "";
-    const int count = sizeof experiments / sizeof *experiments;
-    while (at < count && strcmp(experiments[at].name, experiment) != 0) at++;
-    if (at == count && *experiment) return no_experiment(experiment);
-    if (at == count)
-        return complain(
-            SOSMC_EXIT_USAGE,
-            "reproduce takes an experiment: langevin, ebm2d, mnist, deblurring or theory; see 'sosmc help reproduce'");
-    const struct {
-        const char *flag;
-        int given, owners;
-    } particular[] = {{"full", full, EBM2D | MNIST | DEBLURRING},
-                      {"paper", paper, MNIST},
-                      {"pretrain", pretrain, EBM2D},
-                      {"models", f.models != NULL, EBM2D},
-                      {"checkpoint", f.checkpoint != NULL, MNIST},
-                      {"data", f.data != NULL, MNIST | DEBLURRING},
-                      {"seed", *f.seed_set != 0, MNIST | DEBLURRING | THEORY},
-                      {"only", f.only != NULL, THEORY},
-                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D | MNIST | DEBLURRING},
-                      {"budget-seconds", f.budget_seconds > 0, LANGEVIN}};
-    for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
-        if (particular[i].given && !(particular[i].owners & experiments[at].bit))
-            return complain(SOSMC_EXIT_USAGE, "--%s does not belong to reproduce %s; see 'sosmc help reproduce'",
-                            particular[i].flag, experiment);
-    reproduce_options options = {.out = f.out ? f.out : experiment,
-                                 .quick = quick,
-                                 .quiet = quiet,
-                                 .full = full,
-                                 .paper = paper,
-                                 .pretrain = pretrain,
-                                 .models = f.models,
-                                 .checkpoint = f.checkpoint,
-                                 .data = f.data,
-                                 .only = f.only,
-                                 .budget_seconds = f.budget_seconds,
-                                 .seeds = (int)f.seeds,
-                                 .threads = (int)f.threads};
-    if (seed_of(&f, &options.seed)) return SOSMC_EXIT_USAGE;
-    return experiments[at].run(&options);
-}
-
 static int command_list(int argc, char **argv)
 {
     flags f;
@@ -435,26 +279,10 @@ static int no_command(const char *typed)
 
 static int command_help(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "reproduce") == 0) return reproduce_help();
     const char *text = argc > 1 ? help_of(argv[1]) : usage_text;
     if (!text) return no_command(argv[1]);
     return fputs(text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-}
-
-/* A file that is opened must never take the number of a stream that the caller closed: what we say would go into it. */
-static void fill_closed_streams(void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
-}
-
-/* What a command said must have arrived, or its success is none; what it wrote to files stays. */
-static int leave(int code)
-{
-    code = complain_code(code);
-    errno = 0;
-    if (!fflush(stdout) && !ferror(stdout)) return code;
-    return complain(code > 1 ? code : SOSMC_EXIT_IO, "cannot write to standard output: %s",
-                    errno ? strerror(errno) : "there was no room or no memory for what was said before");
 }
 
 int main(int argc, char **argv)
@@ -466,21 +294,19 @@ int main(int argc, char **argv)
                     {"sample", command_sample}, {"deblur", command_deblur},       {"check", command_check},
                     {"report", command_report}, {"reproduce", command_reproduce}, {"fetch", command_fetch},
                     {"list", command_list},     {"demo", command_demo},           {"help", command_help}};
-    fill_closed_streams();
-    json_survive_lack_of_memory();
-    interrupt_catch();
+    program_begin();
     if (argc < 2) {
         fputs(usage_text, stderr);
         return SOSMC_EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return leave(command_help(1, argv));
-    if (strcmp(argv[1], "--version") == 0) return leave(printf("sosmc %s\n", sosmc_version()) < 0);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return program_end(command_help(1, argv));
+    if (strcmp(argv[1], "--version") == 0) return program_end(printf("sosmc %s\n", sosmc_version()) < 0);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
         char name[32]; /* flags_next takes the command from it */
         (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
         argv[1] = name;
-        return leave(commands[i].run(argc - 1, argv + 1));
+        return program_end(commands[i].run(argc - 1, argv + 1));
     }
     return no_command(argv[1]);
 }

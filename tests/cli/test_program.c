@@ -78,6 +78,24 @@ static void expect(int code, const char *words, const char *arguments)
         fail_msg("sosmc %s: exit %d (expected %d), '%s' (expected '%s')", arguments, got, code, output, words);
 }
 
+/* The experiments are another program: without it, the sentence says where it is looked for and how to get it. */
+static void experiments_are_another_program(void **state)
+{
+    char command[3 * ROOM], words[TEXT];
+    (void)snprintf(command, sizeof command,
+                   "cp '%s' '%s/alone' && cd '%s' && PATH=/nowhere ./alone reproduce theory 2>&1", program(), directory,
+                   directory);
+    FILE *f = popen(command, "r"); // NOLINT(cert-env33-c): a test drives the program the way a shell does
+    assert_non_null(f);
+    size_t n = fread(words, 1, sizeof words - 1, f);
+    words[n] = 0;
+    int status = pclose(f);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    assert_non_null(strstr(words, "needs the program sosmc-paper, which is neither beside this one nor in PATH"));
+    expect(0, "sosmc reproduce langevin [--quick]", "help reproduce");
+    expect(0, "sosmc reproduce langevin [--quick]", "reproduce --help");
+}
+
 static pid_t start(const char *const *argv)
 {
     pid_t pid = fork();
@@ -327,7 +345,8 @@ static int remove_directory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(help_teaches),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(experiments_are_another_program),
+                                       cmocka_unit_test(help_teaches),
                                        cmocka_unit_test(wrong_words_are_named),
                                        cmocka_unit_test(flags_set_keys),
                                        cmocka_unit_test(poor_tables_are_named),
