@@ -1,7 +1,6 @@
 /* experiment.c: places, runs, tables and numbers of the experiments. Invariant: nothing here knows which experiment it is. */
 #include "experiment.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "config.h"
 #include "interrupt.h"
 #include "run.h"
+#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -24,35 +24,7 @@ int experiment_threads(int wanted)
 int experiment_folder(const char *out, char absolute[FILES_PATH])
 {
     char error[SENTENCE];
-    if (files_directory(out, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    if (!realpath(out, absolute)) return complain(SOSMC_EXIT_IO, "cannot find %s: %s", out, strerror(errno));
-    return SOSMC_EXIT_OK;
-}
-
-int experiment_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH])
-{
-    char file[64];
-    (void)snprintf(file, sizeof file, "%s.%s", name, ending);
-    if (files_join(out, dir, file, NULL, 0) == 0 && access(out, R_OK) == 0) return 1;
-    out[0] = 0;
-    return 0;
-}
-
-int experiment_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
-                     char out[FILES_PATH])
-{
-    char place[3][FILES_PATH] = {"", "", ""};
-    const char *share = getenv("SOSMC_SHARE");
-    if (share && *share) (void)snprintf(place[0], FILES_PATH, "%s/%s", share, name);
-#ifdef SOSMC_SHARE_DIR
-    (void)snprintf(place[1], FILES_PATH, "%s/%s", SOSMC_SHARE_DIR, name);
-#endif
-#ifdef SOSMC_SOURCE_DIR
-    (void)snprintf(place[2], FILES_PATH, "%s/experiments/%s", SOSMC_SOURCE_DIR, name);
-#endif
-    for (int i = 0; i < 3; i++)
-        if (place[i][0] && has(context, place[i]) && realpath(place[i], out)) return 0;
-    return -1;
+    return share_make_folder(out, absolute, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- runs */

@@ -17,12 +17,6 @@
 int experiment_threads(int wanted); /* 0: as many as the machine has cores */
 /* Makes the folder; `absolute` is its name from the root. An exit code. */
 int experiment_folder(const char *out, char absolute[FILES_PATH]);
-/* DIR/NAME.ENDING when it can be read: 1, else 0 and an empty `out`. */
-int experiment_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH]);
-/* The first of the places where files come with the program, $SOSMC_SHARE/NAME, the installed and the source folder, of
- * which `has` is true; absolute. 0, or -1: none. */
-int experiment_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
-                     char out[FILES_PATH]);
 
 /* ------------------------------------------------------------------------------------------------ runs */
 

@@ -21,6 +21,7 @@
 #include "files.h"
 #include "parallel_runs.h"
 #include "run.h"
+#include "share.h"
 
 enum { SENTENCE = 1024, MOST_SEEDS = 100, SNAPSHOTS = 120, MOST_SNAPSHOTS = SNAPSHOTS + 16 };
 
@@ -42,8 +43,8 @@ static void announce(const study *s, const char *what)
 
 static int find_model(const char *dir, int d, char out[FILES_PATH])
 {
-    return experiment_look(dir, ebm2d_dataset_names[d], "safetensors", out) ||
-           experiment_look(dir, ebm2d_dataset_names[d], "npz", out);
+    return share_look(dir, ebm2d_dataset_names[d], "safetensors", out) ||
+           share_look(dir, ebm2d_dataset_names[d], "npz", out);
 }
 
 /* What a folder must hold to be the one. */
@@ -51,14 +52,14 @@ static int has_models(const void *context, const char *dir)
 {
     const study *s = context;
     char path[FILES_PATH];
-    return s->o->pretrain ? experiment_look(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
+    return s->o->pretrain ? share_look(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
                           : find_model(dir, EBM2D_CIRCLES, path);
 }
 
 static int find_models(study *s)
 {
     const char *wanted = s->o->pretrain ? "circles.yaml" : "circles.safetensors";
-    if (!s->o->models && experiment_place("ebm2d", has_models, s, s->models) == 0) return SOSMC_EXIT_OK;
+    if (!s->o->models && share_place("ebm2d", has_models, s, s->models) == 0) return SOSMC_EXIT_OK;
     if (s->o->models && has_models(s, s->o->models) && realpath(s->o->models, s->models)) return SOSMC_EXIT_OK;
     if (s->o->models)
         return complain(SOSMC_EXIT_IO, "--models is %s, which holds no %s%s", s->o->models, wanted,
@@ -77,7 +78,7 @@ static int pretrain_one(study *s, int d)
 {
     char file[FILES_PATH], dir[FILES_PATH], relative[64], set[64], error[SENTENCE];
     int code;
-    if (!experiment_look(s->models, ebm2d_dataset_names[d], "yaml", file))
+    if (!share_look(s->models, ebm2d_dataset_names[d], "yaml", file))
         return complain(SOSMC_EXIT_IO, "%s holds no %s.yaml; --pretrain needs it", s->models, ebm2d_dataset_names[d]);
     (void)snprintf(relative, sizeof relative, "pretrain/%s", ebm2d_dataset_names[d]);
     (void)snprintf(set, sizeof set, "threads=%d", s->threads);
