@@ -1,12 +1,13 @@
 /* experiment.c: places, runs, tables and numbers of the experiments. Invariant: nothing here knows which experiment it is. */
 #include "experiment.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "interrupt.h"
 #include "run.h"
 #include "share.h"
@@ -79,6 +80,41 @@ int experiment_run(const char *text, const char *name, const experiment_path *pa
     else
         code = run_job(c, &options);
     config_free(c);
+    return code;
+}
+
+experiment_file experiment_load(const char *dir, const char *file)
+{
+    char path[FILES_PATH];
+    experiment_file f = {.code = SOSMC_EXIT_IO};
+    if (files_join(path, dir, file, f.error, sizeof f.error)) return f;
+    f.c = config_load(path, f.error, sizeof f.error);
+    if (!f.c && errno == 0) f.code = SOSMC_EXIT_USAGE;
+    return f;
+}
+
+void experiment_set(experiment_file *f, const char *format, ...)
+{
+    char assignment[FILES_PATH + 64];
+    va_list args;
+    if (!f->c) return;
+    va_start(args, format);
+    (void)vsnprintf(assignment, sizeof assignment, format, args);
+    va_end(args);
+    if (config_set(f->c, assignment, f->error, sizeof f->error) == 0) return;
+    config_free(f->c);
+    f->c = NULL;
+    f->code = SOSMC_EXIT_USAGE;
+}
+
+int experiment_go(experiment_file *f, const char *dir, int quiet)
+{
+    run_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
+    if (!f->c) return complain(f->code, "%s", f->error);
+    int code = config_resolve(f->c, f->error, sizeof f->error) ? complain(SOSMC_EXIT_USAGE, "%s", f->error)
+                                                               : run_job(f->c, &options);
+    config_free(f->c);
+    f->c = NULL;
     return code;
 }
 
