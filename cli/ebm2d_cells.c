@@ -17,7 +17,7 @@
 #include "run.h"
 #include "share.h"
 
-enum { SENTENCE = 1024, TEXT = 4096 };
+enum { SENTENCE = 1024 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
@@ -223,28 +223,16 @@ experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c)
     return f;
 }
 
-/* Tempering from a normal law, which puts the right share of particles everywhere. An iteration more than there are moves:
- * the first does not move. */
-static void smc_text(const ebm2d_scale *s, int threads, char *out, size_t room)
+/* Uniform points of the box and unadjusted chains, as published (an iteration more than there are moves: the first does not
+ * move); or, as `sosmc tune` does, tempering from a normal law, which puts the right share of particles everywhere. */
+static experiment_file start_file(const ebm2d_plan *plan, int smc)
 {
-    (void)snprintf(out, room,
-                   "model: {type: stored}\n"
-                   "objective: {type: anneal, steps: %d, power: 2, base_sd: 4}\n"
-                   "scheme: {type: sosmc}\n"
-                   "kernel: {type: mala, step: 0.02}\n"
-                   "resampling: {scheme: systematic, threshold: always}\n"
-                   "adapt: {signal: accept, threshold: 0.6, factor: 1.03, min: 1.0e-4, max: 1}\n"
-                   "particles: %d\niterations: %d\nseed: 0\nthreads: %d\noutput: {report: false}\n",
-                   s->smc_steps, s->particles, s->smc_steps + s->smc_steps / 5 + 1, threads);
-}
-
-/* Uniform points of the box and unadjusted chains, as published. */
-static experiment_file chains_file(const ebm2d_plan *plan, int threads)
-{
-    experiment_file f = experiment_load(plan->settings, "chains.yaml");
-    experiment_set(&f, "particles=%d", plan->scale.particles);
-    experiment_set(&f, "iterations=%d", plan->scale.chain_steps + 1);
-    experiment_set(&f, "threads=%d", threads);
+    const ebm2d_scale *s = &plan->scale;
+    experiment_file f = experiment_load(plan->settings, smc ? "tune-start.yaml" : "chains.yaml");
+    if (smc) experiment_set(&f, "objective.steps=%d", s->smc_steps);
+    experiment_set(&f, "particles=%d", s->particles);
+    experiment_set(&f, "iterations=%d", smc ? s->smc_steps + s->smc_steps / 5 : s->chain_steps + 1);
+    experiment_set(&f, "on_collapse=continue");
     return f;
 }
 
@@ -290,14 +278,10 @@ static int run_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c, const char
 
 int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet)
 {
-    char dir[FILES_PATH], text[TEXT], error[SENTENCE];
+    char dir[FILES_PATH], error[SENTENCE];
     if (start_directory(plan, data, smc, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    if (smc) {
-        const experiment_path path = {"model.file", plan->model[data]};
-        smc_text(&plan->scale, threads, text, sizeof text);
-        return experiment_run(text, "start by tempering", &path, 1, dir, quiet);
-    }
-    experiment_file f = chains_file(plan, threads);
+    experiment_file f = start_file(plan, smc);
+    experiment_set(&f, "threads=%d", threads);
     experiment_set(&f, "model.file=%s", plan->model[data]);
     return experiment_go(&f, dir, quiet);
 }
