@@ -7,12 +7,13 @@
 
 #include <getopt.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "demo_inside.h"
-#include "experiment.h"
 #include "interrupt.h"
 #include "progress.h"
 #include "say.h"
+#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -58,7 +59,8 @@ static int read_flags(demo *d, int argc, char **argv, int *code)
         return -1;
     }
     if (argc != optind) return complain(-1, "demo takes flags alone, found '%s'; see 'sosmc help demo'", argv[optind]);
-    d->threads = experiment_threads(d->threads);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (d->threads == 0) d->threads = cores > 0 ? (int)cores : 1;
     return 0;
 }
 
@@ -90,7 +92,8 @@ int command_demo(int argc, char **argv)
     d->shown = "demo";
     if (read_flags(d, argc, argv, &code) == 0) {
         double begun = monotonic_seconds();
-        code = experiment_folder(d->shown, d->out);
+        code = share_make_folder(d->shown, d->out, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error)
+                                                                        : SOSMC_EXIT_OK;
         if (code == SOSMC_EXIT_OK) code = run_parts(d);
         d->seconds = monotonic_seconds() - begun;
         if (code == SOSMC_EXIT_OK && demo_write_page(d, error, sizeof error))

@@ -40,7 +40,8 @@ typedef struct {
 } demo_reward;
 
 typedef struct {
-    int rows, columns, drawn; /* drawn: by the program, in the place of the photograph */
+    int found; /* otherwise nothing else is set: the part is left out */
+    int rows, columns;
     double noise, strength, before, after, coverage;
     double white; /* of both maps */
 } demo_photograph;

@@ -56,6 +56,10 @@ static const char *log_likelihood_words(const demo_likelihood *l, char out[VALUE
 
 /* ---------------------------------------------------------------------------- the terminal */
 
+static const char no_photograph[] =
+    "guitar_292x119.pgm, which comes with the program, was not found, so this part is left out; the environment variable "
+    "SOSMC_SHARE may name the folder above deblurring";
+
 void demo_print(const demo *d, FILE *out)
 {
     char a[VALUE], b[VALUE], c[VALUE], e[VALUE];
@@ -69,11 +73,14 @@ void demo_print(const demo *d, FILE *out)
                   "reward: %s becomes %s, where the best of all densities has %s; all by quadrature, without "
                   "Monte Carlo error\n",
                   number(r->start_reward, 4, a), number(r->reward, 4, b), number(r->best_reward, 4, c));
-    (void)fprintf(out,
-                  "%s: PSNR %s becomes %s dB, measured on the original, without error; 95 %% intervals hold %s %% "
-                  "of its pixels\n",
-                  p->drawn ? "picture (drawn, as the photograph was not found)" : "photograph", number(p->before, 2, a),
-                  number(p->after, 2, b), number(100 * p->coverage, 1, e));
+    if (p->found)
+        (void)fprintf(
+            out,
+            "photograph: PSNR %s becomes %s dB, measured on the original, without error; 95 %% intervals hold "
+            "%s %% of its pixels\n",
+            number(p->before, 2, a), number(p->after, 2, b), number(100 * p->coverage, 1, e));
+    else
+        (void)fprintf(out, "photograph: %s\n", no_photograph);
     (void)fprintf(out, "Open %s/demo.html in a browser (%.0f s).\n", d->shown, d->seconds);
 }
 
@@ -108,8 +115,7 @@ static void put_top(page *p, const demo *d)
     page_fact fact[] = {{text[0], "estimate of theta, with its standard error"},
                         {text[1], "reward reached, of the best possible"},
                         {text[2], "PSNR of the photograph, blurred and restored"}};
-    if (d->photograph.drawn) fact[2].name = "PSNR of the picture, blurred and restored";
-    page_facts(p, fact, 3);
+    page_facts(p, fact, d->photograph.found ? 3 : 2);
 }
 
 static void put_estimates(page *p, const demo_likelihood *l)
@@ -230,9 +236,11 @@ static void put_photograph(page *p, const demo *d)
     const demo_photograph *f = &d->photograph;
     static const char *const head[] = {"", "PSNR (dB)"};
     char caption[512], a[VALUE], b[VALUE];
-    page_heading(p, f->drawn ? "A picture sharpened" : "A photograph sharpened");
-    if (f->drawn)
-        page_note(p, "The photograph that comes with the program was not found; this picture was drawn instead.");
+    page_heading(p, "A photograph sharpened");
+    if (!f->found) {
+        page_note(p, "The file %s.", no_photograph);
+        return;
+    }
     page_paragraph(
         p,
         "%d x %d pixels, blurred by a window of 5 x 5 pixels, with noise of standard deviation %g on a scale "

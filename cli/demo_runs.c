@@ -7,13 +7,12 @@
 
 #include "config.h"
 #include "deblur.h"
-#include "deblurring_pictures.h"
 #include "demo.h"
 #include "demo_inside.h"
-#include "experiment.h"
 #include "images.h"
 #include "say.h"
 #include "session.h"
+#include "share.h"
 
 enum { SENTENCE = 1024, ASSIGNMENT = 64 };
 
@@ -217,21 +216,14 @@ static int has_guitar(const void *context, const char *dir)
 {
     char path[FILES_PATH];
     (void)context;
-    return experiment_look(dir, GUITAR, "pgm", path);
+    return share_look(dir, GUITAR, "pgm", path);
 }
 
-/* The photograph that comes with the program, or else a picture drawn here. */
-static int find_picture(demo *d, image *out, char *error, size_t room)
+/* The photograph that comes with the program; 0: it is not there. */
+static int find_photograph(char path[FILES_PATH])
 {
-    char dir[FILES_PATH], path[FILES_PATH];
-    if (experiment_place("deblurring", has_guitar, NULL, dir) == 0 && experiment_look(dir, GUITAR, "pgm", path))
-        return image_read(path, out, error, room);
-    *out = (image){.channels = 1, .rows = DEBLURRING_GUITAR_ROWS, .columns = DEBLURRING_GUITAR_COLUMNS, .bits = 8};
-    out->pixel = malloc((size_t)out->rows * (size_t)out->columns * sizeof(double));
-    if (!out->pixel) return files_fail(error, room, "out of memory to draw a picture");
-    deblurring_draw(DEBLURRING_FLOWER, out->rows, out->columns, out->pixel);
-    d->photograph.drawn = 1;
-    return 0;
+    char dir[FILES_PATH];
+    return share_place("deblurring", has_guitar, NULL, dir) == 0 && share_look(dir, GUITAR, "pgm", path);
 }
 
 /* Keeps a window of the upper middle, of at most so many rows and columns. */
@@ -248,10 +240,11 @@ static void crop(image *im, int rows, int columns)
 }
 
 /* OUT/photograph/original.png, of 8 bits, and what that file holds. */
-static int write_original(demo *d, const char *dir, const char *path, image *original, char *error, size_t room)
+static int write_original(const demo *d, const char *photograph, const char *dir, const char *path, image *original,
+                          char *error, size_t room)
 {
     image im = {0};
-    if (find_picture(d, &im, error, room)) return -1;
+    if (image_read(photograph, &im, error, room)) return -1;
     if (d->quick) crop(&im, 56, 48);
     int rc = files_directory(dir, error, room) || image_write(path, &im, 8, 0, 255, error, room) ? -1 : 0;
     image_free(&im);
@@ -289,6 +282,12 @@ static int write_grid(const char *dir, const char *name, const double *value, in
     return image_grid_write(path, value, count, 1, size->rows, size->columns, &grid, error, room);
 }
 
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* pictures.png: original, blurred and restored; maps.png: standard deviation and error, on one scale. */
 static int write_pictures(demo *d, const char *dir, const image *original, char *error, size_t room)
 {
@@ -305,7 +304,7 @@ static int write_pictures(demo *d, const char *dir, const image *original, char 
                  : 0;
     for (size_t j = 0; rc == 0 && j < pixels; j++) sorted[j] = off[j] = fabs(mean[j] - v[j]);
     if (rc == 0) {
-        qsort(sorted, pixels, sizeof *sorted, experiment_ascending);
+        qsort(sorted, pixels, sizeof *sorted, ascending);
         d->photograph.white = fmax(sorted[(size_t)(MAP_WHITE * (double)(pixels - 1))], 1e-9);
         rc = write_grid(dir, "pictures.png", v, 3, original, 255, error, room) ||
                      write_grid(dir, "maps.png", sd, 2, original, d->photograph.white, error, room)
@@ -332,11 +331,13 @@ static int read_figures(demo *d)
 
 int demo_run_photograph(demo *d)
 {
-    char dir[FILES_PATH], path[FILES_PATH], error[SENTENCE];
+    char photograph[FILES_PATH], dir[FILES_PATH], path[FILES_PATH], error[SENTENCE];
     image original = {0};
+    d->photograph.found = find_photograph(photograph);
+    if (!d->photograph.found) return SOSMC_EXIT_OK;
     if (files_join(dir, d->out, DEMO_PHOTOGRAPH, error, sizeof error) ||
         files_join(path, dir, "original.png", error, sizeof error) ||
-        write_original(d, dir, path, &original, error, sizeof error))
+        write_original(d, photograph, dir, path, &original, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     d->photograph.rows = original.rows;
     d->photograph.columns = original.columns;

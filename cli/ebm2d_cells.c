@@ -1,5 +1,5 @@
-/* ebm2d_cells.c: run files of the 2-D energy-based experiment, made from a table of cells, run as any other run file and
- * read back.
+/* ebm2d_cells.c: the cells of the 2-D energy-based experiment: a table of them, their run files (experiments/ebm2d, with what
+ * a cell sets), and what they left.
  *
  * Settings are those of the published programs. Labels are theirs too: the evaluation at K belongs to theta after K + 1
  * updates. A sweep cell with the reduced evaluation runs from one evaluation to the next and stops there for its chains,
@@ -15,8 +15,9 @@
 #include "ebm2d_extras.h"
 #include "interrupt.h"
 #include "say.h"
+#include "share.h"
 
-enum { SENTENCE = 1024, TEXT = 4096 };
+enum { SENTENCE = 1024 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
@@ -153,26 +154,23 @@ void ebm2d_plan_free(ebm2d_plan *plan)
 
 /* ---------------------------------------------------------------------------- run files */
 
-static const char paper_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
-                                  "kernel: {type: ula, step: 0.005}\n"
-                                  "resampling: {scheme: systematic, threshold: 0.9}\n"
-                                  "adapt: {signal: ess, threshold: 0.95, factor: 1.01, min: 1.0e-8, max: 0.01}\n"
-                                  "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
+static const char *const method_files[EBM2D_METHODS] = {"impdiff.yaml", "sosmc.yaml", "sosmc.yaml", "tune.yaml"};
 
-/* The gradient is taken at the particles before the move: in the engine's terms they are moved with the gradient of the
- * previous theta first, from the second iteration on. */
-static const char paper_impdiff[] = "scheme: {type: impdiff_printed}\n"
-                                    "kernel: {type: ula, step: 0.005}\n"
-                                    "optimiser: {type: adam, rate: 2.0e-4, clip: 1000}\n";
+static int has_settings(const void *context, const char *dir)
+{
+    char path[FILES_PATH];
+    (void)context;
+    return share_look(dir, "tune", "yaml", path);
+}
 
-/* What `sosmc tune` does. */
-static const char our_sosmc[] = "scheme: {type: sosmc, order: authors}\n"
-                                "kernel: {type: rwm, step: 0.02, spread: 10}\n"
-                                "resampling: {scheme: systematic, threshold: 0.5}\n"
-                                "adapt: {signal: accept, threshold: 0.3, factor: 1.02, min: 1.0e-8, max: 1}\n"
-                                "optimiser: {type: adam, rate: 4.0e-3, beta2: 0.99, clip: 1,\n"
-                                "  schedule: {type: cosine, a: %d, b: 0.01, warmup: %d}}\n";
-static int ramp_of(const ebm2d_cell *c, int iterations) { return c->method == EBM2D_OURS ? iterations / 2 : 0; }
+int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room)
+{
+    if (share_place("ebm2d", has_settings, NULL, out) == 0) return 0;
+    return files_fail(
+        error, room,
+        "no folder with tune.yaml was found; expected the environment variable SOSMC_SHARE with the folder "
+        "above ebm2d");
+}
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_TEMPERED || method == EBM2D_OURS; }
 
@@ -194,51 +192,48 @@ double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *c)
     return passes * particles_of(s, c) * iterations_of(c) + 2.0 * evaluations * s->fresh_chains * steps;
 }
 
-const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *c, char *out, size_t room)
+/* A smaller `sosmc tune` has its ramp, warm-up and cosine in the same proportions. */
+static void shrink_tune(experiment_file *f, int iterations)
 {
-    const ebm2d_scale *s = &plan->scale;
-    int split = split_of(c), iterations = iterations_of(c), particles = particles_of(s, c);
-    char ours[sizeof our_sosmc + 32];
-    (void)snprintf(ours, sizeof ours, our_sosmc, iterations > 1 ? iterations - 1 : 1, iterations * 35 / 100);
-    const char *method = c->method == EBM2D_IMPDIFF ? paper_impdiff : c->method == EBM2D_OURS ? ours : paper_sosmc;
-    (void)snprintf(
-        out, room,
-        "model: {type: stored}\n"
-        "objective: {type: reward_reverse, beta: %.17g, ramp: %d, reward: {type: half_plane, normal: [%g, %g]}}\n"
-        "init: {type: file, exact: %s}\n"
-        "%s"
-        "particles: %d\niterations: %d\nseed: %d\nthreads: 1\n"
-        "evaluate: {every: %d, nodes: %d, low: -6, high: 6, chains: %d, burn_in: %d, averaged: %d, step: 0.005}\n"
-        "output: {report: false}\n",
-        c->beta, ramp_of(c, iterations), ebm2d_normals[c->half][0], ebm2d_normals[c->half][1],
-        ebm2d_starts_by_smc(c->method) ? "true" : "false", method, particles, iterations, c->seed, c->every * split,
-        s->nodes, c->fresh ? s->fresh_chains : 0, s->burn_in, s->averaged);
-    return out;
+    experiment_set(f, "objective.ramp=%d", iterations / 2);
+    experiment_set(f, "optimiser.schedule.a=%d", iterations > 1 ? iterations - 1 : 1);
+    experiment_set(f, "optimiser.schedule.warmup=%d", iterations * 35 / 100);
 }
 
-/* Uniform points of the box and unadjusted chains, as published; or tempering from a normal law, which puts the right share
- * of particles everywhere. An iteration more than there are moves: the first does not move. */
-static void start_text(const ebm2d_scale *s, int smc, int threads, char *out, size_t room)
+/* A cloud that has collapsed goes on: an experiment shows what methods do. */
+experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c)
 {
-    if (smc)
-        (void)snprintf(out, room,
-                       "model: {type: stored}\n"
-                       "objective: {type: anneal, steps: %d, power: 2, base_sd: 4}\n"
-                       "scheme: {type: sosmc}\n"
-                       "kernel: {type: mala, step: 0.02}\n"
-                       "resampling: {scheme: systematic, threshold: always}\n"
-                       "adapt: {signal: accept, threshold: 0.6, factor: 1.03, min: 1.0e-4, max: 1}\n"
-                       "particles: %d\niterations: %d\nseed: 0\nthreads: %d\noutput: {report: false}\n",
-                       s->smc_steps, s->particles, s->smc_steps + s->smc_steps / 5 + 1, threads);
-    else
-        (void)snprintf(out, room,
-                       "model: {type: stored}\n"
-                       "objective: {type: none}\n"
-                       "init: {type: uniform, low: -6, high: 6}\n"
-                       "scheme: {type: unweighted}\n"
-                       "kernel: {type: ula, step: 0.005}\n"
-                       "particles: %d\niterations: %d\nseed: 0\nthreads: %d\noutput: {report: false, thin: 100}\n",
-                       s->particles, s->chain_steps + 1, threads);
+    const ebm2d_scale *s = &plan->scale;
+    const double *normal = ebm2d_normals[c->half];
+    experiment_file f = experiment_load(plan->settings, method_files[c->method]);
+    experiment_set(&f, "objective.beta=%.17g", c->beta);
+    experiment_set(&f, "objective.reward.normal=[%g, %g]", normal[0], normal[1]);
+    experiment_set(&f, "init.exact=%s", ebm2d_starts_by_smc(c->method) ? "true" : "false");
+    experiment_set(&f, "particles=%d", particles_of(s, c));
+    experiment_set(&f, "iterations=%d", iterations_of(c));
+    if (c->method == EBM2D_OURS && !s->paper) shrink_tune(&f, iterations_of(c));
+    experiment_set(&f, "seed=%d", c->seed);
+    experiment_set(&f, "evaluate.every=%d", c->every * split_of(c));
+    experiment_set(&f, "evaluate.nodes=%d", s->nodes);
+    experiment_set(&f, "evaluate.chains=%d", c->fresh ? s->fresh_chains : 0);
+    experiment_set(&f, "evaluate.burn_in=%d", s->burn_in);
+    experiment_set(&f, "evaluate.averaged=%d", s->averaged);
+    experiment_set(&f, "output.report=false");
+    experiment_set(&f, "on_collapse=continue");
+    return f;
+}
+
+/* Uniform points of the box and unadjusted chains, as published (an iteration more than there are moves: the first does not
+ * move); or, as `sosmc tune` does, tempering from a normal law, which puts the right share of particles everywhere. */
+static experiment_file start_file(const ebm2d_plan *plan, int smc)
+{
+    const ebm2d_scale *s = &plan->scale;
+    experiment_file f = experiment_load(plan->settings, smc ? "tune-start.yaml" : "chains.yaml");
+    if (smc) experiment_set(&f, "objective.steps=%d", s->smc_steps);
+    experiment_set(&f, "particles=%d", s->particles);
+    experiment_set(&f, "iterations=%d", smc ? s->smc_steps + s->smc_steps / 5 : s->chain_steps + 1);
+    experiment_set(&f, "on_collapse=continue");
+    return f;
 }
 
 void ebm2d_cell_name(const ebm2d_cell *c, char *out, size_t room)
@@ -272,18 +267,23 @@ int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char o
 
 /* ---------------------------------------------------------------------------- running */
 
-static int run_text(const char *text, const char *name, const char *model, const char *init, const char *dir, int quiet)
+/* With the paths of its model and of its particles. */
+static int run_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c, const char *init, const char *dir)
 {
-    const experiment_path path[] = {{"model.file", model}, {"init.file", init}};
-    return experiment_run(text, name, path, 2, dir, quiet);
+    experiment_file f = ebm2d_cell_file(plan, c);
+    experiment_set(&f, "model.file=%s", plan->model[c->data]);
+    experiment_set(&f, "init.file=%s", init);
+    return experiment_go(&f, dir, 1);
 }
 
 int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet)
 {
-    char dir[FILES_PATH], text[TEXT], error[SENTENCE];
+    char dir[FILES_PATH], error[SENTENCE];
     if (start_directory(plan, data, smc, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    start_text(&plan->scale, smc, threads, text, sizeof text);
-    return run_text(text, smc ? "start by tempering" : "start by chains", plan->model[data], NULL, dir, quiet);
+    experiment_file f = start_file(plan, smc);
+    experiment_set(&f, "threads=%d", threads);
+    experiment_set(&f, "model.file=%s", plan->model[data]);
+    return experiment_go(&f, dir, quiet);
 }
 
 #define SHORT_COLUMNS "iteration,short,short_error"
@@ -323,7 +323,7 @@ static int short_row(const ebm2d_plan *plan, const ebm2d_cell *c, const char *di
 
 static int run_in_stages(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, const char *init)
 {
-    char text[TEXT], error[SENTENCE], name[128];
+    char error[SENTENCE], name[128];
     trace *rows = NULL;
     int code = SOSMC_EXIT_OK;
     if (files_directory(dir, error, sizeof error) || open_short(&rows, dir, error, sizeof error))
@@ -334,7 +334,7 @@ static int run_in_stages(const ebm2d_plan *plan, const ebm2d_cell *c, const char
         ebm2d_cell stage = *c;
         stage.iterations = k + 1;
         if (k <= done && k + c->every < c->iterations) continue;
-        code = run_text(ebm2d_cell_text(plan, &stage, text, sizeof text), name, plan->model[c->data], init, dir, 1);
+        code = run_cell_file(plan, &stage, init, dir);
         if (code == SOSMC_EXIT_OK && k > done && short_row(plan, c, dir, rows, k, error, sizeof error))
             code = interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : complain(SOSMC_EXIT_NUMERIC, "%s: %s", name, error);
     }
@@ -344,13 +344,11 @@ static int run_in_stages(const ebm2d_plan *plan, const ebm2d_cell *c, const char
 
 int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *c)
 {
-    char dir[FILES_PATH], init[FILES_PATH], text[TEXT], name[128], error[SENTENCE];
+    char dir[FILES_PATH], init[FILES_PATH], error[SENTENCE];
     if (ebm2d_cell_directory(plan, c, dir, error, sizeof error) ||
         ebm2d_start_file(plan, c->data, ebm2d_starts_by_smc(c->method), init, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
-    if (c->reduced) return run_in_stages(plan, c, dir, init);
-    ebm2d_cell_name(c, name, sizeof name);
-    return run_text(ebm2d_cell_text(plan, c, text, sizeof text), name, plan->model[c->data], init, dir, 1);
+    return c->reduced ? run_in_stages(plan, c, dir, init) : run_cell_file(plan, c, init, dir);
 }
 
 /* ---------------------------------------------------------------------------- reading */

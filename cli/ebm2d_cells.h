@@ -91,6 +91,7 @@ typedef struct {
     const char *out; /* absolute */
     ebm2d_scale scale;
     char model[EBM2D_DATASETS][FILES_PATH]; /* stored networks; empty: none */
+    char settings[FILES_PATH];              /* the folder of the run files that come with the program */
     int cells;
     ebm2d_cell *cell;
 } ebm2d_plan;
@@ -111,8 +112,10 @@ double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *cell);
 void ebm2d_cell_name(const ebm2d_cell *cell, char *out, size_t room);
 int ebm2d_cell_directory(const ebm2d_plan *plan, const ebm2d_cell *cell, char out[FILES_PATH], char *error,
                          size_t room);
-/* The run file of a cell without its paths; returns `out`. */
-const char *ebm2d_cell_text(const ebm2d_plan *plan, const ebm2d_cell *cell, char *out, size_t room);
+/* The folder of the run files, experiments/ebm2d of the source tree or where it was installed. 0, or -1 with a sentence. */
+int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room);
+/* The run file of a cell with all it sets but its paths. */
+experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *cell);
 
 /* Both return an exit code, having said what went wrong. */
 int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet);

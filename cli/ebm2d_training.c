@@ -7,7 +7,6 @@
 #include "ebm2d_training.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
-#include "commands_ebm.h"
 #include "config.h"
 #include "files.h"
 #include "model_file.h"
@@ -194,81 +192,43 @@ static int shape_of(const model_file *f, char *out, size_t room)
     return used > 0 && used < room;
 }
 
-enum { ARGUMENTS = 32, WORD = 512 };
-typedef struct {
-    char word[ARGUMENTS][WORD], out[FILES_PATH];
-    char *argv[ARGUMENTS + 1];
-    int argc;
-} command_line;
-
-static void say(command_line *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(command_line *c, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(c->word[c->argc], WORD, format, args);
-    va_end(args);
-    c->argv[c->argc] = c->word[c->argc];
-    c->argc++;
-}
-
-static void say_path(command_line *c, char *path) { c->argv[c->argc++] = path; }
+/* A brief run: two epochs of 39 updates, evaluated every so many. */
+enum { BRIEF_PARTICLES = 500, BRIEF_UPDATES = 78, BRIEF_EVERY = 3 };
 
 /* The network has the shape of the pre-trained one; base, regularisers, rates and cost are each method's own. The lattice
  * of the evaluations on the way has the spacing of the experiment's. */
-static void write_command(command_line *c, const ebm2d_plan *plan, ebm2d_dataset data, const model_file *like,
-                          int threads, int quiet)
+experiment_file ebm2d_training_file(const ebm2d_plan *plan, ebm2d_dataset data, const model_file *like)
 {
-    char widths[WORD];
+    char widths[SENTENCE], name[64];
     const ebm2d_scale *s = &plan->scale;
     sosmc_lattice lattice = lattice_for(boxes[data], s->nodes, ebm2d_recipe(data)->scale);
-    say(c, "sosmc train");
-    say(c, "%s", ebm2d_dataset_names[data]);
-    say(c, "--weighted");
-    say(c, "--resume");
-    say(c, "--threads");
-    say(c, "%d", threads);
-    say(c, "--activation");
-    say(c, "%s", like->activation);
-    if (shape_of(like, widths, sizeof widths)) {
-        say(c, "--hidden");
-        say(c, "%s", widths);
-    }
+    (void)snprintf(name, sizeof name, "train-%s.yaml", ebm2d_dataset_names[data]);
+    experiment_file f = experiment_load(plan->settings, name);
+    experiment_set(&f, "model.activation=%s", like->activation);
+    if (shape_of(like, widths, sizeof widths)) experiment_set(&f, "model.hidden=[%s]", widths);
     if (!s->paper) {
-        say(c, "--particles");
-        say(c, "%d", s->particles < 500 ? s->particles : 500);
-        say(c, "--epochs");
-        say(c, "2");
+        experiment_set(&f, "particles=%d", s->particles < BRIEF_PARTICLES ? s->particles : BRIEF_PARTICLES);
+        experiment_set(&f, "iterations=%d", BRIEF_UPDATES);
+        experiment_set(&f, "optimiser.schedule.a=%d", BRIEF_UPDATES);
+        experiment_set(&f, "evaluate.every=%d", BRIEF_EVERY);
     }
-    say(c, "--set");
-    say(c, "evaluate.nodes=%d", lattice.nodes);
-    say(c, "--set");
-    say(c, "evaluate.low=%.17g", lattice.low[0]);
-    say(c, "--set");
-    say(c, "evaluate.high=%.17g", lattice.high[0]);
-    say(c, "--set");
-    say(c, "output.report=false");
-    if (quiet) say(c, "--quiet");
-    say(c, "--out");
-    say_path(c, c->out);
+    experiment_set(&f, "evaluate.nodes=%d", lattice.nodes);
+    experiment_set(&f, "evaluate.low=%.17g", lattice.low[0]);
+    experiment_set(&f, "evaluate.high=%.17g", lattice.high[0]);
+    experiment_set(&f, "output.report=false");
+    return f;
 }
 
 int ebm2d_training_run(const ebm2d_plan *plan, ebm2d_dataset data, int threads, int quiet)
 {
-    char error[SENTENCE];
+    char error[SENTENCE], dir[FILES_PATH];
     model_file like;
-    command_line *c = calloc(1, sizeof *c);
-    if (!c) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
-    if (directory_of(plan, data, c->out, error, sizeof error) ||
-        model_read(plan->model[data], &like, error, sizeof error)) {
-        free(c);
+    if (directory_of(plan, data, dir, error, sizeof error) || model_read(plan->model[data], &like, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
-    }
-    write_command(c, plan, data, &like, threads, quiet);
+    experiment_file f = ebm2d_training_file(plan, data, &like);
     model_free(&like);
-    int code = command_train(c->argc, c->argv);
-    free(c);
-    return code;
+    experiment_set(&f, "threads=%d", threads);
+    return experiment_go(&f, dir, quiet);
 }
 
 /* ---------------------------------------------------------------------------- what was found */
@@ -301,34 +261,24 @@ static double evaluations_beside(const char *model, const char *name)
     return NAN;
 }
 
-static double *copy_column(const csv_table *t, const char *name)
-{
-    const csv_column *c = csv_find(t, name);
-    double *out = malloc(((size_t)t->rows + 1) * sizeof *out);
-    for (int64_t i = 0; out && i < t->rows; i++) out[i] = c && c->number ? c->number[i] : NAN;
-    return out;
-}
-
 static int read_rows(ebm2d_training *t, const char *dir, double *logz, char *error, size_t room)
 {
-    char path[FILES_PATH];
     csv_table table;
-    if (files_join(path, dir, "evaluation.csv", error, room) || csv_read(path, NULL, &table, error, room)) return -1;
+    if (experiment_table(dir, "evaluation.csv", &table, error, room)) return -1;
     t->rows = (int)table.rows;
-    t->iteration = copy_column(&table, "iteration");
-    t->exact = copy_column(&table, "loglik");
-    t->by_particles = copy_column(&table, "particle_loss");
-    double *normaliser = copy_column(&table, "logz");
+    t->iteration = experiment_column(&table, "iteration");
+    t->exact = experiment_column(&table, "loglik");
+    t->by_particles = experiment_column(&table, "particle_loss");
+    double *normaliser = experiment_column(&table, "logz");
     int memory = t->iteration && t->exact && t->by_particles && normaliser;
-    if (memory && t->rows > 0) {
+    if (memory) {
         for (int i = 0; i < t->rows; i++) t->by_particles[i] = -t->by_particles[i];
         t->running = t->by_particles[t->rows - 1];
         *logz = normaliser[t->rows - 1];
     }
     free(normaliser);
     csv_free(&table);
-    if (!memory) return files_fail(error, room, "out of memory");
-    return t->rows > 0 ? 0 : files_fail(error, room, "%s has no rows; expected the evaluations of the run", path);
+    return memory ? 0 : files_fail(error, room, "out of memory");
 }
 
 static double number_in(const json_t *object, const char *key)

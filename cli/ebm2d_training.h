@@ -1,5 +1,5 @@
 /* ebm2d_training.h: the two ways of training a 2-D energy-based model side by side: persistent contrastive divergence (the
- * pre-trained networks) and weighted particles (OUT/train/NAME-weighted, an ordinary run directory of `sosmc train`).
+ * pre-trained networks) and weighted particles (OUT/train/NAME-weighted, an ordinary run directory).
  *
  * Both are scored by the exact mean log-density of the points they were trained on, in nats, and measured against that of
  * the law the points were drawn from. */
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ebm2d_cells.h"
+#include "model_file.h"
 #include "points.h"
 
 typedef enum { EBM2D_PCD, EBM2D_WEIGHTS, EBM2D_TRAININGS } ebm2d_training_method;
@@ -45,8 +46,10 @@ typedef struct {
     double *iteration, *exact, *by_particles;
 } ebm2d_training;
 
+/* The run file of the training with weights (what `sosmc train NAME --weighted --print` writes) for a network of this shape. */
+experiment_file ebm2d_training_file(const ebm2d_plan *plan, ebm2d_dataset data, const model_file *like);
 /* Trains with weights a network of the pre-trained one's shape, or goes on with it. Returns an exit code, having said what
- * went wrong. Not for several threads at once: it reads flags. */
+ * went wrong. */
 int ebm2d_training_run(const ebm2d_plan *plan, ebm2d_dataset data, int threads, int quiet);
 /* Scores both networks. */
 int ebm2d_training_read(const ebm2d_plan *plan, ebm2d_dataset data, int threads, ebm2d_training *t, char *error,

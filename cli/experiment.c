@@ -3,14 +3,15 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
 #include "interrupt.h"
 #include "say.h"
 #include "session.h"
+#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -25,35 +26,7 @@ int experiment_threads(int wanted)
 int experiment_folder(const char *out, char absolute[FILES_PATH])
 {
     char error[SENTENCE];
-    if (files_directory(out, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    if (!realpath(out, absolute)) return complain(SOSMC_EXIT_IO, "cannot find %s: %s", out, strerror(errno));
-    return SOSMC_EXIT_OK;
-}
-
-int experiment_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH])
-{
-    char file[64];
-    (void)snprintf(file, sizeof file, "%s.%s", name, ending);
-    if (files_join(out, dir, file, NULL, 0) == 0 && access(out, R_OK) == 0) return 1;
-    out[0] = 0;
-    return 0;
-}
-
-int experiment_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
-                     char out[FILES_PATH])
-{
-    char place[3][FILES_PATH] = {"", "", ""};
-    const char *share = getenv("SOSMC_SHARE");
-    if (share && *share) (void)snprintf(place[0], FILES_PATH, "%s/%s", share, name);
-#ifdef SOSMC_SHARE_DIR
-    (void)snprintf(place[1], FILES_PATH, "%s/%s", SOSMC_SHARE_DIR, name);
-#endif
-#ifdef SOSMC_SOURCE_DIR
-    (void)snprintf(place[2], FILES_PATH, "%s/experiments/%s", SOSMC_SOURCE_DIR, name);
-#endif
-    for (int i = 0; i < 3; i++)
-        if (place[i][0] && has(context, place[i]) && realpath(place[i], out)) return 0;
-    return -1;
+    return share_make_folder(out, absolute, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- runs */
@@ -108,6 +81,41 @@ int experiment_run(const char *text, const char *name, const experiment_path *pa
     else
         code = session_run(c, &options);
     config_free(c);
+    return code;
+}
+
+experiment_file experiment_load(const char *dir, const char *file)
+{
+    char path[FILES_PATH];
+    experiment_file f = {.code = SOSMC_EXIT_IO};
+    if (files_join(path, dir, file, f.error, sizeof f.error)) return f;
+    f.c = config_load(path, f.error, sizeof f.error);
+    if (!f.c && errno == 0) f.code = SOSMC_EXIT_USAGE;
+    return f;
+}
+
+void experiment_set(experiment_file *f, const char *format, ...)
+{
+    char assignment[FILES_PATH + 64];
+    va_list args;
+    if (!f->c) return;
+    va_start(args, format);
+    (void)vsnprintf(assignment, sizeof assignment, format, args);
+    va_end(args);
+    if (config_set(f->c, assignment, f->error, sizeof f->error) == 0) return;
+    config_free(f->c);
+    f->c = NULL;
+    f->code = SOSMC_EXIT_USAGE;
+}
+
+int experiment_go(experiment_file *f, const char *dir, int quiet)
+{
+    session_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
+    if (!f->c) return complain(f->code, "%s", f->error);
+    int code = config_resolve(f->c, f->error, sizeof f->error) ? complain(SOSMC_EXIT_USAGE, "%s", f->error)
+                                                               : session_run(f->c, &options);
+    config_free(f->c);
+    f->c = NULL;
     return code;
 }
 

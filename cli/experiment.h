@@ -10,6 +10,7 @@
 
 #include <sosmc/sosmc.h>
 
+#include "config.h"
 #include "files.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
@@ -17,12 +18,6 @@
 int experiment_threads(int wanted); /* 0: as many as the machine has cores */
 /* Makes the folder; `absolute` is its name from the root. An exit code. */
 int experiment_folder(const char *out, char absolute[FILES_PATH]);
-/* DIR/NAME.ENDING when it can be read: 1, else 0 and an empty `out`. */
-int experiment_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH]);
-/* The first of the places where files come with the program, $SOSMC_SHARE/NAME, the installed and the source folder, of
- * which `has` is true; absolute. 0, or -1: none. */
-int experiment_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
-                     char out[FILES_PATH]);
 
 /* ------------------------------------------------------------------------------------------------ runs */
 
@@ -45,6 +40,19 @@ typedef struct {
 /* Runs the text into `dir`, or continues it there; `name` stands for the file in messages. An exit code. */
 int experiment_run(const char *text, const char *name, const experiment_path *path, int paths, const char *dir,
                    int quiet);
+
+/* A run file that comes with the program, and what an experiment sets in it. An error stays until experiment_go says it:
+ * check nothing in between. */
+typedef struct {
+    config *c; /* NULL after an error */
+    int code;  /* the exit code of that error */
+    char error[1024];
+} experiment_file;
+experiment_file experiment_load(const char *dir, const char *file);
+/* One assignment KEY=VALUE, as --set takes it: paths need no quoting. */
+void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Runs it into `dir`, or continues it there, and frees it. An exit code. */
+int experiment_go(experiment_file *f, const char *dir, int quiet);
 /* How far the run in this directory has come; -1: unknown. */
 int64_t experiment_iterations(const char *dir);
 

@@ -11,6 +11,7 @@
 #include "deblurring_page.h"
 #include "parallel_runs.h"
 #include "say.h"
+#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -42,7 +43,7 @@ static int find_data(study *s)
                         s->o->data);
     if (s->o->data)
         s->plan.data = s->o->data;
-    else if (experiment_place("deblurring", has_guitar, NULL, s->data) == 0)
+    else if (share_place("deblurring", has_guitar, NULL, s->data) == 0)
         s->plan.data = s->data;
     else
         announce(s,

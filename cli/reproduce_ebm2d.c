@@ -9,19 +9,17 @@
  * after Ctrl-C or worse. Runs are made in parallel, one thread each. */
 #include "reproduce.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
 #include "ebm2d_page.h"
 #include "files.h"
 #include "parallel_runs.h"
 #include "say.h"
-#include "session.h"
+#include "share.h"
 
 enum { SENTENCE = 1024, MOST_SEEDS = 100, SNAPSHOTS = 120, MOST_SNAPSHOTS = SNAPSHOTS + 16 };
 
@@ -43,8 +41,8 @@ static void announce(const study *s, const char *what)
 
 static int find_model(const char *dir, int d, char out[FILES_PATH])
 {
-    return experiment_look(dir, ebm2d_dataset_names[d], "safetensors", out) ||
-           experiment_look(dir, ebm2d_dataset_names[d], "npz", out);
+    return share_look(dir, ebm2d_dataset_names[d], "safetensors", out) ||
+           share_look(dir, ebm2d_dataset_names[d], "npz", out);
 }
 
 /* What a folder must hold to be the one. */
@@ -52,14 +50,14 @@ static int has_models(const void *context, const char *dir)
 {
     const study *s = context;
     char path[FILES_PATH];
-    return s->o->pretrain ? experiment_look(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
+    return s->o->pretrain ? share_look(dir, ebm2d_dataset_names[EBM2D_CIRCLES], "yaml", path)
                           : find_model(dir, EBM2D_CIRCLES, path);
 }
 
 static int find_models(study *s)
 {
     const char *wanted = s->o->pretrain ? "circles.yaml" : "circles.safetensors";
-    if (!s->o->models && experiment_place("ebm2d", has_models, s, s->models) == 0) return SOSMC_EXIT_OK;
+    if (!s->o->models && share_place("ebm2d", has_models, s, s->models) == 0) return SOSMC_EXIT_OK;
     if (s->o->models && has_models(s, s->o->models) && realpath(s->o->models, s->models)) return SOSMC_EXIT_OK;
     if (s->o->models)
         return complain(SOSMC_EXIT_IO, "--models is %s, which holds no %s%s", s->o->models, wanted,
@@ -76,21 +74,15 @@ static int needed(const study *s, int d) { return d == EBM2D_CIRCLES || s->plan.
 
 static int pretrain_one(study *s, int d)
 {
-    char file[FILES_PATH], dir[FILES_PATH], relative[64], set[64], error[SENTENCE];
-    int code;
-    if (!experiment_look(s->models, ebm2d_dataset_names[d], "yaml", file))
+    char file[64], dir[FILES_PATH], path[FILES_PATH], relative[64], error[SENTENCE];
+    if (!share_look(s->models, ebm2d_dataset_names[d], "yaml", path))
         return complain(SOSMC_EXIT_IO, "%s holds no %s.yaml; --pretrain needs it", s->models, ebm2d_dataset_names[d]);
     (void)snprintf(relative, sizeof relative, "pretrain/%s", ebm2d_dataset_names[d]);
-    (void)snprintf(set, sizeof set, "threads=%d", s->threads);
+    (void)snprintf(file, sizeof file, "%s.yaml", ebm2d_dataset_names[d]);
     if (files_join(dir, s->out, relative, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    config *c = config_load(file, error, sizeof error);
-    if (!c || config_set(c, set, error, sizeof error) || config_resolve(c, error, sizeof error)) {
-        code = complain(!c && errno ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
-    } else {
-        session_options options = {.out = dir, .resume = 1, .quiet = s->o->quiet, .experiment = 1};
-        code = session_run(c, &options);
-    }
-    config_free(c);
+    experiment_file f = experiment_load(s->models, file);
+    experiment_set(&f, "threads=%d", s->threads);
+    int code = experiment_go(&f, dir, s->o->quiet);
     if (code == SOSMC_EXIT_OK && files_join(s->plan.model[d], dir, "model.safetensors", error, sizeof error))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     return code;
@@ -404,6 +396,8 @@ static int set_up(study *s, const ebm2d_scale *scale)
     if (s->plan.scale.seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->plan.scale.seeds, MOST_SEEDS);
     int code = find_models(s);
+    if (code == SOSMC_EXIT_OK && ebm2d_find_settings(s->plan.settings, error, sizeof error))
+        code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
     s->plan.out = s->out;

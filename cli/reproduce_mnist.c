@@ -20,6 +20,7 @@
 #include "parallel_runs.h"
 #include "reproduce.h"
 #include "say.h"
+#include "share.h"
 
 enum { SENTENCE = 1024 };
 #define DEFAULT_DATA "data/mnist"
@@ -46,7 +47,7 @@ static int has_model(const void *context, const char *dir)
 {
     char path[FILES_PATH];
     (void)context;
-    return experiment_look(dir, "mnist", "safetensors", path);
+    return share_look(dir, "mnist", "safetensors", path);
 }
 
 static int find_model(study *s)
@@ -55,7 +56,7 @@ static int find_model(study *s)
     mnist_network n;
     if (s->o->checkpoint)
         (void)snprintf(given, sizeof given, "%s", s->o->checkpoint);
-    else if (experiment_place("mnist", has_model, NULL, dir) ||
+    else if (share_place("mnist", has_model, NULL, dir) ||
              files_join(given, dir, "mnist.safetensors", error, sizeof error))
         return complain(SOSMC_EXIT_IO, "no folder with mnist.safetensors was found; expected --checkpoint FILE, or the "
                                        "environment variable SOSMC_SHARE with the folder above mnist");

@@ -14,12 +14,12 @@
 
 #include "commands_ebm.h"
 #include "config.h"
-#include "ebm2d_cells.h"
 #include "files.h"
 #include "model_file.h"
 #include "network_text.h"
 #include "outside.h"
 #include "say.h"
+#include "runtext.h"
 
 enum { TEXT = 1 << 16, WORDS = 64 };
 
@@ -201,50 +201,69 @@ static void tuning_has_the_papers_constants(void **state)
     config_free(c);
 }
 
-/* The experiment's cells of `sosmc tune` are what it does unless told otherwise. */
-static void tuning_is_the_experiment(void **state)
+/* What was printed, without the folder in which it was: models and particles are then beside the run file. */
+static char *without_folder(const char *text)
 {
-    static const char *const numbers[] = {"objective.beta",
-                                          "objective.ramp",
-                                          "kernel.step",
-                                          "kernel.noise",
-                                          "kernel.spread",
-                                          "resampling.threshold",
-                                          "adapt.threshold",
-                                          "adapt.factor",
-                                          "adapt.min",
-                                          "adapt.max",
-                                          "optimiser.rate",
-                                          "optimiser.beta1",
-                                          "optimiser.beta2",
-                                          "optimiser.clip",
-                                          "optimiser.schedule.a",
-                                          "optimiser.schedule.b",
-                                          "optimiser.schedule.warmup",
-                                          "particles",
-                                          "iterations"};
-    static const char *const words[] = {"objective.type",    "scheme.type",    "scheme.order",
-                                        "kernel.type",       "adapt.signal",   "adapt.target",
-                                        "resampling.scheme", "optimiser.type", "optimiser.schedule.type"};
-    ebm2d_plan plan = {.scale = ebm2d_scale_default()};
-    char text[4096];
-    assert_int_equal(ebm2d_plan_cells(&plan, ERROR), 0);
-    const ebm2d_cell *cell = ebm2d_find(&plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, EBM2D_OURS,
-                                        1);
-    config *c = printed("tune small.npz --reward lower --beta 0.25"),
-           *e = config_parse(ebm2d_cell_text(&plan, cell, text, sizeof text), "cell", ERROR);
-    if (!e || config_set(e, "model.file=small.npz", ERROR) || config_set(e, "init.file=x.npz", ERROR) ||
-        config_resolve(e, ERROR))
-        fail_msg("%s", error);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        expect_number(c, numbers[i], config_number(e, numbers[i]));
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) expect_word(c, words[i], config_text(e, words[i]));
-    expect_word(c, "kernel.type", "rwm");
-    expect_number(c, "objective.ramp", 5000);
-    assert_true(config_flag(c, "init.exact"));
-    config_free(c);
-    config_free(e);
-    ebm2d_plan_free(&plan);
+    char folder_here[FILES_PATH], here[FILES_PATH + 1], *out = malloc(strlen(text) + 1), *to = out;
+    assert_true(out && getcwd(folder_here, sizeof folder_here));
+    size_t n = (size_t)snprintf(here, sizeof here, "%s/", folder_here);
+    for (const char *from = text; *from;)
+        if (strncmp(from, here, n) == 0)
+            from += n;
+        else
+            *to++ = *from++;
+    *to = 0;
+    return out;
+}
+
+/* The text is that of a file under experiments/ebm2d; with SOSMC_UPDATE_DOCS it is written there. */
+static void expect_stored(const char *name, const char *text)
+{
+    char file[FILES_PATH], rest[128];
+    (void)snprintf(rest, sizeof rest, "experiments/ebm2d/%s.yaml", name);
+    if (!runtext_source(rest, file)) skip();
+    if (getenv("SOSMC_UPDATE_DOCS")) runtext_save(file, text);
+    char *stored = runtext_read(file);
+    if (!stored || strcmp(stored, text) != 0)
+        fail_msg("%s is not what the command prints; SOSMC_UPDATE_DOCS=1 in the environment of this test renews it",
+                 file);
+    free(stored);
+}
+
+/* The experiment's row "sosmc tune" is made of these files: the run of the first particles, printed as a comment, and the
+ * tuning. */
+static void stored_tuning_is_what_is_printed(void **state)
+{
+    char model[RUNTEXT_PATH];
+    if (!runtext_source("experiments/ebm2d/circles.safetensors", model) || access(model, R_OK)) skip();
+    assert_int_equal(symlink(model, "circles.safetensors"), 0);
+    expect(0, "model:", "tune circles.safetensors --reward lower --beta 0.25 --print");
+    char *text = without_folder(output), *tune = strstr(text, "\n\n"), *start = strstr(text, "#\n");
+    assert_true(tune && start && start < tune);
+    tune[1] = 0;
+    start += 2;
+    char *to = start;
+    for (const char *from = start; *from; from++) {
+        if (strncmp(from, "# ", 2) == 0 && (from == start || from[-1] == '\n')) from += 2;
+        *to++ = *from;
+    }
+    *to = 0;
+    expect_stored("tune-start", start);
+    expect_stored("tune", tune + 2);
+    free(text);
+    assert_int_equal(remove("circles.safetensors"), 0);
+}
+
+static void stored_training_is_what_is_printed(void **state)
+{
+    static const char *const names[] = {"circles", "two_moons", "blobs"};
+    for (int i = 0; i < 3; i++) {
+        char line[64], name[64];
+        (void)snprintf(line, sizeof line, "train %s --weighted --print", names[i]);
+        (void)snprintf(name, sizeof name, "train-%s", names[i]);
+        expect(0, "model:", line);
+        expect_stored(name, output);
+    }
 }
 
 static void tuning_has_its_choices(void **state)
@@ -708,7 +727,8 @@ int main(void)
         cmocka_unit_test(training_is_the_experiment),
         cmocka_unit_test(weighted_training),
         cmocka_unit_test(tuning_has_the_papers_constants),
-        cmocka_unit_test(tuning_is_the_experiment),
+        cmocka_unit_test(stored_tuning_is_what_is_printed),
+        cmocka_unit_test(stored_training_is_what_is_printed),
         cmocka_unit_test(tuning_has_its_choices),
         cmocka_unit_test(sampling_is_printed),
         cmocka_unit_test(training_of_pictures_is_the_tutorials),

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "demo.h"
+#include "demo_inside.h"
 #include "files.h"
 #include "folder.h"
 #include "interrupt.h"
@@ -225,6 +226,28 @@ static void values_are_those_of_the_runs(void **state)
     assert_true(restored > blurred + 1);
 }
 
+/* Without the photograph there are two parts, and a sentence where the third would be. */
+static void the_photograph_may_be_missing(void **state)
+{
+    demo d = {.shown = "missing", .seconds = 1};
+    char *printed = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&printed, &size);
+    assert_non_null(f);
+    demo_print(&d, f);
+    assert_int_equal(fclose(f), 0);
+    assert_non_null(strstr(printed, "photograph: guitar_292x119.pgm, which comes with the program, was not found"));
+    assert_null(strstr(printed, "PSNR"));
+    free(printed);
+    (void)snprintf(d.out, sizeof d.out, "%s", folder);
+    assert_int_equal(demo_write_page(&d, error, sizeof error), 0);
+    char *html = whole(folder_path(folder, "demo.html"));
+    assert_non_null(strstr(html, "guitar_292x119.pgm, which comes with the program, was not found"));
+    assert_null(strstr(html, "PSNR"));
+    assert_null(strstr(html, "photograph/report.html"));
+    free(html);
+}
+
 static void run_files_are_the_examples(void **state)
 {
     static const struct {
@@ -245,6 +268,7 @@ int main(void)
         cmocka_unit_test(the_page_shows_three_parts),
         cmocka_unit_test(estimates_agree_with_closed_forms),
         cmocka_unit_test(values_are_those_of_the_runs),
+        cmocka_unit_test(the_photograph_may_be_missing),
         cmocka_unit_test(run_files_are_the_examples),
         cmocka_unit_test(three_lines_and_the_page),
         cmocka_unit_test(quiet_is_quiet),

@@ -16,6 +16,7 @@
 #include "ebm2d_page.h"
 #include "files.h"
 #include "reference.h"
+#include "runtext.h"
 
 enum { I = EBM2D_IMPDIFF, S = EBM2D_SOSMC };
 
@@ -58,20 +59,39 @@ static void sizes(void **state)
 
 static config *resolved(const ebm2d_plan *p, ebm2d_method method)
 {
-    char text[4096];
     const ebm2d_cell *cell = ebm2d_find(p, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, method, 1);
     assert_non_null(cell);
-    config *c = config_parse(ebm2d_cell_text(p, cell, text, sizeof text), "cell", ERROR);
-    if (!c || config_set(c, "model.file=/a model.npz", ERROR) || config_set(c, "init.file=/x.npz", ERROR) ||
-        config_resolve(c, ERROR))
-        fail_msg("%s", error);
-    return c;
+    experiment_file f = ebm2d_cell_file(p, cell);
+    experiment_set(&f, "model.file=/a model.npz");
+    experiment_set(&f, "init.file=/x.npz");
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) fail_msg("%s", f.error);
+    return f.c;
+}
+
+/* The row "sosmc tune" is the stored file: nothing but its place, its seed and what is written differs. */
+static void tune_is_its_run_file(const ebm2d_plan *p)
+{
+    experiment_file f = experiment_load(p->settings, "tune.yaml");
+    experiment_set(&f, "model.file=/a model.npz");
+    experiment_set(&f, "init.file=/x.npz");
+    experiment_set(&f, "seed=1");
+    experiment_set(&f, "on_collapse=continue");
+    experiment_set(&f, "output.report=false");
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) fail_msg("%s", f.error);
+    config *c = resolved(p, EBM2D_OURS);
+    char *stored = runtext_written(f.c), *cell = runtext_written(c);
+    assert_string_equal(cell, stored);
+    free(stored);
+    free(cell);
+    config_free(f.c);
+    config_free(c);
 }
 
 static void run_files(void **state)
 {
     ebm2d_plan p = {.scale = ebm2d_scale_default()};
-    assert_int_equal(ebm2d_plan_cells(&p, ERROR), 0);
+    if (ebm2d_plan_cells(&p, ERROR) || ebm2d_find_settings(p.settings, ERROR)) fail_msg("%s", error);
+    tune_is_its_run_file(&p);
     for (int m = 0; m < EBM2D_METHODS; m++) {
         config *c = resolved(&p, (ebm2d_method)m);
         int n = 0;

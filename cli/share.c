@@ -1,0 +1,41 @@
+/* share.c: where files are that come with the program. */
+#include "share.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int share_make_folder(const char *path, char absolute[FILES_PATH], char *error, size_t room)
+{
+    if (files_directory(path, error, room)) return -1;
+    if (!realpath(path, absolute)) return files_fail(error, room, "cannot find %s: %s", path, strerror(errno));
+    return 0;
+}
+
+int share_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH])
+{
+    char file[64];
+    (void)snprintf(file, sizeof file, "%s.%s", name, ending);
+    if (files_join(out, dir, file, NULL, 0) == 0 && access(out, R_OK) == 0) return 1;
+    out[0] = 0;
+    return 0;
+}
+
+int share_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
+                char out[FILES_PATH])
+{
+    char place[3][FILES_PATH] = {"", "", ""};
+    const char *share = getenv("SOSMC_SHARE");
+    if (share && *share) (void)snprintf(place[0], FILES_PATH, "%s/%s", share, name);
+#ifdef SOSMC_SHARE_DIR
+    (void)snprintf(place[1], FILES_PATH, "%s/%s", SOSMC_SHARE_DIR, name);
+#endif
+#ifdef SOSMC_SOURCE_DIR
+    (void)snprintf(place[2], FILES_PATH, "%s/experiments/%s", SOSMC_SOURCE_DIR, name);
+#endif
+    for (int i = 0; i < 3; i++)
+        if (place[i][0] && has(context, place[i]) && realpath(place[i], out)) return 0;
+    return -1;
+}

@@ -1,0 +1,19 @@
+/* share.h: folders of files: the one a user wants results in, and those that come with the program (models, run files, a
+ * photograph), installed or beside the sources. */
+#ifndef CLI_SHARE_H
+#define CLI_SHARE_H
+
+#include <stddef.h>
+
+#include "files.h"
+
+/* Makes the folder; `absolute` is its name from the root. 0, or -1 with a sentence. */
+int share_make_folder(const char *path, char absolute[FILES_PATH], char *error, size_t room);
+/* DIR/NAME.ENDING when it can be read: 1, else 0 and an empty `out`. */
+int share_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH]);
+/* The first of the places where files come with the program, $SOSMC_SHARE/NAME, the installed and the source folder, of
+ * which `has` is true; absolute. 0, or -1: none. */
+int share_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
+                char out[FILES_PATH]);
+
+#endif
