@@ -103,14 +103,14 @@ coverage: deps-test deps-coverage
 	$(call compile,build-coverage)
 	find build-coverage -name '*.gcda' -delete
 	$(call check,build-coverage)
-	gcovr --root . --filter src/ --filter models/ --html-details build-coverage/coverage.html --print-summary build-coverage
+	gcovr --root . --filter src/ --filter program/ --filter experiments/ --html-details build-coverage/coverage.html --print-summary build-coverage
 	@echo "Line by line: build-coverage/coverage.html"
 
 # ------------------------------------------------------------------------------------------------ style
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src models cli examples bench fuzz tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src program experiments examples bench fuzz tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
 compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "formula.h"
+#include <sosmc/expression.h>
 
 enum { DIM = 2, TILE = 256, TILES = 40, REPEATS = 500 };
 
@@ -52,15 +52,15 @@ static double largest_difference(void)
 static int compare(const sosmc_simd *simd, const char *name, sosmc_score compiled, const char *text)
 {
     char error[200];
-    formula *f = formula_compile(text, DIM, error, sizeof error);
+    sosmc_expression *f = sosmc_expression_compile(text, DIM, NULL, error, sizeof error);
     if (!f) {
         printf("%s: %s\n", text, error);
         return 1;
     }
-    double fast = measure(simd, compiled, s), slow = measure(simd, formula_score(f), t);
+    double fast = measure(simd, compiled, s), slow = measure(simd, sosmc_expression_score(f), t);
     printf("%-7s %-12s compiled %6.3f ns   formula %6.3f ns   ratio %5.2f   difference %.1g\n", sosmc_simd_name(simd),
            name, fast, slow, slow / fast, largest_difference());
-    formula_free(f);
+    sosmc_expression_free(f);
     return slow > 4 * fast;
 }
 

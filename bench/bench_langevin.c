@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "langevin_extras.h"
+#include "langevin/langevin_extras.h"
 #include "limit.h"
 #include "peer.h"
 

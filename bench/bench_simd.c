@@ -1,6 +1,6 @@
 /* bench_simd.c: nanoseconds per number of the vector code, on one core, best of many short repeats, for each level this
  * machine runs. Shapes are those of the two-dimensional mixture experiment: tiles of 256 particles, six components. */
-#include "simd/table.h"
+#include "base/table.h"
 
 #include <stdio.h>
 #include <time.h>

@@ -14,7 +14,7 @@
 
 #include <sosmc/models.h>
 
-#include "simd/table.h"
+#include "base/table.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fetch.h"
+#include "commands/fetch.h"
 
 static const fetch_file wanted[] = {
     {"letters", 26, "71c480df93d6ae2f1efad1447c66c9525e316218cf51fc8d9ed832f2daf18b73"},

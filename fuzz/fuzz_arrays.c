@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-#include "images.h"
-#include "points.h"
+#include "files/files.h"
+#include "files/images.h"
+#include "runfile/points.h"
 
 static void write_and_read(const npy_array *a)
 {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
-#include "points.h"
+#include "files/files.h"
+#include "runfile/points.h"
 
 enum { LOOKED_FOR = 8 }; /* columns: csv_find goes through all of them, and a line of 2048 commas has as many */
 

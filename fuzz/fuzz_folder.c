@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "files/files.h"
 
 static void continue_trace(const uint8_t *data, size_t size, int64_t from)
 {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "model_file.h"
-#include "tensors.h"
+#include "runfile/model_file.h"
+#include "files/tensors.h"
 
 static void compare(const tensor_file *a, const tensor_file *b)
 {

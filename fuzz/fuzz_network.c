@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "network_text.h"
+#include "runfile/network_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

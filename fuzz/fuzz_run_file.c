@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "network_text.h"
-#include "problem.h"
+#include "runfile/config.h"
+#include "runfile/network_text.h"
+#include "runfile/problem.h"
 
 enum { MOST = 2000, WIDEST = 40, MOST_PARAMETERS = 20000 };
 

@@ -8,10 +8,10 @@
 #include <jpeglib.h>
 
 #include "checkpoint_plan.h"
-#include "files.h"
-#include "images.h"
-#include "schema.h"
-#include "tensors.h"
+#include "files/files.h"
+#include "files/images.h"
+#include "runfile/schema.h"
+#include "files/tensors.h"
 
 static const char *root;
 static char error[FUZZ_SENTENCE];

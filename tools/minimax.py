@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Minimax polynomials behind src/simd/vmath.h.
+"""Minimax polynomials behind src/base/vmath.h.
 
 Each polynomial is the best one in the weighted maximum norm, found by Remez exchange in 60 digits; its coefficients are
 then rounded to double. The error printed is that of the rounded polynomial, scanned on a dense grid: it is the bound

@@ -33,7 +33,7 @@ cmake -S . -B "$LONG_BUILD" "${generator[@]}" -DSOSMC_BUILD_TESTS=ON -DSOSMC_BUI
 cmake --build "$LONG_BUILD" --parallel "${JOBS:-2}" >"$base/build.log" 2>&1 || { tail -30 "$base/build.log"; exit 2; }
 
 # What is done is done for these sources.
-sources=$(find CMakeLists.txt cli fuzz include models src tests -type f 2>/dev/null | sort | xargs sha256sum | sha256sum | cut -c1-16)
+sources=$(find CMakeLists.txt cmake experiments fuzz include program src tests -type f 2>/dev/null | sort | xargs sha256sum | sha256sum | cut -c1-16)
 mark() { echo "$base/$(basename "$1" .sh).done"; }
 is_done() { [ "$(cat "$(mark "$1")" 2>/dev/null)" = "$sources" ]; }
 waiting=()

@@ -1,5 +1,5 @@
 /* evaluate.c: the model on a tile, under the theta a kernel asks for. */
-#include "langevin.h"
+#include "kernel.h"
 
 int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx)
 {

@@ -7,7 +7,7 @@
  * be undone. `steps` evaluations. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 void sosmc_i_fresh_momentum(sosmc_rng rng, double mass, const sosmc_batch *b, double *p)
 {

@@ -1,7 +1,7 @@
 /* hmc.c: Hamiltonian Monte Carlo with fresh momentum p ~ N(0, m I), L leapfrog steps of size h (maths.md HMC) and a
  * Metropolis decision on the change of the total energy. With L = 1 this is MALA at step h^2/2m, draw by draw. Leaves
  * pi_theta invariant; momentum is refreshed at the next move, so the final flip is not needed. */
-#include "langevin.h"
+#include "kernel.h"
 
 enum { MOMENTUM, SCRATCH };
 

@@ -6,7 +6,7 @@
  * and a sweep costs one model evaluation. It has no density and leaves nothing invariant. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 enum { NOISE, SCRATCH };
 

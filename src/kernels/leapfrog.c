@@ -4,7 +4,7 @@
  *
  * The first half kick takes the cached gradient at the previous theta, all others are at theta: L evaluations. With L = 1
  * this is ULA at step h^2/2m, draw by draw and weight by weight. */
-#include "langevin.h"
+#include "kernel.h"
 
 enum { MOMENTUM, SCRATCH };
 

@@ -2,7 +2,7 @@
  * both kernels at theta (maths.md MALA-ratio). Leaves pi_theta invariant. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 enum { NOISE, SCRATCH };
 

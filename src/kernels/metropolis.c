@@ -4,7 +4,7 @@
  * rejected, which is exact: its density counts as zero. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 size_t sosmc_i_vector_length(const sosmc_move *m)
 {

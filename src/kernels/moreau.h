@@ -2,7 +2,7 @@
 #ifndef SOSMC_KERNELS_MOREAU_H
 #define SOSMC_KERNELS_MOREAU_H
 
-#include "langevin.h"
+#include "kernel.h"
 
 /* pull = x - prox(x) under theta. Returns the model's value. */
 int sosmc_i_pull(const sosmc_kernel *k, const sosmc_move *m, const double *x, double *pull);

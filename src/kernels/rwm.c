@@ -4,7 +4,7 @@
  * stays symmetric, and one kernel makes small steps within a mode and jumps to others. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 enum { NOISE, SCRATCH };
 

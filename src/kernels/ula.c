@@ -7,7 +7,7 @@
  * a gradient at the other theta. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 enum { NOISE, OTHER_GRADIENT, SCRATCH };
 

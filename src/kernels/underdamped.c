@@ -10,7 +10,7 @@
  * evaluation. */
 #include <math.h>
 
-#include "langevin.h"
+#include "kernel.h"
 
 enum { NOISE, SCRATCH };
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "outside.h"
 #include "scratch.h"
 

@@ -12,13 +12,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands_ebm.h"
-#include "config.h"
-#include "files.h"
-#include "model_file.h"
-#include "network_text.h"
+#include "commands/commands_ebm.h"
+#include "runfile/config.h"
+#include "files/files.h"
+#include "runfile/model_file.h"
+#include "runfile/network_text.h"
 #include "outside.h"
-#include "say.h"
+#include "terminal/say.h"
 #include "runtext.h"
 
 enum { TEXT = 1 << 16, WORDS = 64 };

@@ -13,9 +13,9 @@
 
 #include <sosmc/sosmc.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "runtext.h"
-#include "schema.h"
+#include "runfile/schema.h"
 
 /* ---------------------------------------------------------------------------- what is right */
 

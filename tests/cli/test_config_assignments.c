@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "runtext.h"
 
 /* What setting this on top of a text says. */

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "runtext.h"
-#include "schema.h"
+#include "runfile/schema.h"
 
 static void wrong_files(void **state)
 {

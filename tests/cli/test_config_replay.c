@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "runtext.h"
-#include "schema.h"
+#include "runfile/schema.h"
 
 /* ---------------------------------------------------------------------------- writing */
 

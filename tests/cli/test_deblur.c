@@ -17,10 +17,10 @@
 
 #include <jpeglib.h>
 
-#include "deblur.h"
-#include "deblur_page.h"
-#include "files.h"
-#include "images.h"
+#include "commands/deblur.h"
+#include "report/deblur_page.h"
+#include "files/files.h"
+#include "files/images.h"
 #include "outside.h"
 #include "reference.h"
 

@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "deblurring_figures.h"
-#include "deblurring_page.h"
+#include "deblurring/deblurring_figures.h"
+#include "deblurring/deblurring_page.h"
 #include "folder.h"
-#include "images.h"
-#include "interrupt.h"
+#include "files/images.h"
+#include "terminal/interrupt.h"
 #include "reference.h"
-#include "say.h"
+#include "terminal/say.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

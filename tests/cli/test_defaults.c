@@ -13,10 +13,10 @@
 
 #include <sosmc/sosmc.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "folder.h"
-#include "problem.h"
-#include "run_file.h"
+#include "runfile/problem.h"
+#include "run/same_run.h"
 #include "runtext.h"
 
 static char folder[FOLDER_ROOM], error[1024];

@@ -13,14 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "demo.h"
-#include "demo_inside.h"
-#include "files.h"
+#include "commands/demo.h"
+#include "commands/demo_inside.h"
+#include "files/files.h"
 #include "folder.h"
-#include "interrupt.h"
+#include "terminal/interrupt.h"
 #include "outside.h"
-#include "plot.h"
-#include "say.h"
+#include "view/plot.h"
+#include "terminal/say.h"
 #include "runtext.h"
 
 enum { TEXT = 1 << 14, PAGE = 1 << 25 };

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "ebm2d_page.h"
-#include "files.h"
+#include "runfile/config.h"
+#include "ebm2d/ebm2d_page.h"
+#include "files/files.h"
 #include "reference.h"
 #include "runtext.h"
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ebm2d_figures.h"
-#include "files.h"
+#include "ebm2d/ebm2d_figures.h"
+#include "files/files.h"
 #include "folder.h"
 
 enum { METHODS = 2, MODELS = 3, SEEDS = 3, KILO = 1024 };

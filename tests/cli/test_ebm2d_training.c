@@ -13,11 +13,11 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "config.h"
-#include "ebm2d_page.h"
-#include "files.h"
-#include "points.h"
-#include "problem.h"
+#include "runfile/config.h"
+#include "ebm2d/ebm2d_page.h"
+#include "files/files.h"
+#include "runfile/points.h"
+#include "runfile/problem.h"
 #include "reference.h"
 #include "scratch.h"
 #include "small_network.h"

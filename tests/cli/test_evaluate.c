@@ -13,11 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "evaluate.h"
-#include "files.h"
-#include "evaluation_figures.h"
-#include "problem.h"
+#include "runfile/config.h"
+#include "run/evaluate.h"
+#include "files/files.h"
+#include "report/evaluation_figures.h"
+#include "runfile/problem.h"
 #include "scratch.h"
 
 /* ---------------------------------------------------------------------------- a small run */

@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "fetch.h"
-#include "files.h"
+#include "commands/fetch.h"
+#include "files/files.h"
 #include "scratch.h"
-#include "sha256.h"
+#include "files/sha256.h"
 
 /* ---------------------------------------------------------------------------- SHA-256 */
 

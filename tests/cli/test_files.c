@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "scratch.h"
 
 /* ---------------------------------------------------------------------------- whole files */

@@ -15,10 +15,10 @@
 #include <sosmc/sosmc.h>
 
 #include "assertions.h"
-#include "files.h"
+#include "files/files.h"
 #include "folder.h"
 #include "program.h"
-#include "tail.h"
+#include "run/tail.h"
 
 static char folder[FOLDER_ROOM], error[512];
 #define ERROR error, sizeof error

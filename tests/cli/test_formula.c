@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formula_inside.h" /* the tests count instructions and registers */
+#include "expression/formula_inside.h" /* the tests count instructions and registers */
 
 enum { DIM = 3, N = 301, LD = 304 };
 
@@ -34,18 +34,18 @@ static void fill(double *x, int dim, int n, int ld)
         }
 }
 
-static formula *compiled(const char *text, int dim)
+static sosmc_expression *compiled(const char *text, int dim)
 {
     char error[256];
-    formula *f = formula_compile(text, dim, error, sizeof error);
+    sosmc_expression *f = sosmc_expression_compile(text, dim, NULL, error, sizeof error);
     if (!f) fail_msg("%s: %s", text, error);
     assert_string_equal(error, "");
     return f;
 }
 
-static void eval(const formula *f, const sosmc_batch *b, double *s)
+static void eval(const sosmc_expression *f, const sosmc_batch *b, double *s)
 {
-    sosmc_score score = formula_score(f);
+    sosmc_score score = sosmc_expression_score(f);
     assert_int_equal(score.eval(score.self, b, s), 0);
 }
 
@@ -54,9 +54,9 @@ static double value(const char *text)
 {
     double x = 0, s = NAN;
     sosmc_batch b = {.x = &x, .dim = 1, .n = 1, .ld = 1};
-    formula *f = compiled(text, 1);
+    sosmc_expression *f = compiled(text, 1);
     eval(f, &b, &s);
-    formula_free(f);
+    sosmc_expression_free(f);
     return s;
 }
 
@@ -167,7 +167,7 @@ static void values_are_those_of_libm(void **state)
     double s[N];
     sosmc_batch b = {.x = cloud, .dim = DIM, .n = N, .ld = LD};
     for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
-        formula *f = compiled(values[k].text, DIM);
+        sosmc_expression *f = compiled(values[k].text, DIM);
         eval(f, &b, s);
         for (int i = 0; i < N; i++) {
             double expect = values[k].expect(cloud[i], cloud[LD + i], cloud[2 * LD + i]);
@@ -177,7 +177,7 @@ static void values_are_those_of_libm(void **state)
                 fail_msg("%s at (%.17g, %.17g, %.17g) is %.17g, not %.17g", values[k].text, cloud[i], cloud[LD + i],
                          cloud[2 * LD + i], s[i], expect);
         }
-        formula_free(f);
+        sosmc_expression_free(f);
     }
 }
 
@@ -200,14 +200,14 @@ static void folding_changes_no_bit(void **state)
             }
             *to = '\0';
             sosmc_batch b = {.x = x, .dim = DIM, .n = 1, .ld = 1};
-            formula *f = compiled(values[k].text, DIM), *g = compiled(text, DIM);
+            sosmc_expression *f = compiled(values[k].text, DIM), *g = compiled(text, DIM);
             eval(f, &b, &direct);
             eval(g, &b, &folded);
             assert_int_equal(g->instructions, 0);
             if (!(isnan(direct) && isnan(folded)) && memcmp(&direct, &folded, sizeof direct) != 0)
                 fail_msg("%s is %.17g, but %s is %.17g", values[k].text, direct, text, folded);
-            formula_free(f);
-            formula_free(g);
+            sosmc_expression_free(f);
+            sosmc_expression_free(g);
         }
 }
 
@@ -287,7 +287,7 @@ static void precedence(void **state)
 static void expect_error(const char *text, int dim, const char *message)
 {
     char error[256];
-    formula *f = formula_compile(text, dim, error, sizeof error);
+    sosmc_expression *f = sosmc_expression_compile(text, dim, NULL, error, sizeof error);
     if (f) fail_msg("%.60s compiles, but should say: %s", text, message);
     if (strcmp(error, message) != 0) fail_msg("%.60s: \"%s\" instead of \"%s\"", text, error, message);
 }
@@ -340,11 +340,11 @@ static void errors_say_where_and_what(void **state)
 static void messages_fit_their_room(void **state)
 {
     char error[12] = "###########";
-    assert_null(formula_compile("x1 + y", 2, error, 9));
+    assert_null(sosmc_expression_compile("x1 + y", 2, NULL, error, 9));
     assert_string_equal(error, "column 6");
     assert_string_equal(error + 9, "##");
-    assert_null(formula_compile("x1 + y", 2, NULL, 0));
-    formula_free(NULL);
+    assert_null(sosmc_expression_compile("x1 + y", 2, NULL, NULL, 0));
+    sosmc_expression_free(NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ limits */
@@ -374,10 +374,10 @@ static void expect_repeated_value(const char *head, const char *middle, const ch
     char *text = repeated(head, middle, tail, times);
     double x[2] = {1, 1}, s;
     sosmc_batch b = {.x = x, .dim = 2, .n = 1, .ld = 1};
-    formula *f = compiled(text, 2);
+    sosmc_expression *f = compiled(text, 2);
     eval(f, &b, &s);
     assert_true(s == expect);
-    formula_free(f);
+    sosmc_expression_free(f);
     free(text);
 }
 
@@ -412,11 +412,11 @@ static void registers_never_run_out_of_reach(void **state)
     for (int k = 1; k <= TERMS; k++) to += sprintf(to, "%ssqrt(x%d)", k > 1 ? "*" : ") - (", k);
     sprintf(to, ")");
     sosmc_batch b = {.x = x, .dim = TERMS, .n = 1, .ld = 1};
-    formula *f = compiled(text, TERMS);
+    sosmc_expression *f = compiled(text, TERMS);
     assert_true(f->instructions > 3 * TERMS);
     eval(f, &b, &s);
     assert_true(s == sum - product);
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 /* A full binary tree of 511 additions and 512 square roots, and a comb that leans to the right. */
@@ -435,34 +435,34 @@ static void trees_take_few_registers(void **state)
     int leaves = 0;
     sosmc_batch b = {.x = &x, .dim = 1, .n = 1, .ld = 1};
     *tree(text, 8, &leaves) = '\0';
-    formula *f = compiled(text, 1);
+    sosmc_expression *f = compiled(text, 1);
     int registers = 0;
     for (int k = 0; k < f->instructions; k++) registers = f->code[k].target > registers ? f->code[k].target : registers;
     assert_in_range(registers, 0, 9);
     eval(f, &b, &s);
     for (int k = 0; k < leaves; k++) expect += sqrt(x + k);
     assert_true(fabs(s - expect) < 1e-12 * expect);
-    formula_free(f);
+    sosmc_expression_free(f);
 
     char *comb = repeated("sqrt(x1)+(", "x1", ")", 60);
     f = compiled(comb, 1);
     eval(f, &b, &s);
     assert_true(fabs(s - (60 * sqrt(2) + 2)) < 1e-12 * s);
-    formula_free(f);
+    sosmc_expression_free(f);
     free(comb);
 }
 
 static void equal_parts_are_computed_once(void **state)
 {
-    formula *f = compiled("exp(-(x1-4)^2) * (1 - exp(-(x1-4)^2)) + exp(-(x1-4)^2)", 2);
+    sosmc_expression *f = compiled("exp(-(x1-4)^2) * (1 - exp(-(x1-4)^2)) + exp(-(x1-4)^2)", 2);
     assert_int_equal(f->instructions, 7); /* subtract, square, negate, exp; subtract, multiply, add */
-    formula_free(f);
+    sosmc_expression_free(f);
     f = compiled("(x1+x2)*(x2+x1)*1", 2);
     assert_int_equal(f->instructions, 2);
-    formula_free(f);
+    sosmc_expression_free(f);
     f = compiled("-(x1^2)/(2*10)", 2);
     assert_int_equal(f->instructions, 2);
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 /* ------------------------------------------------------------------------------------------------ batches */
@@ -475,7 +475,7 @@ static void shapes_and_levels_agree(void **state)
     for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
         double expect[N + 1], s[N + 1], alone[DIM];
         sosmc_batch b = {.x = cloud, .dim = DIM, .n = N, .ld = LD, .simd = sosmc_simd_named("plain")};
-        formula *f = compiled(values[k].text, DIM);
+        sosmc_expression *f = compiled(values[k].text, DIM);
         eval(f, &b, expect);
         for (int i = 0; i < N; i++)
             if (isnan(expect[i])) expect[i] = NAN;
@@ -500,31 +500,31 @@ static void shapes_and_levels_agree(void **state)
                 assert_memory_equal(s, &expect[i], sizeof *s);
             }
         }
-        formula_free(f);
+        sosmc_expression_free(f);
     }
-    formula *f = compiled("x1", 2);
+    sosmc_expression *f = compiled("x1", 2);
     sosmc_batch wrong = {.x = cloud, .dim = DIM, .n = 1, .ld = LD};
     double s;
-    assert_int_not_equal(formula_score(f).eval(f, &wrong, &s), 0);
-    formula_free(f);
+    assert_int_not_equal(sosmc_expression_score(f).eval(f, &wrong, &s), 0);
+    sosmc_expression_free(f);
 }
 
 static void constants_and_coordinates_stand_alone(void **state)
 {
     double s[N];
     sosmc_batch b = {.x = cloud, .dim = DIM, .n = N, .ld = LD};
-    formula *f = compiled("2.5", DIM);
+    sosmc_expression *f = compiled("2.5", DIM);
     eval(f, &b, s);
     for (int i = 0; i < N; i++) assert_true(s[i] == 2.5);
-    formula_free(f);
+    sosmc_expression_free(f);
     f = compiled("x3", DIM);
     eval(f, &b, s);
     for (int i = 0; i < N; i++) assert_true(s[i] == cloud[2 * LD + i]);
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 typedef struct {
-    const formula *f;
+    const sosmc_expression *f;
     double s[N];
     int wrong;
 } job;
@@ -534,7 +534,7 @@ static void *evaluate_often(void *arg)
     job *mine = arg;
     double s[N];
     sosmc_batch b = {.x = cloud, .dim = DIM, .n = N, .ld = LD};
-    sosmc_score score = formula_score(mine->f);
+    sosmc_score score = sosmc_expression_score(mine->f);
     for (int k = 0; k < 2000; k++) {
         (void)score.eval(score.self, &b, s);
         mine->wrong += memcmp(s, mine->s, sizeof s) != 0;
@@ -547,7 +547,7 @@ static void two_threads_share_a_formula(void **state)
     job jobs[2];
     pthread_t id[2];
     sosmc_batch b = {.x = cloud, .dim = DIM, .n = N, .ld = LD};
-    formula *f = compiled("exp(-norm2/4) * sin(x1*x2) + tanh(x3) + (x1 > x2)", DIM);
+    sosmc_expression *f = compiled("exp(-norm2/4) * sin(x1*x2) + tanh(x3) + (x1 > x2)", DIM);
     eval(f, &b, jobs[0].s);
     for (int t = 0; t < 2; t++) {
         jobs[t].f = f;
@@ -559,7 +559,7 @@ static void two_threads_share_a_formula(void **state)
         pthread_join(id[t], NULL);
         assert_int_equal(jobs[t].wrong, 0);
     }
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 /* ------------------------------------------------------------------------------------------------ nonsense */
@@ -594,7 +594,7 @@ static void nonsense_does_no_harm(void **state)
                                 text);
         }
         text[used] = '\0';
-        formula *f = formula_compile(text, DIM, error, sizeof error);
+        sosmc_expression *f = sosmc_expression_compile(text, DIM, NULL, error, sizeof error);
         if (!f) {
             assert_memory_equal(error, "column ", 7);
             continue;
@@ -602,7 +602,7 @@ static void nonsense_does_no_harm(void **state)
         sosmc_batch b = {.x = cloud, .dim = DIM, .n = 9, .ld = LD};
         assert_string_equal(error, "");
         eval(f, &b, s);
-        formula_free(f);
+        sosmc_expression_free(f);
         good++;
     }
     assert_in_range(good, 1000, 100000);

@@ -13,13 +13,14 @@
 
 #include <sosmc/models.h>
 
-#include "formula_inside.h" /* the tests count instructions */
+#include "expression/formula_inside.h" /* the tests count instructions */
 
 enum { CHANNELS = 2, ROWS = 5, COLUMNS = 4, PIXELS = CHANNELS * ROWS * COLUMNS, N = 301, LD = 304 };
 
 static _Alignas(64) double cloud[PIXELS * LD];
 static double mask[PIXELS];
-static const pixels_shape shape = {.channels = CHANNELS, .rows = ROWS, .columns = COLUMNS, .clamp = 1, .mask = mask};
+static const sosmc_picture_shape shape = {
+    .channels = CHANNELS, .rows = ROWS, .columns = COLUMNS, .clamp = 1, .mask = mask};
 
 /* Half of the pixels lie outside [-1, 1]; the mask has both signs and zeros. */
 static int fill(void **state)
@@ -33,30 +34,30 @@ static int fill(void **state)
     return 0;
 }
 
-static formula *compiled(const char *text, const pixels_shape *picture)
+static sosmc_expression *compiled(const char *text, const sosmc_picture_shape *picture)
 {
     char error[256];
-    formula *f = formula_compile_picture(text, picture->channels * picture->rows * picture->columns, picture, error,
-                                         sizeof error);
+    sosmc_expression *f = sosmc_expression_compile(text, picture->channels * picture->rows * picture->columns, picture,
+                                                   error, sizeof error);
     if (!f) fail_msg("%s: %s", text, error);
     assert_string_equal(error, "");
     return f;
 }
 
-static void eval(const formula *f, const sosmc_batch *b, double *s)
+static void eval(const sosmc_expression *f, const sosmc_batch *b, double *s)
 {
-    sosmc_score score = formula_score(f);
+    sosmc_score score = sosmc_expression_score(f);
     assert_int_equal(score.eval(score.self, b, s), 0);
 }
 
 /* The value of a formula at one picture of the given shape. */
-static double value(const char *text, const pixels_shape *picture, const double *x)
+static double value(const char *text, const sosmc_picture_shape *picture, const double *x)
 {
     double s = NAN;
     sosmc_batch b = {.x = x, .dim = picture->channels * picture->rows * picture->columns, .n = 1, .ld = 1};
-    formula *f = compiled(text, picture);
+    sosmc_expression *f = compiled(text, picture);
     eval(f, &b, &s);
-    formula_free(f);
+    sosmc_expression_free(f);
     return s;
 }
 
@@ -145,24 +146,24 @@ static void statistics_are_those_of_clipped_pixels(void **state)
 {
     for (size_t k = 0; k < 2 * sizeof values / sizeof values[0]; k++) {
         double s[LD];
-        pixels_shape picture = shape;
+        sosmc_picture_shape picture = shape;
         picture.clamp = k % 2 ? 0 : 1;
         sosmc_batch b = {.x = cloud, .dim = PIXELS, .n = N, .ld = LD};
-        formula *f = compiled(values[k / 2].text, &picture);
+        sosmc_expression *f = compiled(values[k / 2].text, &picture);
         eval(f, &b, s);
         for (int i = 0; i < N; i++) {
             double expect = (double)values[k / 2].expect((look_at){.i = i, .clamp = picture.clamp});
             if (!(fabs(s[i] - expect) < 4e-15))
                 fail_msg("%s of picture %d is %.17g, not %.17g", values[k / 2].text, i, s[i], expect);
         }
-        formula_free(f);
+        sosmc_expression_free(f);
     }
 }
 
 /* x1, sum and norm2 do not know the clamp. */
 static void coordinates_stay_as_they_are(void **state)
 {
-    const pixels_shape two = {.channels = 1, .rows = 1, .columns = 2, .clamp = 1};
+    const sosmc_picture_shape two = {.channels = 1, .rows = 1, .columns = 2, .clamp = 1};
     const double x[2] = {3, -0.5};
     assert_true(value("x1", &two, x) == 3);
     assert_true(value("sum", &two, x) == 2.5);
@@ -175,8 +176,8 @@ static void coordinates_stay_as_they_are(void **state)
 static void flat_and_single_pixels_have_no_spread(void **state)
 {
     static double flat[784];
-    const pixels_shape digit = {.channels = 1, .rows = 28, .columns = 28, .clamp = 1};
-    const pixels_shape dot = {.channels = 3, .rows = 1, .columns = 1};
+    const sosmc_picture_shape digit = {.channels = 1, .rows = 28, .columns = 28, .clamp = 1};
+    const sosmc_picture_shape dot = {.channels = 3, .rows = 1, .columns = 1};
     for (int j = 0; j < 784; j++) flat[j] = 0.1;
     assert_true(value("sd", &digit, flat) == 0);
     assert_true(value("tv", &digit, flat) == 0);
@@ -187,7 +188,7 @@ static void flat_and_single_pixels_have_no_spread(void **state)
 /* A shift that leaves no digit to a difference of squares. */
 static void spread_survives_a_large_mean(void **state)
 {
-    const pixels_shape four = {.channels = 1, .rows = 2, .columns = 2};
+    const sosmc_picture_shape four = {.channels = 1, .rows = 2, .columns = 2};
     assert_true(fabs(value("sd", &four, (double[]){1e9, 1e9 + 1, 1e9, 1e9 + 1}) - 0.5) < 1e-9);
 }
 
@@ -197,7 +198,7 @@ static void agrees_with_linear_rewards(void **state)
     enum { SIDE = 28, DIM = SIDE * SIDE, M = 16 };
     static _Alignas(64) double x[DIM * M];
     double weight[DIM], s[M], t[M];
-    const pixels_shape digit = {.channels = 1, .rows = SIDE, .columns = SIDE, .clamp = 1, .mask = weight};
+    const sosmc_picture_shape digit = {.channels = 1, .rows = SIDE, .columns = SIDE, .clamp = 1, .mask = weight};
     const sosmc_linear linear = {.dim = DIM, .weight = weight, .clamp = 1};
     sosmc_batch b = {.x = x, .dim = DIM, .n = M, .ld = M};
     sosmc_normals((sosmc_rng){.seed = 6, .stream = SOSMC_STREAM_USER}, &b, x);
@@ -206,10 +207,10 @@ static void agrees_with_linear_rewards(void **state)
     sosmc_score reward = sosmc_linear_reward(&linear);
     assert_int_equal(reward.eval(reward.self, &b, t), 0);
     for (int k = 0; k < 2; k++) {
-        formula *f = compiled(texts[k], &digit);
+        sosmc_expression *f = compiled(texts[k], &digit);
         eval(f, &b, s);
         for (int i = 0; i < M; i++) assert_true(fabs(s[i] - t[i]) < 1e-15);
-        formula_free(f);
+        sosmc_expression_free(f);
     }
 }
 
@@ -223,7 +224,7 @@ static void bits_do_not_depend_on_level_or_batch(void **state)
     for (int j = 0; j < PIXELS; j++)
         for (int i = 0; i < N; i++) odd[j * N + i] = cloud[j * LD + i];
     for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
-        formula *f = compiled(values[k].text, &shape);
+        sosmc_expression *f = compiled(values[k].text, &shape);
         sosmc_batch b = {.x = cloud, .dim = PIXELS, .n = N, .ld = LD, .simd = sosmc_simd_named("plain")};
         eval(f, &b, expect);
         for (int v = 0; v < 3; v++) {
@@ -241,16 +242,16 @@ static void bits_do_not_depend_on_level_or_batch(void **state)
             eval(f, &other, s);
             assert_memory_equal(s, expect + 77, sizeof *s);
         }
-        formula_free(f);
+        sosmc_expression_free(f);
     }
 }
 
 static int statistics_in(const char *text)
 {
-    formula *f = compiled(text, &shape);
+    sosmc_expression *f = compiled(text, &shape);
     int count = 0;
     for (int k = 0; k < f->instructions; k++) count += f->code[k].code == OP_STATISTIC;
-    formula_free(f);
+    sosmc_expression_free(f);
     return count;
 }
 
@@ -266,7 +267,7 @@ static void equal_statistics_are_computed_once(void **state)
 static void pixels_outside_do_no_harm(void **state)
 {
     double x[PIXELS] = {0};
-    pixels_shape open = shape;
+    sosmc_picture_shape open = shape;
     open.clamp = 0;
     x[3] = NAN; /* row 1, column 4; the mask is 0 there */
     assert_true(mask[3] == 0);
@@ -284,24 +285,24 @@ static void pixels_outside_do_no_harm(void **state)
 static void the_picture_is_copied(void **state)
 {
     double weight[2] = {1, 3}, x[2] = {0.25, 0.5}, s;
-    pixels_shape two = {.channels = 1, .rows = 2, .columns = 1, .clamp = 1, .mask = weight};
+    sosmc_picture_shape two = {.channels = 1, .rows = 2, .columns = 1, .clamp = 1, .mask = weight};
     sosmc_batch b = {.x = x, .dim = 2, .n = 1, .ld = 1};
-    formula *f = compiled("mask", &two);
+    sosmc_expression *f = compiled("mask", &two);
     weight[0] = weight[1] = -100;
     two.clamp = 0.01;
     eval(f, &b, &s);
     assert_true(s == 1.75 / 4);
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 /* ------------------------------------------------------------------------------------------------ errors */
 
-static void expect_error(const char *text, const pixels_shape *picture, int dim, const char *message)
+static void expect_error(const char *text, const sosmc_picture_shape *picture, int dim, const char *message)
 {
     char error[256];
-    formula *f = formula_compile_picture(text, dim, picture, error, sizeof error);
+    sosmc_expression *f = sosmc_expression_compile(text, dim, picture, error, sizeof error);
     int compiles = f != NULL;
-    formula_free(f);
+    sosmc_expression_free(f);
     if (compiles) fail_msg("%s compiles, but should say: %s", text, message);
     if (strcmp(error, message) != 0) fail_msg("%s: \"%s\" instead of \"%s\"", text, error, message);
 }
@@ -335,7 +336,7 @@ static void blocks_are_checked(void **state)
 static void other_names_are_checked(void **state)
 {
     double none[PIXELS] = {0}, bad[PIXELS] = {1, NAN};
-    pixels_shape bare = shape, empty = shape, broken = shape;
+    sosmc_picture_shape bare = shape, empty = shape, broken = shape;
     bare.mask = NULL, empty.mask = none, broken.mask = bad;
     expect_error("sd(x1)", &shape, PIXELS, "column 1: 'sd' is taken over the whole picture and has no arguments");
     expect_error("rows(1)", &shape, PIXELS, "column 1: 'rows' is taken over the whole picture and has no arguments");
@@ -346,7 +347,7 @@ static void other_names_are_checked(void **state)
     expect_error("sum(1)", &shape, PIXELS, "column 1: 'sum' is taken over all coordinates and has no arguments");
     expect_error("mean", &shape, 41,
                  "column 1: a picture of 2 x 5 x 4 pixels, held to 1, does not suit a model of dimension 41");
-    formula_free(compiled("mean", &bare));
+    sosmc_expression_free(compiled("mean", &bare));
 }
 
 static void points_have_no_pictures(void **state)
@@ -363,25 +364,26 @@ static void points_have_no_pictures(void **state)
                  "column 1: 'columns' is a statistic of pictures; this model has points of dimension 2");
     expect_error("mean(1,1,1,2)", NULL, 2,
                  "column 1: 'mean(...)' is a statistic of pictures; this model has points of dimension 2");
-    formula *f = formula_compile("mean() + mean", 2, error, sizeof error); /* of all coordinates, as ever */
+    sosmc_expression *f = sosmc_expression_compile("mean() + mean", 2, NULL, error,
+                                                   sizeof error); /* of all coordinates, as ever */
     assert_non_null(f);
     eval(f, &b, &s);
     assert_true(s == 5);
-    formula_free(f);
+    sosmc_expression_free(f);
 }
 
 static void there_are_limits(void **state)
 {
     enum { SIDE = 20, ROOM = 257 * 24 };
-    const pixels_shape square = {.channels = 1, .rows = SIDE, .columns = SIDE};
+    const sosmc_picture_shape square = {.channels = 1, .rows = SIDE, .columns = SIDE};
     char text[ROOM], error[256];
     for (int extra = 0; extra < 2; extra++) {
         int used = snprintf(text, sizeof text, "0");
         for (int k = 0; k < STATISTICS + extra; k++)
             used += snprintf(text + used, sizeof text - (size_t)used, "+mean(1,%d,1,%d)", 1 + k / SIDE, 1 + k % SIDE);
-        formula *f = formula_compile_picture(text, SIDE * SIDE, &square, error, sizeof error);
+        sosmc_expression *f = sosmc_expression_compile(text, SIDE * SIDE, &square, error, sizeof error);
         assert_int_equal(!f, extra);
-        formula_free(f);
+        sosmc_expression_free(f);
     }
     assert_non_null(strstr(error, ": more than 256 different statistics of a picture"));
 }

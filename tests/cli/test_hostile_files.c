@@ -23,16 +23,16 @@
 
 #include <sosmc/models.h>
 
-#include "config.h"
-#include "fetch.h"
-#include "files.h"
-#include "formula.h"
-#include "images.h"
-#include "model_file.h"
-#include "network_text.h"
-#include "points.h"
+#include "runfile/config.h"
+#include "commands/fetch.h"
+#include "files/files.h"
+#include <sosmc/expression.h>
+#include "files/images.h"
+#include "runfile/model_file.h"
+#include "runfile/network_text.h"
+#include "runfile/points.h"
 #include "scratch.h"
-#include "tensors.h"
+#include "files/tensors.h"
 
 enum { MEGABYTES = 192, SENTENCE = 1024, MOST = 1 << 18 };
 
@@ -127,9 +127,9 @@ static int read_formula(const char *path, char *error, size_t room)
     char *text = NULL;
     size_t size;
     if (files_read(path, MOST, &text, &size, error, room)) return -1;
-    formula *f = formula_compile(text, 2, error, room);
+    sosmc_expression *f = sosmc_expression_compile(text, 2, NULL, error, room);
     int status = f ? 0 : -1;
-    formula_free(f);
+    sosmc_expression_free(f);
     free(text);
     return status;
 }

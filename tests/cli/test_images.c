@@ -20,8 +20,8 @@
 #include <jpeglib.h>
 #include <png.h>
 
-#include "files.h"
-#include "images.h"
+#include "files/files.h"
+#include "files/images.h"
 #include "scratch.h"
 
 static void assert_names(const char *name, const char *part)

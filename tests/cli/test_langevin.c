@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "folder.h"
-#include "langevin_judge.h"
-#include "reproduce.h"
-#include "say.h"
+#include "langevin/langevin_judge.h"
+#include "common/reproduce.h"
+#include "terminal/say.h"
 
 enum { A, B, C, D };
 

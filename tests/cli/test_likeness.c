@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "files.h"
-#include "likeness.h"
+#include "files/files.h"
+#include "mnist/likeness.h"
 
 enum { SIDE = 6, PIXELS = SIDE * SIDE, COUNT = 700, CLASSES = 3, PER_CLASS = 100, FACTORS = 5, HELD = 200 };
 

@@ -13,12 +13,12 @@
 
 #include <sosmc/sosmc.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "folder.h"
-#include "list.h"
-#include "problem.h"
+#include "commands/list.h"
+#include "runfile/problem.h"
 #include "runtext.h"
-#include "schema.h"
+#include "runfile/schema.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

@@ -14,17 +14,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
+#include "runfile/config.h"
 #include "folder.h"
-#include "mnist_chains.h"
-#include "mnist_figures.h"
-#include "mnist_page.h"
-#include "mnist_record.h"
-#include "network_text.h"
-#include "problem.h"
+#include "mnist/mnist_chains.h"
+#include "mnist/mnist_figures.h"
+#include "mnist/mnist_page.h"
+#include "mnist/mnist_record.h"
+#include "runfile/network_text.h"
+#include "runfile/problem.h"
 #include "reference.h"
-#include "reproduce.h"
-#include "say.h"
+#include "common/reproduce.h"
+#include "terminal/say.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

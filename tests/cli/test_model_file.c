@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "model_file.h"
-#include "network_text.h"
+#include "files/files.h"
+#include "runfile/model_file.h"
+#include "runfile/network_text.h"
 #include "outside.h"
 #include "reference.h"
 #include "scratch.h"
-#include "tensors.h"
+#include "files/tensors.h"
 
 /* real_packages.py knows the same layers and numbers: 2 channels of 5 x 4, then 3 maps of 3 x 2, then 2 units, then 1. */
 #define SMALL "2x5x4; conv 3 3 stride 2 pad 1 silu; dense 2 tanh; dense 1; energy -1; base 1.5"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "network_text.h"
+#include "runfile/network_text.h"
 
 static char error[512];
 #define ERROR error, sizeof error

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "assertions.h"
-#include "parallel_runs.h"
+#include "common/parallel_runs.h"
 
 /* ---------------------------------------------------------------------------- running */
 

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "files.h"
+#include "runfile/config.h"
+#include "files/files.h"
 #include "folder.h"
-#include "images.h"
-#include "model_file.h"
-#include "network_text.h"
-#include "problem.h"
+#include "files/images.h"
+#include "runfile/model_file.h"
+#include "runfile/network_text.h"
+#include "runfile/problem.h"
 
 enum { ROWS = 5, COLUMNS = 4, DIM = ROWS * COLUMNS, LD = 8 };
 static char folder[FOLDER_ROOM], error[1024];

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "config.h"
-#include "files.h"
-#include "points.h"
-#include "problem.h"
+#include "runfile/config.h"
+#include "files/files.h"
+#include "runfile/points.h"
+#include "runfile/problem.h"
 
 static char error[2048];
 

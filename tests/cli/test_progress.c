@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "progress.h"
+#include "terminal/progress.h"
 
 static void expect(const char *line, double strength, int weighted, const sosmc_info *info)
 {

@@ -17,8 +17,8 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
-#include "files.h"
-#include "model_file.h"
+#include "files/files.h"
+#include "runfile/model_file.h"
 #include "numbers.h"
 #include "reference.h"
 

@@ -17,7 +17,7 @@
 
 #include "numbers.h"
 #include "reference.h"
-#include "tensors.h"
+#include "files/tensors.h"
 
 enum { IMAGES = 8, PIXELS = 784, TENSORS = 12, LEVELS = 3, PARAMETERS = 76993 };
 static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};

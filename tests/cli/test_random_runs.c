@@ -20,13 +20,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config.h"
-#include "files.h"
+#include "runfile/config.h"
+#include "files/files.h"
 #include "folder.h"
-#include "say.h"
-#include "session.h"
-#include "schema.h"
-#include "tensors.h"
+#include "terminal/say.h"
+#include "terminal/session.h"
+#include "runfile/schema.h"
+#include "files/tensors.h"
 
 enum { TEXT = 16384, SENTENCE = 2048, MOST_CHOSEN = 256 };
 

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "page.h"
-#include "plot.h"
-#include "report.h"
+#include "files/files.h"
+#include "view/page.h"
+#include "view/plot.h"
+#include "report/report.h"
 #include "scratch.h"
 
 static void assert_has(const char *text, const char *part)

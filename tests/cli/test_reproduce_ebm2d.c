@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "ebm2d_page.h"
-#include "files.h"
+#include "ebm2d/ebm2d_page.h"
+#include "files/files.h"
 #include "folder.h"
-#include "plot.h"
-#include "points.h"
-#include "reproduce.h"
-#include "say.h"
+#include "view/plot.h"
+#include "runfile/points.h"
+#include "common/reproduce.h"
+#include "terminal/say.h"
 #include "small_network.h"
 
 static const double BASE = 1.5; /* of the networks */

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "files.h"
+#include "files/files.h"
 #include "folder.h"
 #include "program.h"
-#include "run.h"
+#include "run/run.h"
 
 static char folder[FOLDER_ROOM];
 

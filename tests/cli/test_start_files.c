@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "config.h"
-#include "files.h"
+#include "runfile/config.h"
+#include "files/files.h"
 #include "folder.h"
-#include "problem.h"
+#include "runfile/problem.h"
 
 enum { ROWS = 10 };
 static char folder[FOLDER_ROOM], error[1024];

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "scratch.h"
 
 static void read_csv(const char *text, const csv_options *options, csv_table *t)

@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "model_file.h"
+#include "files/files.h"
+#include "runfile/model_file.h"
 #include "outside.h"
 #include "reference.h"
 #include "scratch.h"
-#include "tensors.h"
+#include "files/tensors.h"
 
 /* A safetensors file from its parts; `length` is what the first 8 bytes say. */
 static void write_parts(const char *name, uint64_t length, const char *header, size_t n, const void *data, size_t bytes)

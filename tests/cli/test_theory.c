@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "folder.h"
-#include "interrupt.h"
-#include "say.h"
-#include "theory.h"
-#include "theory_families.h"
-#include "theory_gauss.h"
+#include "terminal/interrupt.h"
+#include "terminal/say.h"
+#include "theory/theory.h"
+#include "theory/theory_families.h"
+#include "theory/theory_gauss.h"
 
 static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "theory_kernels.h"
-#include "theory_runs.h"
+#include "theory/theory_kernels.h"
+#include "theory/theory_runs.h"
 
 /* ---------------------------------------------------------------------------- targets */
 

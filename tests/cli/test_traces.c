@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "scratch.h"
 
 enum { ROWS = 12, RESUME = 9 };

@@ -13,7 +13,7 @@
 
 #include "desk.h"
 #include "fake_comm.h"
-#include "internal.h"
+#include "engine/engine_inside.h"
 
 enum { MOST_RANKS = 5, HALF = 4 };
 

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "engine/engine_inside.h"
 #include "must.h"
 #include "record.h"
 

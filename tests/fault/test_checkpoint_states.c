@@ -12,7 +12,7 @@
 
 #include "assertions.h"
 #include "desk.h"
-#include "internal.h"
+#include "engine/engine_inside.h"
 #include "must.h"
 
 /* Its memory turns bad in update 2, theta in update 3: what a diverging rule does. */

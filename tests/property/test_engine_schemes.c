@@ -13,7 +13,7 @@
 #include "assertions.h"
 #include "bowl.h"
 #include "hand.h"
-#include "internal.h"
+#include "engine/engine_inside.h"
 #include "must.h"
 
 /* One chain: the gradient is the plain mean over exactly the last `keep` states, and the chain goes on from the last. */

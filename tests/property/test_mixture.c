@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "simd/table.h"
+#include "base/table.h"
 
 enum { LEVELS = 3, DIMS = 17, COMPONENTS = 9, N = 37, LD = 40 };
 static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};

@@ -4,7 +4,7 @@
 
 #include <glob.h>
 
-#include "config.h"
+#include "runfile/config.h"
 
 /* The smallest run file there is. */
 #define SMALL \

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resample.h"
+#include "engine/resample.h"
 #include "stats.h"
 
 enum { SCHEMES = 5 };

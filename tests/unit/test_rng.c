@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "simd/philox.h"
-#include "simd/table.h"
+#include "base/philox.h"
+#include "base/table.h"
 
 #if defined(__has_include)
 #if __has_include(<Random123/philox.h>)

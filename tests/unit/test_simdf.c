@@ -13,7 +13,7 @@
 
 #define SOSMC_LEVEL plain
 #define SOSMC_LEVEL_PLAIN 1
-#include "simd/simdf.h"
+#include "base/simdf.h"
 
 enum { DENSE = 200000 };
 

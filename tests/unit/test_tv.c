@@ -14,7 +14,7 @@
 
 #include <sosmc/imaging.h>
 
-#include "../../models/imaging.h"
+#include "imaging/imaging.h"
 #include "assertions.h"
 #include "reference.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "simd/table.h"
+#include "base/table.h"
 
 enum { LEVELS = 3, DENSE = 200000, FEWER = 20000 };
 static const char *const level_name[LEVELS] = {"plain", "avx2", "avx512"};

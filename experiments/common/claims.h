@@ -1,0 +1,30 @@
+/* claims.h: what a paper says, and what our numbers say to it: verdicts with their reasons, shown the same way by every
+ * experiment. */
+#ifndef CLI_CLAIMS_H
+#define CLI_CLAIMS_H
+
+#include <stdio.h>
+
+#include "files/files.h"
+#include "view/page.h"
+
+typedef enum { CLAIM_CONFIRMED, CLAIM_CORRECTED, CLAIM_NOT_SEEN, CLAIM_VERDICTS } claim_verdict;
+extern const char *const claim_verdict_names[CLAIM_VERDICTS];
+
+typedef struct {
+    const char *claim;
+    claim_verdict verdict;
+    char because[640];
+} claim;
+
+/* A claim that does not hold is corrected at the paper's size, and merely not seen at a smaller one. */
+void claim_decide(claim *c, int paper, int holds, const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* What was not measured is never confirmed: "WHAT was not measured", or a sentence on what the claim would need. */
+void claim_unknown(claim *c, const char *what);
+void claim_not_run(claim *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void claims_print(const claim *c, int n, FILE *out);
+void claims_json(json_writer *w, const claim *c, int n); /* the list `claims` */
+void claims_page(page *p, const claim *c, int n);        /* with its heading */
+
+#endif

@@ -1,0 +1,90 @@
+/* experiment.h: what the experiments of `sosmc reproduce` share: where things are, runs made from texts, tables that runs left,
+ * cached arrays, means with errors.
+ *
+ * Functions that return an exit code (run.h) have said what went wrong; the others are as in files.h. */
+#ifndef CLI_EXPERIMENT_H
+#define CLI_EXPERIMENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sosmc/sosmc.h>
+
+#include "runfile/config.h"
+#include "files/files.h"
+
+/* ------------------------------------------------------------------------------------------------ places */
+
+int experiment_threads(int wanted); /* 0: as many as the machine has cores */
+/* Makes the folder; `absolute` is its name from the root. An exit code. */
+int experiment_folder(const char *out, char absolute[FILES_PATH]);
+
+/* ------------------------------------------------------------------------------------------------ runs */
+
+/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. experiment_run sets
+ * the same. */
+sosmc_settings experiment_defaults(void);
+
+/* The code of an interrupted program, with its own sentence, or the given ones. */
+int experiment_failed(int code, const char *sentence);
+
+/* For sosmc_fresh_record.stop; the context is not looked at. */
+int experiment_interrupted(void *ctx);
+/* "PATH: no WHAT: why", of a stored network that the library would not work with; -1. */
+int experiment_refused(const char *path, const char *what, sosmc_status status, char *error, size_t room);
+
+/* A path that is set in the run file, not written into its text: it needs no quoting then. */
+typedef struct {
+    const char *key, *path; /* path NULL: not set */
+} experiment_path;
+/* Runs the text into `dir`, or continues it there; `name` stands for the file in messages. An exit code. */
+int experiment_run(const char *text, const char *name, const experiment_path *path, int paths, const char *dir,
+                   int quiet);
+
+/* A run file that comes with the program, and what an experiment sets in it. An error stays until experiment_go says it:
+ * check nothing in between. */
+typedef struct {
+    config *c; /* NULL after an error */
+    int code;  /* the exit code of that error */
+    char error[1024];
+} experiment_file;
+experiment_file experiment_load(const char *dir, const char *file);
+/* One assignment KEY=VALUE, as --set takes it: paths need no quoting. */
+void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Runs it into `dir`, or continues it there, and frees it. An exit code. */
+int experiment_go(experiment_file *f, const char *dir, int quiet);
+/* How far the run in this directory has come; -1: unknown. */
+int64_t experiment_iterations(const char *dir);
+
+/* ------------------------------------------------------------------------------------------------ what runs left */
+
+/* A table that has rows. */
+int experiment_table(const char *dir, const char *file, csv_table *t, char *error, size_t room);
+double *experiment_column(const csv_table *t, const char *name); /* a copy, NaN where there is none; the caller frees */
+double experiment_last(const csv_table *t, const char *name);
+
+/* A digest of settings: begin with EXPERIMENT_DIGEST. Two doubles carry it into an array without loss. */
+#define EXPERIMENT_DIGEST 0xCBF29CE484222325U
+uint64_t experiment_mix(uint64_t digest, uint64_t word);
+uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n);
+void experiment_key(uint64_t digest, double key[2]);
+/* Does the file exist and hold this key in its member `key`? */
+int experiment_is_kept(const char *cache, const double key[2]);
+/* A member of the file with so many numbers; -1 without a word: it is then made anew. */
+int experiment_recall(const char *cache, const char *name, double *out, int64_t count);
+
+/* ------------------------------------------------------------------------------------------------ numbers */
+
+typedef struct {
+    int n;
+    double mean, sd, error; /* sd and error (of the mean) are NaN below two values */
+} experiment_mean;
+experiment_mean experiment_mean_of(const double *value, int n); /* of those that are not NaN */
+
+int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort */
+
+const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
+const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
+void experiment_field(atomic_file *f, double value);                        /* ",VALUE", empty for NaN */
+
+#endif

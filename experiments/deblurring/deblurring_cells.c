@@ -1,0 +1,362 @@
+/* deblurring_cells.c: one run of the deblurring experiment, measured against the truth as it goes.
+ *
+ * Invariant: a checkpoint is written right behind a row of metrics.csv, and that row holds all that the checkpoint does not
+ * (counts and seconds so far); so a run that is cut short at any moment goes on from the last of them with the same bits. */
+#include "deblurring_cells.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/experiment.h"
+#include "terminal/interrupt.h"
+#include "terminal/progress.h"
+
+static const double LAMBDA = 0.4, RATE = 0.01, START = 50;
+static const double CHECKPOINT_SECONDS = 60;
+enum { DIGEST_VERSION = 1 };
+
+/* ---------------------------------------------------------------------------- the data */
+
+static sosmc_blur blur_of(const deblurring_plan *plan, const deblurring_cell *c)
+{
+    sosmc_blur b = {.kind = SOSMC_BLUR_BOX, .patch = deblurring_settings[c->setup].patch};
+    (void)deblurring_truth(plan, c, &b.rows, &b.columns);
+    return b;
+}
+
+static uint64_t seed_of(const deblurring_plan *plan, const deblurring_cell *c)
+{
+    return plan->seed + (uint64_t)c->seed;
+}
+
+size_t deblurring_see_scratch(const deblurring_plan *plan, const deblurring_cell *c)
+{
+    sosmc_blur b = blur_of(plan, c);
+    return sosmc_blur_scratch(&b) + (size_t)b.rows * (size_t)b.columns;
+}
+
+void deblurring_see(const deblurring_plan *plan, const deblurring_cell *c, double *y, double *scratch)
+{
+    sosmc_blur blur = blur_of(plan, c);
+    int pixels = blur.rows * blur.columns;
+    double *noise = scratch + sosmc_blur_scratch(&blur);
+    sosmc_batch b = {.dim = pixels, .n = 1, .ld = 1};
+    sosmc_blur_apply(&blur, deblurring_truth(plan, c, &blur.rows, &blur.columns), y, scratch);
+    sosmc_normals((sosmc_rng){.seed = seed_of(plan, c), .stream = SOSMC_STREAM_DATA}, &b, noise);
+    for (int e = 0; e < pixels; e++) y[e] += deblurring_settings[c->setup].noise * noise[e];
+}
+
+/* ---------------------------------------------------------------------------- names */
+
+/* Of everything that decides the numbers. */
+static uint64_t digest_of(const deblurring_plan *plan, const deblurring_cell *c)
+{
+    const deblurring_setting *s = &deblurring_settings[c->setup];
+    const deblurring_recipe *r = &deblurring_recipes[c->method];
+    int rows, columns;
+    const double *truth = deblurring_truth(plan, c, &rows, &columns);
+    const double numbers[] = {rows,
+                              columns,
+                              s->patch,
+                              s->noise,
+                              s->start_sd,
+                              r->weighted,
+                              r->weight,
+                              r->step,
+                              r->adapt,
+                              plan->scale.theta,
+                              LAMBDA,
+                              RATE,
+                              START,
+                              deblurring_cell_particles(plan, c),
+                              plan->scale.iterations,
+                              plan->scale.every};
+    uint64_t digest = experiment_mix(EXPERIMENT_DIGEST, DIGEST_VERSION);
+    digest = experiment_mix(digest, seed_of(plan, c));
+    digest = experiment_mix_doubles(digest, numbers, (int)(sizeof numbers / sizeof *numbers));
+    return experiment_mix_doubles(digest, truth, rows * columns);
+}
+
+typedef struct {
+    char dir[FILES_PATH], metrics[FILES_PATH], checkpoint[FILES_PATH], spare[FILES_PATH], result[FILES_PATH];
+    double key[2];
+} places;
+
+static int places_of(const deblurring_plan *plan, const deblurring_cell *c, places *p, char *error, size_t room)
+{
+    char name[DEBLURRING_NAME];
+    uint64_t digest = digest_of(plan, c);
+    (void)snprintf(name, sizeof name, "cells/%s-%s-%d-%08x", deblurring_settings[c->setup].name,
+                   deblurring_recipes[c->method].name, c->seed, (unsigned)(digest & 0xFFFFFFFFU));
+    experiment_key(digest, p->key);
+    return files_join(p->dir, plan->out, name, error, room) ||
+                   files_join(p->metrics, p->dir, "metrics.csv", error, room) ||
+                   files_join(p->checkpoint, p->dir, "checkpoint", error, room) ||
+                   files_join(p->spare, p->dir, "checkpoint.previous", error, room) ||
+                   files_join(p->result, p->dir, "result.npz", error, room)
+               ? -1
+               : 0;
+}
+
+/* ---------------------------------------------------------------------------- one run */
+
+/* All that a run holds; zero-initialised, so that let_go may be called at any point. */
+typedef struct {
+    const deblurring_plan *plan;
+    const deblurring_cell *cell;
+    places at;
+    const double *truth;
+    int rows, columns, particles;
+    size_t pixels;
+    double range;
+    double *y, *grey, *x, *logw, *mean, *scratch;
+    sosmc_deblur model;
+    sosmc_rows start;
+    sosmc *engine;
+    trace *metrics;
+    double least_ess, resamplings;
+    double before, begun, saved; /* seconds of earlier processes; when this one began, and last saved */
+    char *error;
+    size_t room;
+} run;
+
+static int take_memory(run *r)
+{
+    size_t n = (size_t)r->particles, scratch = deblurring_see_scratch(r->plan, r->cell);
+    if (scratch < sosmc_ssim_scratch(r->columns)) scratch = sosmc_ssim_scratch(r->columns);
+    r->y = malloc(r->pixels * sizeof(double));
+    r->grey = malloc(r->pixels * sizeof(double));
+    r->mean = malloc(r->pixels * sizeof(double));
+    r->x = malloc(n * r->pixels * sizeof(double));
+    r->logw = malloc(n * sizeof(double));
+    r->scratch = malloc(scratch * sizeof(double));
+    return r->y && r->grey && r->mean && r->x && r->logw && r->scratch
+               ? 0
+               : files_fail(r->error, r->room, "out of memory for %d particles of %zu pixels", r->particles, r->pixels);
+}
+
+static void let_go(run *r)
+{
+    char ignored[256];
+    (void)trace_close(r->metrics, ignored, sizeof ignored);
+    sosmc_free(r->engine);
+    free(r->y);
+    free(r->grey);
+    free(r->mean);
+    free(r->x);
+    free(r->logw);
+    free(r->scratch);
+}
+
+static sosmc_settings settings_of(const run *r)
+{
+    const deblurring_recipe *how = &deblurring_recipes[r->cell->method];
+    sosmc_settings cfg = experiment_defaults();
+    cfg.scheme = how->weighted ? sosmc_scheme_sosmc(r->particles) : sosmc_scheme_unweighted(r->particles);
+    cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+    cfg.scheme.ess_min = 0.9;
+    cfg.scheme.resampling = SOSMC_SYSTEMATIC;
+    if (!how->weighted) cfg.scheme.drift_at = SOSMC_AT_CURRENT;
+    cfg.kernel = sosmc_myula(how->step, LAMBDA, how->weight);
+    if (how->adapt > 0)
+        cfg.adapt[0] = (sosmc_adapt){
+            .threshold = how->adapt, .factor = 1.01, .min = 1e-4, .max = 0.99 * LAMBDA, .before_move = 1};
+    cfg.optimiser = sosmc_sgd(RATE);
+    cfg.seed = seed_of(r->plan, r->cell);
+    cfg.threads = r->plan->threads;
+    return cfg;
+}
+
+static int build(run *r)
+{
+    const deblurring_setting *s = &deblurring_settings[r->cell->setup];
+    deblurring_see(r->plan, r->cell, r->y, r->scratch);
+    for (size_t e = 0; e < r->pixels; e++) r->grey[e] = START;
+    r->range = sosmc_image_range(r->pixels, r->truth);
+    r->model = (sosmc_deblur){.blur = blur_of(r->plan, r->cell),
+                              .channels = 1,
+                              .y = r->y,
+                              .sigma = s->noise,
+                              .tv = SOSMC_TV_ISOTROPIC,
+                              .prox_tv = SOSMC_TV_ANISOTROPIC,
+                              .tolerance = 1e-6,
+                              .freedom = (double)r->pixels};
+    r->start = (sosmc_rows){.data = r->grey, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = s->start_sd};
+    sosmc_problem problem = {.model = sosmc_deblur_model(&r->model),
+                             .objective = sosmc_mmle(),
+                             .init = sosmc_rows_source(&r->start),
+                             .theta0 = &r->plan->scale.theta};
+    sosmc_settings cfg = settings_of(r);
+    problem.objective.scale /= (double)r->pixels;
+    if (sosmc_create(&r->engine, &problem, &cfg) == SOSMC_OK) return 0;
+    return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
+}
+
+/* What the row behind the checkpoint knows; -1: there is none, and the run begins anew. */
+static int remember(run *r)
+{
+    char ignored[256];
+    csv_table t;
+    const csv_options options = {.header = CSV_HEADER_YES};
+    double done = (double)sosmc_iteration(r->engine);
+    int found = -1;
+    if (csv_read(r->at.metrics, &options, &t, ignored, sizeof ignored)) return -1;
+    const csv_column *k = csv_find(&t, "iterations"), *least = csv_find(&t, "least_ess");
+    const csv_column *count = csv_find(&t, "resamplings"), *seconds = csv_find(&t, "seconds");
+    int whole = k && k->number && least && least->number && count && count->number && seconds && seconds->number;
+    for (int64_t i = 0; whole && found < 0 && i < t.rows; i++) {
+        if (k->number[i] != done) continue;
+        r->least_ess = least->number[i];
+        r->resamplings = count->number[i];
+        r->before = seconds->number[i];
+        found = 0;
+    }
+    csv_free(&t);
+    return found;
+}
+
+/* The engine as it was left, or as it was made. */
+static int pick_up(run *r)
+{
+    char columns[512] = "iterations";
+    for (int v = 1; v < DEBLURRING_VALUES; v++) {
+        size_t used = strlen(columns);
+        (void)snprintf(columns + used, sizeof columns - used, ",%s", deblurring_value_names[v]);
+    }
+    int left = access(r->at.checkpoint, F_OK) == 0 || access(r->at.spare, F_OK) == 0;
+    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || remember(r))) {
+        sosmc_free(r->engine);
+        r->engine = NULL;
+        if (build(r)) return -1;
+    }
+    int64_t done = sosmc_iteration(r->engine);
+    if (done == 0) r->least_ess = r->particles;
+    r->begun = r->saved = monotonic_seconds();
+    return trace_open(&r->metrics, r->at.metrics, columns, done > 0 ? done + 1 : 0, r->error, r->room);
+}
+
+/* Values of the cloud against the truth; the mean picture stays in r->mean. */
+static int measure(run *r, double value[DEBLURRING_VALUES])
+{
+    double mse = 0, ssim = 0;
+    if (sosmc_cloud(r->engine, r->x, r->logw) != SOSMC_OK)
+        return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
+    memset(r->mean, 0, r->pixels * sizeof *r->mean);
+    for (int i = 0; i < r->particles; i++) {
+        const double *x = r->x + (size_t)i * r->pixels;
+        double w = exp(r->logw[i]);
+        mse += w * sosmc_mse(r->pixels, r->truth, x);
+        ssim += w * sosmc_ssim(r->rows, r->columns, 1, r->range, r->truth, x, r->scratch);
+        for (size_t e = 0; e < r->pixels; e++) r->mean[e] += w * x[e];
+    }
+    const sosmc_info *info = sosmc_last(r->engine);
+    value[DEBLURRING_K] = (double)sosmc_iteration(r->engine);
+    value[DEBLURRING_THETA] = sosmc_theta(r->engine)[0];
+    value[DEBLURRING_MSE] = mse;
+    value[DEBLURRING_SSIM] = ssim;
+    value[DEBLURRING_MEAN_MSE] = sosmc_mse(r->pixels, r->truth, r->mean);
+    value[DEBLURRING_MEAN_SSIM] = sosmc_ssim(r->rows, r->columns, 1, r->range, r->truth, r->mean, r->scratch);
+    value[DEBLURRING_STEP] = info->h;
+    value[DEBLURRING_ESS] = info->ess;
+    value[DEBLURRING_LEAST_ESS] = r->least_ess;
+    value[DEBLURRING_RESAMPLINGS] = r->resamplings;
+    value[DEBLURRING_SECONDS] = r->before + monotonic_seconds() - r->begun;
+    return 0;
+}
+
+static int save(run *r)
+{
+    if (trace_flush(r->metrics, r->error, r->room)) return -1;
+    if (sosmc_save_file(r->engine, r->at.checkpoint) != SOSMC_OK)
+        return files_fail(r->error, r->room, "%s", sosmc_message(r->engine));
+    r->saved = monotonic_seconds();
+    return 0;
+}
+
+static int iterate(run *r)
+{
+    double value[DEBLURRING_VALUES];
+    int64_t last = r->plan->scale.iterations, every = r->plan->scale.every;
+    while (sosmc_iteration(r->engine) < last) {
+        if (sosmc_step(r->engine) != SOSMC_OK)
+            return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
+        const sosmc_info *info = sosmc_last(r->engine);
+        int64_t done = sosmc_iteration(r->engine);
+        if (isfinite(info->ess)) r->least_ess = fmin(r->least_ess, info->ess);
+        r->resamplings += info->resampled;
+        if (done % every != 0 && done != last) continue;
+        if (measure(r, value)) return -1;
+        trace_append(r->metrics, done, value + 1, DEBLURRING_VALUES - 1);
+        int stop = interrupt_requested() != 0;
+        if (stop || done == last || monotonic_seconds() - r->saved > CHECKPOINT_SECONDS) {
+            if (save(r)) return -1;
+            if (stop) return files_fail(r->error, r->room, "interrupted");
+        }
+    }
+    return 0;
+}
+
+static int store(run *r)
+{
+    double ignored[DEBLURRING_VALUES];
+    int64_t shown = r->particles < DEBLURRING_SHOWN ? r->particles : DEBLURRING_SHOWN, pixels = (int64_t)r->pixels;
+    if (measure(r, ignored)) return -1; /* a run that was cut short behind its last row has no mean picture yet */
+    const npz_member member[] = {{"key", npy_vector(r->at.key, 2)},
+                                 {"mean", npy_matrix(r->mean, r->rows, r->columns)},
+                                 {"shown", npy_matrix(r->x, shown, pixels)}};
+    if (npz_write(r->at.result, member, 3, 0, r->error, r->room)) return -1;
+    (void)unlink(r->at.checkpoint); /* most of what a cell takes on the disk */
+    (void)unlink(r->at.spare);
+    return 0;
+}
+
+int deblurring_cell_run(const deblurring_plan *plan, const deblurring_cell *c, char *error, size_t room)
+{
+    static const run nothing;
+    run *r = malloc(sizeof *r);
+    if (!r) return files_fail(error, room, "out of memory");
+    *r = nothing;
+    r->plan = plan;
+    r->cell = c;
+    r->error = error;
+    r->room = room;
+    r->truth = deblurring_truth(plan, c, &r->rows, &r->columns);
+    r->pixels = (size_t)r->rows * (size_t)r->columns;
+    r->particles = deblurring_cell_particles(plan, c);
+    int rc = places_of(plan, c, &r->at, error, room);
+    if (rc == 0 && !experiment_is_kept(r->at.result, r->at.key))
+        rc = files_directory(r->at.dir, error, room) || take_memory(r) || build(r) || pick_up(r) || iterate(r) ||
+                     store(r)
+                 ? -1
+                 : 0;
+    let_go(r);
+    free(r);
+    return rc;
+}
+
+/* ---------------------------------------------------------------------------- reading */
+
+int deblurring_cell_read(const deblurring_plan *plan, deblurring_cell *c, char *error, size_t room)
+{
+    places at;
+    csv_table t;
+    int rows, columns, particles = deblurring_cell_particles(plan, c);
+    (void)deblurring_truth(plan, c, &rows, &columns);
+    size_t pixels = (size_t)rows * (size_t)columns;
+    if (places_of(plan, c, &at, error, room) || experiment_table(at.dir, "metrics.csv", &t, error, room)) return -1;
+    c->rows = (int)t.rows;
+    c->shown_count = particles < DEBLURRING_SHOWN ? particles : DEBLURRING_SHOWN;
+    int whole = 1;
+    for (int v = 0; v < DEBLURRING_VALUES; v++)
+        whole = (c->value[v] = experiment_column(&t, deblurring_value_names[v])) != NULL && whole;
+    csv_free(&t);
+    c->mean = malloc(pixels * sizeof *c->mean);
+    c->shown = malloc(pixels * (size_t)c->shown_count * sizeof *c->shown);
+    if (!whole || !c->mean || !c->shown) return files_fail(error, room, "out of memory");
+    if (experiment_recall(at.result, "mean", c->mean, (int64_t)pixels) ||
+        experiment_recall(at.result, "shown", c->shown, (int64_t)pixels * c->shown_count))
+        return files_fail(error, room, "%s is damaged; delete the folder and run the command again", at.result);
+    return 0;
+}

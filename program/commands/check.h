@@ -1,0 +1,12 @@
+/* check.h: does the run file's model keep its promises? */
+#ifndef CLI_CHECK_H
+#define CLI_CHECK_H
+
+#include <stdio.h>
+
+#include "runfile/config.h"
+
+/* Prints one line per check to `out`; returns the exit code: 0 when all hold. */
+int check_job(const config *c, FILE *out);
+
+#endif

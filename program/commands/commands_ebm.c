@@ -1,0 +1,135 @@
+/* commands_ebm.c: what `train`, `tune` and `sample` share: from flags to the text of a run file, and from there to run_job.
+ *
+ * Invariant: whatever a command does, `sosmc run` does with the file that --print shows; there is no second loop here. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "commands_ebm_inside.h"
+#include "files/files.h"
+#include "terminal/say.h"
+#include "terminal/session.h"
+
+/* ---------------------------------------------------------------------------- flags */
+
+_Static_assert((int)EBM_FLAGS <= (int)FLAGS_MOST, "flags.h has room for them");
+static const flag_row flag_table[EBM_FLAGS] = {
+    [FLAG_EPOCHS] = {"epochs", "particles", NULL, FOR_TRAIN, 1},
+    [FLAG_HIDDEN] = {"hidden", NULL, NULL, FOR_TRAIN, 1},
+    [FLAG_ACTIVATION] = {"activation", "model.activation", NULL, FOR_TRAIN, 1},
+    [FLAG_BATCH] = {"batch", "particles", NULL, FOR_TRAIN, 1},
+    [FLAG_PARTICLES] = {"particles", "particles", NULL, FOR_ALL, 1},
+    [FLAG_REWARD] = {"reward", NULL, NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_BETA] = {"beta", "objective.beta", NULL, FOR_TUNE, 1},
+    [FLAG_METHOD] = {"method", NULL, "sosmc|impdiff|soul", FOR_TUNE, 1},
+    [FLAG_KERNEL] = {"kernel", NULL, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter", FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_ITERATIONS] = {"iterations", "iterations", NULL, FOR_ALL, 1},
+    [FLAG_RATE] = {"rate", "optimiser.rate", NULL, FOR_TUNE, 1},
+    [FLAG_START] = {"start", NULL, NULL, FOR_TUNE, 1},
+    [FLAG_CHAINS] = {"chains", "particles", NULL, FOR_SAMPLE, 1},
+    [FLAG_STEPS] = {"steps", "objective.steps", NULL, FOR_SAMPLE, 1},
+    [FLAG_STEP] = {"step", "kernel.step", NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_NETWORK] = {"network", NULL, NULL, FOR_ALL, 1},
+    [FLAG_SWEEPS] = {"sweeps", "particles", NULL, FOR_TRAIN, 1},
+    [FLAG_NOISE_SCALE] = {"noise-scale", "kernel.noise", NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_WARM] = {"warm", "objective.steps", NULL, FOR_TUNE, 1},
+    [FLAG_PURIFY] = {"purify", "iterations", NULL, FOR_TUNE, 1},
+    [FLAG_MASK] = {"mask", NULL, NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_REWARD_NETWORK] = {"reward-network", NULL, NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_OUTPUT] = {"output", "objective.reward.output", NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_REWARD_SCALE] = {"reward-scale", "objective.reward.scale", NULL, FOR_TUNE | FOR_SAMPLE, 1},
+    [FLAG_OUT] = {"out", NULL, NULL, FOR_ALL, 1},
+    [FLAG_SEED] = {"seed", "seed", NULL, FOR_ALL, 1},
+    [FLAG_THREADS] = {"threads", "threads", NULL, FOR_ALL, 1},
+    [FLAG_BUDGET] = {"budget-seconds", "output.checkpoint_seconds", NULL, FOR_ALL, 1},
+    [FLAG_SET] = {"set", NULL, NULL, FOR_ALL, 1},
+    [FLAG_WEIGHTED] = {"weighted", NULL, NULL, FOR_TRAIN, 0},
+    [FLAG_NO_STANDARDISE] = {"no-standardise", NULL, NULL, FOR_TRAIN, 0},
+    [FLAG_FORWARD] = {"forward", NULL, NULL, FOR_TUNE, 0},
+    [FLAG_PAPER] = {"paper", NULL, NULL, FOR_TUNE, 0},
+    [FLAG_SMC] = {"smc", NULL, NULL, FOR_SAMPLE, 0},
+    [FLAG_RESUME] = {"resume", NULL, NULL, FOR_ALL, 0},
+    [FLAG_OVERWRITE] = {"overwrite", NULL, NULL, FOR_ALL, 0},
+    [FLAG_QUIET] = {"quiet", NULL, NULL, FOR_ALL, 0},
+    [FLAG_PRINT] = {"print", NULL, NULL, FOR_ALL, 0},
+    [FLAG_HELP] = {"help", NULL, NULL, FOR_ALL, 0},
+};
+
+const char *ebm_flag_name(ebm_flag f) { return flag_table[f].name; }
+
+ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (flag_given(q, (int)list[i])) return list[i];
+    return EBM_FLAGS;
+}
+
+int ebm_only_one(const flag_values *q, ebm_flag one, ebm_flag other)
+{
+    if (!flag_given(q, (int)one) || !flag_given(q, (int)other)) return 0;
+    return complain(-1, "--%s stands beside --%s; expected only one of them", ebm_flag_name(one), ebm_flag_name(other));
+}
+
+int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const char *operand, const char *help, int *code)
+{
+    return flags_read(q, flag_table, EBM_FLAGS, command, argc, argv, operand, help, code);
+}
+
+/* ---------------------------------------------------------------------------- running it */
+
+void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report)
+{
+    draft_put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
+              flag_text(q, FLAG_SEED, "0"), flag_text(q, FLAG_THREADS, "1"));
+    draft_put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
+}
+
+config *ebm_configure(const flag_values *q, draft *d, int with_sets)
+{
+    return draft_config(d, q->command, q->set, with_sets ? q->sets : 0);
+}
+
+int ebm_print_config(const config *c)
+{
+    return config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
+                                                     : SOSMC_EXIT_OK;
+}
+
+static int run_config(const flag_values *q, const config *c, const char *out)
+{
+    session_options options = {.out = out,
+                               .resume = flag_given(q, FLAG_RESUME),
+                               .overwrite = flag_given(q, FLAG_OVERWRITE),
+                               .quiet = flag_given(q, FLAG_QUIET),
+                               .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};
+    return session_run(c, &options);
+}
+
+int ebm_print_or_run(const flag_values *q, draft *d, const char *out)
+{
+    config *c = ebm_configure(q, d, 1);
+    if (!c) return SOSMC_EXIT_USAGE;
+    int code = flag_given(q, FLAG_PRINT) ? ebm_print_config(c) : run_config(q, c, out);
+    config_free(c);
+    return code;
+}
+
+void ebm_name_of(const char *path, char out[EBM_NAME])
+{
+    char bare[FILES_PATH]; /* without the slash behind a folder */
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    (void)snprintf(bare, sizeof bare, "%.*s", length < sizeof bare ? (int)length : (int)sizeof bare - 1, path);
+    path = bare;
+    const char *end = path + strlen(path), *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
+    if (dot && dot > base) end = dot;
+    if (slash && slash > path && end - base == 5 && strncmp(base, "model", 5) == 0) {
+        end = slash;
+        for (base = slash; base > path && base[-1] != '/';) base--;
+        if (*base == '.') { /* the current folder has no better name */
+            base = "model";
+            end = base + 5;
+        }
+    }
+    (void)snprintf(out, EBM_NAME, "%.*s", (int)(end - base), base);
+}

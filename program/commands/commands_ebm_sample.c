@@ -1,0 +1,72 @@
+/* commands_ebm_sample.c: `sosmc sample`: a run file that samples a stored model, by chains or by a cooled cloud. */
+#include <inttypes.h>
+
+#include "commands_ebm_inside.h"
+#include "terminal/say.h"
+
+const char sample_text[] =
+    "sosmc sample MODEL [options]\n"
+    "\n"
+    "Samples a stored network (safetensors or NPZ); the points or pictures are left in DIR/samples.npy.\n"
+    "\n"
+    "  --chains N            points (default 1000; 64 pictures)\n"
+    "  --steps K             moves of each (default 20000; 600 with --smc; 512 for pictures)\n"
+    "  --particles N         the same as --chains N\n"
+    "  --iterations K        the same as --steps K\n"
+    "  --kernel K            ula (default), mala (default with --smc), rwm, hmc, underdamped, leapfrog, or jitter\n"
+    "                        (default for pictures: noise, then a gradient that is held in bounds)\n"
+    "  --step H              its step size (default: 0.005 for ula, 10 for jitter)\n"
+    "  --noise-scale S       the factor of its noise (default 1; for jitter, the noise itself, 0.005)\n"
+    "  --smc                 a weighted cloud cooled from a normal law, which gets the masses of separate modes right\n"
+    "                        and estimates log Z, instead of chains from a box\n"
+    "  --reward R            a reward whose mean is logged, with --mask, --reward-network, --output and --reward-scale\n"
+    "                        as for 'sosmc tune'\n"
+    "  --network N           the layers of a MODEL of pictures that does not describe them: mnist or a description\n"
+    "  --out DIR             the run directory (default: samples-MODEL)\n" EBM_COMMON_FLAGS "Example:\n"
+    "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n"
+    "  sosmc sample digits/model.safetensors --reward bright\n";
+
+static int64_t cooling_of(int64_t steps)
+{
+    int64_t cooling = steps * EBM_COOLING / EBM_SMC_STEPS;
+    return cooling > 0 ? cooling : 1;
+}
+
+static int is_scored(const flag_values *q, const ebm_subject *s)
+{
+    return ebm_of_pictures(s) ? ebm_picture_reward(q) != NULL : flag_given(q, FLAG_REWARD);
+}
+
+int command_sample(int argc, char **argv)
+{
+    flag_values q;
+    draft d;
+    ebm_subject s = {0};
+    int code;
+    char name[EBM_NAME], out[EBM_NAME + 32];
+    if (ebm_read_flags(&q, argc, argv, FOR_SAMPLE, "MODEL", sample_text, &code)) return code;
+    if (ebm_only_one(&q, FLAG_CHAINS, FLAG_PARTICLES) || ebm_only_one(&q, FLAG_STEPS, FLAG_ITERATIONS))
+        return SOSMC_EXIT_USAGE;
+    if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
+    if (ebm_check_reward(&q, &s)) return SOSMC_EXIT_USAGE;
+    int smc = flag_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
+    const ebm_kernel *k = ebm_kernel_named(flag_text(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
+    int64_t steps = smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS;
+    int64_t chains = pictures ? ebm_jitter.chains : EBM_CHAINS;
+    steps = flag_whole(&q, FLAG_STEPS, flag_whole(&q, FLAG_ITERATIONS, steps));
+    chains = flag_whole(&q, FLAG_CHAINS, flag_whole(&q, FLAG_PARTICLES, chains));
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    ebm_put_model(&d, &q);
+    draft_put(&d, "objective:\n  type: %s\n", smc ? "anneal" : "none");
+    if (smc) draft_put(&d, "  steps: %" PRId64 "\n", cooling_of(steps));
+    if (is_scored(&q, &s)) ebm_put_reward(&d, &q, &s);
+    if (smc)
+        ebm_put_cooling(&d);
+    else
+        ebm_put_chains(&d, pictures);
+    ebm_put_kernel(&d, k, flag_number(&q, FLAG_STEP, k->step), q.value[FLAG_NOISE_SCALE]);
+    ebm_put_ending(&d, &q, chains, steps, steps / 1000, 1);
+    ebm_name_of(q.operand, name);
+    (void)snprintf(out, sizeof out, "samples-%s", name);
+    return ebm_print_or_run(&q, &d, flag_text(&q, FLAG_OUT, out));
+}

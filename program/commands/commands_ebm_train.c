@@ -1,0 +1,334 @@
+/* commands_ebm_train.c: `sosmc train`: a run file that trains an energy on points or on pictures. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands_ebm_inside.h"
+#include "files/files.h"
+#include "files/images.h"
+#include "runfile/network_text.h"
+#include "runfile/points.h"
+#include "terminal/progress.h"
+#include "terminal/say.h"
+
+const char train_text[] =
+    "sosmc train DATA [options]\n"
+    "\n"
+    "Trains an energy-based model on points: two_moons, circles, blobs, or the rows of FILE.csv or FILE.npy; or with\n"
+    "--network on pictures: an IDX file, an NPY array or a folder of PNG files.\n"
+    "The network is left as DIR/model.safetensors, for 'sosmc tune' and 'sosmc sample'.\n"
+    "\n"
+    "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
+    "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
+    "  --weighted            weighted particles (SOSMC) instead of persistent contrastive divergence: the network is\n"
+    "                        added to a Gaussian, and the likelihood is known while it trains\n"
+    "  --epochs E            passes through the data (default 500; 200 for blobs and files; 50 with --weighted; 60 for\n"
+    "                        pictures)\n"
+    "  --iterations K        updates, instead of --epochs\n"
+    "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
+    "  --activation A        silu (default), softplus or tanh\n"
+    "  --batch B             points or pictures per update (default 512, or 128 pictures; all when there are fewer)\n"
+    "  --sweeps S            moves of each particle per update (default 80; 60 for pictures)\n"
+    "  --particles N         default: as many as --batch; 10000 with --weighted\n"
+    "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
+    "  --out DIR             the run directory (default: trained-DATA)\n" EBM_COMMON_FLAGS
+    "Points in the plane get about 20 exact log-likelihoods on the way.\n"
+    "\n"
+    "Example:\n"
+    "  sosmc train circles --threads 2 --out circles\n"
+    "  sosmc train data/mnist/train-images-idx3-ubyte --network mnist --threads 2 --out digits\n";
+
+/* ---------------------------------------------------------------------------- what the flags default to */
+
+/* Training: persistent contrastive divergence as in the paper, and what differs with weights. */
+static const struct {
+    int batch, pool, sweeps, points;
+    double energy2, gradient_penalty, refresh, step, rate, clip, init_sd, box, file_scale;
+} training = {.batch = 512,
+              .pool = 20000,
+              .sweeps = 80,
+              .points = 20000,
+              .energy2 = 1e-3,
+              .gradient_penalty = 0.2,
+              .refresh = 0.05,
+              .step = 0.005,
+              .rate = 2e-4,
+              .clip = 10,
+              .init_sd = 0.02,
+              .box = 4.5, /* particles start within it, and are held to 4/3 of it */
+              .file_scale = 2};
+/* No regulariser shapes the weighted network at its start, so its weights begin larger: at 0.02 it stands still. */
+static const struct {
+    int particles, epochs;
+    double resample_below, ess_level, factor, min_step, max_step, init_sd, rate;
+} weighted_training = {10000, 50, 0.5, 0.95, 1.01, 1e-8, 0.01, 0.1, 1e-3};
+
+/* Training of pictures: the tutorial's recipe for MNIST. */
+static const struct {
+    int batch, pool, sweeps, epochs;
+    double energy2, jitter, refresh, rate, clip, decay;
+} picture_training = {.batch = 128,
+                      .pool = 8192,
+                      .sweeps = 60,
+                      .epochs = 60,
+                      .energy2 = 0.1,
+                      .jitter = 0.005,
+                      .refresh = 0.05,
+                      .rate = 1e-4,
+                      .clip = 0.1,
+                      .decay = 0.97}; /* of the rate, after every epoch */
+
+/* ---------------------------------------------------------------------------- points */
+
+typedef struct {
+    const char *name; /* of a built-in shape; NULL: a file */
+    int dim;
+    int64_t points, epochs;
+    double box; /* of the initial particles */
+} dataset;
+
+static int ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n > m && strcmp(text + n - m, ending) == 0;
+}
+
+static int columns_of(const char *path, int *dim, char *error, size_t room)
+{
+    if (ends_with(path, ".csv")) {
+        csv_table t = {0};
+        if (csv_read(path, NULL, &t, error, room)) return -1;
+        *dim = t.columns;
+        csv_free(&t);
+        return 0;
+    }
+    npy_array a = {0};
+    if (npy_read(path, &a, error, room)) return -1;
+    int dims = a.dims;
+    *dim = dims == 2 && a.shape[1] > 0 && a.shape[1] <= 16384 ? (int)a.shape[1] : 0;
+    npy_free(&a);
+    return *dim ? 0
+                : files_fail(error, room, "%s has %d axes; expected points in rows, 1 to 16384 numbers each", path,
+                             dims);
+}
+
+/* At least `least`, and up to the next number of two digits. */
+static double round_up(double x, double least)
+{
+    if (!(x > least)) return least;
+    double unit = pow(10, floor(log10(x)) - 1);
+    return ceil(x / unit) * unit;
+}
+
+/* How many points of which dimension a file holds, and how far they reach once they are scaled. */
+static int measure_file(const flag_values *q, dataset *s, char *error, size_t room)
+{
+    double *x = NULL, reach = 0;
+    int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
+    *s = (dataset){.epochs = 200};
+    if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
+        return -1;
+    if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
+        free(x);
+        return -1;
+    }
+    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
+    for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));
+    free(x);
+    s->box = round_up(reach, standardise || reach == 0 ? training.box : 0);
+    return rc ? files_fail(error, room, "%s has numbers too large to be scaled", q->operand) : 0;
+}
+
+static int find_data(const flag_values *q, dataset *s, int *code)
+{
+    static const dataset shapes[] = {{"two_moons", 2, 0, 500, 0}, {"circles", 2, 0, 500, 0}, {"blobs", 2, 0, 200, 0}};
+    char error[EBM_SENTENCE];
+    *code = SOSMC_EXIT_USAGE;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        if (strcmp(shapes[i].name, q->operand) == 0) {
+            *s = shapes[i];
+            s->points = training.points;
+            s->box = training.box;
+            return flag_given(q, FLAG_NO_STANDARDISE)
+                       ? complain(-1, "--no-standardise is for files; %s is made to measure", s->name)
+                       : 0;
+        }
+    if (!ends_with(q->operand, ".csv") && !ends_with(q->operand, ".npy"))
+        return complain(-1,
+                        "DATA is '%s'; expected two_moons, circles, blobs, or a file of points, .csv or .npy; pictures "
+                        "need --network",
+                        q->operand);
+    *code = SOSMC_EXIT_IO;
+    return measure_file(q, s, error, sizeof error) ? complain(-1, "%s", error) : 0;
+}
+
+static int put_perceptron(draft *d, const flag_values *q, int inputs)
+{
+    const char *hidden = flag_text(q, FLAG_HIDDEN, "128,128,128,128"), *at = hidden;
+    for (;;) {
+        size_t digits = strspn(at, "0123456789");
+        if (digits < 1 || digits > 5 || strtol(at, NULL, 10) < 1 || (at[digits] && at[digits] != ','))
+            return complain(-1, "--hidden is '%s'; expected widths with commas between, such as 128,128", hidden);
+        if (!at[digits]) break;
+        at += digits + 1;
+    }
+    draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
+              flag_text(q, FLAG_ACTIVATION, "silu"),
+              flag_given(q, FLAG_WEIGHTED) ? weighted_training.init_sd : training.init_sd,
+              flag_given(q, FLAG_WEIGHTED) ? ", base: gaussian" : "");
+    return 0;
+}
+
+static void put_data(draft *d, const flag_values *q, const dataset *s, int64_t batch)
+{
+    int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
+    draft_put(d, "objective:\n  type: ebm_likelihood\n  data: ");
+    if (s->name) {
+        draft_put(d, "{type: %s, points: %" PRId64 ", seed: 0}\n", s->name, s->points);
+    } else {
+        draft_put(d, "{type: file, file: ");
+        draft_put_quoted(d, q->operand);
+        draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
+                  standardise ? training.file_scale : 1);
+    }
+    draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
+    if (!flag_given(q, FLAG_WEIGHTED))
+        draft_put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
+}
+
+static void put_training(draft *d, const flag_values *q, const dataset *s, int64_t particles, int64_t iterations)
+{
+    double rate = flag_given(q, FLAG_WEIGHTED) ? weighted_training.rate : training.rate;
+    if (flag_given(q, FLAG_WEIGHTED)) {
+        draft_put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
+        draft_put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
+        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
+                  weighted_training.ess_level, weighted_training.factor, weighted_training.min_step,
+                  weighted_training.max_step);
+    } else {
+        draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
+        draft_put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
+                  particles > training.pool ? particles : (int64_t)training.pool,
+                  flag_whole(q, FLAG_SWEEPS, training.sweeps), training.refresh);
+        draft_put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
+    }
+    draft_put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
+    if (flag_given(q, FLAG_WEIGHTED)) draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
+    draft_put(d, "}\n");
+}
+
+/* A network with a Gaussian base has wide tails while it is young: more of the plane, at the same spacing. */
+static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
+{
+    double reach = wide ? 3 * box : box * 4 / 3;
+    draft_put(d, "evaluate: {every: %" PRId64 ", nodes: %d, low: %.17g, high: %.17g}\n",
+              iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
+}
+
+/* The batch that --batch asks for, at most all there is; 0: a sentence was said. */
+static int64_t batch_of(const flag_values *q, int64_t usual, int64_t data, const char *what)
+{
+    int64_t batch = flag_whole(q, FLAG_BATCH, data < usual ? data : usual);
+    if (batch >= 1 && batch <= data) return batch;
+    return complain(0, "--batch is %" PRId64 "; %s has %" PRId64 " %s", batch, q->operand, data, what);
+}
+
+static int train_on_points(const flag_values *q)
+{
+    dataset s = {.points = 1};
+    draft d;
+    int code;
+    char name[EBM_NAME], out[EBM_NAME + 32];
+    if (flag_given(q, FLAG_SWEEPS) && flag_given(q, FLAG_WEIGHTED))
+        return complain(SOSMC_EXIT_USAGE, "--sweeps stands beside --weighted; weighted particles move once per update");
+    if (find_data(q, &s, &code)) return code;
+    int64_t batch = batch_of(q, training.batch, s.points, "points");
+    if (batch == 0) return SOSMC_EXIT_USAGE;
+    int64_t updates = s.points / batch, epochs = flag_given(q, FLAG_WEIGHTED) ? weighted_training.epochs : s.epochs;
+    int64_t iterations = flag_whole(q, FLAG_ITERATIONS, flag_whole(q, FLAG_EPOCHS, epochs) * updates);
+    int64_t particles = flag_whole(q, FLAG_PARTICLES,
+                                   flag_given(q, FLAG_WEIGHTED) ? (int64_t)weighted_training.particles : batch);
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    if (put_perceptron(&d, q, s.dim)) {
+        (void)fclose(d.out);
+        free(d.bytes);
+        return SOSMC_EXIT_USAGE;
+    }
+    put_data(&d, q, &s, batch);
+    put_training(&d, q, &s, particles, iterations);
+    if (s.dim == 2) put_evaluation(&d, iterations, s.box, flag_given(q, FLAG_WEIGHTED));
+    ebm_put_ending(&d, q, particles, iterations, updates, 1);
+    ebm_name_of(q->operand, name);
+    (void)snprintf(out, sizeof out, "trained-%s%s", name, flag_given(q, FLAG_WEIGHTED) ? "-weighted" : "");
+    return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
+}
+
+/* ---------------------------------------------------------------------------- pictures */
+
+/* How many pictures there are; that they have the network's size is the run's to tell. */
+static int count_pictures(const flag_values *q, int64_t *count, int *code)
+{
+    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE};
+    char error[EBM_SENTENCE];
+    image_set set;
+    sosmc_network network;
+    ebm_flag wrong = ebm_stray(q, of_points, sizeof of_points / sizeof *of_points);
+    *code = SOSMC_EXIT_USAGE;
+    if (wrong != EBM_FLAGS)
+        return complain(-1, "--%s stands beside --network; it is for points alone", ebm_flag_name(wrong));
+    if (network_parse(q->value[FLAG_NETWORK], &network, error, sizeof error))
+        return complain(-1, "--network is '%.80s': %s", q->value[FLAG_NETWORK], error);
+    network_free(&network);
+    *code = SOSMC_EXIT_IO;
+    if (images_read(q->operand, &set, error, sizeof error)) return complain(-1, "%s", error);
+    *count = set.count;
+    images_free(&set);
+    return 0;
+}
+
+static void put_picture_data(draft *d, const flag_values *q, int64_t batch)
+{
+    draft_put(d, "model: {type: network, layers: ");
+    draft_put_quoted(d, q->value[FLAG_NETWORK]);
+    draft_put(d, "}\nobjective:\n  type: ebm_likelihood\n  data: {type: images, file: ");
+    draft_put_quoted(d, q->operand);
+    draft_put(d, ", jitter: %.17g, clamp: %.17g}\n", picture_training.jitter, ebm_jitter.clamp);
+    draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n  energy2: %.17g\n", batch, picture_training.energy2);
+}
+
+static int train_on_pictures(const flag_values *q)
+{
+    draft d;
+    int code;
+    int64_t count = 0;
+    char name[EBM_NAME], out[EBM_NAME + 32];
+    if (count_pictures(q, &count, &code)) return code;
+    int64_t batch = batch_of(q, picture_training.batch, count, "pictures");
+    if (batch == 0) return SOSMC_EXIT_USAGE;
+    int64_t updates = count / batch, particles = flag_whole(q, FLAG_PARTICLES, batch);
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    put_picture_data(&d, q, batch);
+    ebm_put_noise(&d);
+    draft_put(&d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g, pool_rule: newest}\n",
+              particles > picture_training.pool ? particles : (int64_t)picture_training.pool,
+              flag_whole(q, FLAG_SWEEPS, picture_training.sweeps), picture_training.refresh);
+    ebm_put_jitter(&d, ebm_jitter.step, NULL);
+    draft_put(&d, "optimiser: {type: adam, rate: %.17g, beta1: 0, clip: %.17g, ", picture_training.rate,
+              picture_training.clip);
+    draft_put(&d, "schedule: {type: steps, a: %" PRId64 ", b: %.17g}}\n", updates, picture_training.decay);
+    int64_t iterations = flag_whole(q, FLAG_EPOCHS, picture_training.epochs) * updates;
+    ebm_put_ending(&d, q, particles, flag_whole(q, FLAG_ITERATIONS, iterations), updates / 10, 1);
+    ebm_name_of(q->operand, name);
+    (void)snprintf(out, sizeof out, "trained-%s", name);
+    return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
+}
+
+int command_train(int argc, char **argv)
+{
+    flag_values q;
+    int code;
+    if (ebm_read_flags(&q, argc, argv, FOR_TRAIN, "DATA", train_text, &code)) return code;
+    if (ebm_only_one(&q, FLAG_EPOCHS, FLAG_ITERATIONS)) return SOSMC_EXIT_USAGE;
+    return flag_given(&q, FLAG_NETWORK) ? train_on_pictures(&q) : train_on_points(&q);
+}

@@ -1,0 +1,13 @@
+/* curvature.h: is the step of an unadjusted kernel small enough for the potential it moves in? */
+#ifndef CLI_CURVATURE_H
+#define CLI_CURVATURE_H
+
+#include "runfile/problem.h"
+
+/* The sentence that `run` and `check` say when the step of an unadjusted Langevin move, in the units of `ula`, is beyond
+ * 0.5 / L, L being the largest curvature of U in x at the first particles. 0: there is nothing to say, because the step is
+ * smaller, is adapted while the run goes on, or belongs to a kernel that accepts and rejects or has no density. 1: `out` has
+ * the sentence. */
+int curvature_warning(const job *j, char *out, size_t room);
+
+#endif

@@ -1,0 +1,25 @@
+/* moments.h: the mean and the standard deviation of every coordinate over the weighted clouds of many iterations
+ * (output.moments_from of the run file): with theta nearly at rest, the posterior's.
+ *
+ * They go into DIR/moments.npz before every checkpoint, with the iteration they belong to, and the file before it is kept
+ * as moments.previous.npz: whatever moment a run is killed at, one of the two belongs to the checkpoint that is left, and
+ * the resumed run ends with the same bytes. */
+#ifndef CLI_MOMENTS_H
+#define CLI_MOMENTS_H
+
+#include "runfile/config.h"
+#include "runfile/problem.h"
+
+typedef struct moments moments;
+
+/* *out is NULL when the run file asks for none. `done` iterations are behind the engine; what they left is read. */
+int moments_open(moments **out, const config *c, const job *j, const char *dir, int64_t done, char *error, size_t room);
+/* After an iteration: takes the cloud in when its turn has come. Here as below, m NULL: nothing. */
+int moments_step(moments *m, const sosmc *s, const sosmc_info *info, char *error, size_t room);
+int moments_save(moments *m, int64_t done, char *error, size_t room); /* before a checkpoint of so many iterations */
+/* DIR/mean.npy and DIR/sd.npy; of the present cloud alone when none has been taken in yet. */
+int moments_write(const moments *m, const sosmc *s, char *error, size_t room);
+int64_t moments_clouds(const moments *m); /* how many have been taken in */
+void moments_close(moments *m);
+
+#endif

@@ -1,0 +1,490 @@
+/* run.c: one run and its directory.
+ *
+ *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
+ *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock. Both are thinned as
+ *                     they grow: the first and the last row stay
+ *     checkpoint      the whole state, with checkpoint.previous behind it
+ *     evaluation.csv  exact values on a lattice, where the run file asks for them
+ *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
+ *     model.safetensors, model.npz    instead of theta.npy, when theta is a network
+ *     samples.npy     the final particles alone, when nothing is optimised
+ *     mean.npy, sd.npy    moments over many iterations, where the run file asks for them; moments.npz goes with checkpoint
+ *
+ * Rows reach the disk before the checkpoint that follows them, and are thinned behind it. The results come in the order arrays,
+ * summary.json, report.html, each of which goes before a new one of its predecessor comes: a directory whose summary has the
+ * checkpoint's state hash is complete up to there. So a run that is killed at any moment and resumed ends with the bytes
+ * of one that was not. */
+#include "run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "curvature.h"
+#include "evaluate.h"
+#include "files/files.h"
+#include "moments.h"
+#include "outcome.h"
+#include "runfile/problem.h"
+#include "same_run.h"
+
+enum { SENTENCE = 1024 };
+
+static run_status status_of(sosmc_status status)
+{
+    switch (status) {
+    case SOSMC_OK: return RUN_OK;
+    case SOSMC_STOPPED: return RUN_STOPPED;
+    case SOSMC_EINVAL: return RUN_EUSAGE;
+    case SOSMC_EIO:
+    case SOSMC_ECOMM: return RUN_EIO;
+    default: return RUN_ENUMERIC;
+    }
+}
+
+/* All that a run holds; zero-initialised, so that close_run may be called at any point. */
+typedef struct {
+    const config *c;
+    const run_options *options;
+    const run_hooks *hooks;
+    run_result *result;
+    char dir[FILES_PATH], checkpoint[FILES_PATH], error[SENTENCE];
+    char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
+    job job;
+    sosmc *engine;
+    trace *trace, *timing;
+    evaluation *evaluation;
+    moments *moments;
+    double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
+    double seconds;       /* of all iterations */
+    double last_checkpoint;
+    int64_t thin, trace_rows,
+        stride; /* of the trace: at most a row in `thin`, so many; so now it is a row in `stride` */
+    int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
+    double checkpoint_seconds;
+} run;
+
+/* The sentence that goes with a status; out of memory is not the user's mistake, whatever noticed it. */
+static run_status fail(run *r, run_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static run_status fail(run *r, run_status status, const char *format, ...)
+{
+    va_list args;
+    int no_memory = errno == ENOMEM;
+    va_start(args, format);
+    (void)vsnprintf(r->result->message, sizeof r->result->message, format, args);
+    va_end(args);
+    return status == RUN_EUSAGE && no_memory ? RUN_ENUMERIC : status;
+}
+
+static run_status tell_error(run *r, run_status status) { return fail(r, status, "%s", r->error); }
+
+static void say(const run *r, const char *sentence)
+{
+    if (r->hooks->say) r->hooks->say(r->hooks->ctx, sentence);
+}
+
+static int must_stop(const run *r) { return r->hooks->stop && r->hooks->stop(r->hooks->ctx); }
+
+/* ---------------------------------------------------------------------------- the directory */
+
+static int path_in(run *r, const char *name, char out[FILES_PATH])
+{
+    return files_join(out, r->dir, name, r->error, sizeof r->error);
+}
+
+static int exists(run *r, const char *name)
+{
+    char path[FILES_PATH];
+    return path_in(r, name, path) == 0 && access(path, F_OK) == 0;
+}
+
+static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, "checkpoint.previous"); }
+
+/* What a run writes; the first OF_ANY are written anew by every one. */
+enum { OF_ANY = 3 };
+static const char *const written[] = {
+    "run.yaml",      "trace.csv",           "timing.csv",  "checkpoint", "checkpoint.previous",
+    "summary.json",  "theta.npy",           "report.html", "model.npz",  "model.safetensors",
+    "particles.npz", "evaluation.csv",      "samples.npy", "mean.npy",   "moments.npz",
+    "sd.npy",        "moments.previous.npz"};
+enum { WRITTEN = sizeof written / sizeof *written };
+
+static void forget(run *r, const char *name)
+{
+    char path[FILES_PATH];
+    if (path_in(r, name, path) == 0) (void)unlink(path);
+}
+
+static void forget_old_run(run *r)
+{
+    for (int i = OF_ANY; i < WRITTEN; i++) forget(r, written[i]);
+}
+
+/* What a writer that was killed left half done. Only after the checkpoint is read: its temporary may be the whole one. */
+static void forget_temporaries(run *r)
+{
+    char name[64];
+    for (int i = 0; i < WRITTEN; i++) {
+        (void)snprintf(name, sizeof name, "%s.tmp", written[i]);
+        forget(r, name);
+    }
+}
+
+/* A directory is continued only with the run file that began it; iterations, threads, evaluate and output may change. */
+static int same_run(run *r)
+{
+    char path[FILES_PATH];
+    return path_in(r, "run.yaml", path) || run_file_fits(r->c, path, r->error, sizeof r->error) ? -1 : 0;
+}
+
+static int write_run_file(run *r)
+{
+    char path[FILES_PATH];
+    atomic_file f;
+    if (path_in(r, "run.yaml", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
+    if (config_write(r->c, f.stream) && !f.error) f.error = EIO;
+    return atomic_close(&f, r->error, sizeof r->error);
+}
+
+static run_status open_directory(run *r)
+{
+    int found;
+    if (files_directory(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (path_in(r, "checkpoint", r->checkpoint)) return tell_error(r, RUN_EIO);
+    found = has_checkpoint(r) || exists(r, "summary.json");
+    if (found && !r->options->resume && !r->options->overwrite)
+        return fail(r, RUN_EUSAGE,
+                    "%s already holds a run; continue it with --resume, replace it with --overwrite, or "
+                    "choose another --out",
+                    r->dir);
+    if (r->options->overwrite && !r->options->resume) forget_old_run(r);
+    if (r->options->resume && exists(r, "run.yaml") && same_run(r)) return tell_error(r, RUN_EUSAGE);
+    return RUN_OK;
+}
+
+/* ---------------------------------------------------------------------------- beginning */
+
+static int thin_traces(run *r)
+{
+    return trace_thin(r->trace, r->stride, r->error, sizeof r->error) ||
+                   trace_thin(r->timing, r->stride, r->error, sizeof r->error)
+               ? -1
+               : 0;
+}
+
+static int open_traces(run *r)
+{
+    char path[FILES_PATH], columns[TRACE_COLUMNS];
+    int64_t from = sosmc_iteration(r->engine);
+    trace_columns(r->job.problem.model.dim_theta, columns);
+    if (path_in(r, "trace.csv", path) || trace_open(&r->trace, path, columns, from, r->error, sizeof r->error))
+        return -1;
+    if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
+        return -1;
+    (void)trace_kept(r->timing, &r->before);
+    r->thin = config_integer(r->c, "output.thin");
+    r->trace_rows = config_integer(r->c, "output.trace_rows");
+    r->stride = trace_stride(from, r->thin, r->trace_rows);
+    if (thin_traces(r)) return -1; /* a last row out of step goes too: it is not the last any more */
+    if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
+    return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
+}
+
+/* Everything the run file asks for exists before the directory is touched: a file that is wrong leaves no trace. */
+static run_status prepare_run(run *r)
+{
+    int io = 0;
+    if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
+    if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    sosmc_status status = sosmc_create(&r->engine, &r->job.problem, &r->job.settings);
+    return status == SOSMC_OK ? RUN_OK : fail(r, status_of(status), "%s", sosmc_message(r->engine));
+}
+
+static int read_bytes(void *stream, void *bytes, size_t n) { return fread(bytes, 1, n, stream) == n ? 0 : -1; }
+
+/* A checkpoint that cannot be read must not become the previous one, in place of a whole one: it goes when that serves. */
+static sosmc_status load_checkpoint(run *r)
+{
+    uint64_t size;
+    FILE *f = files_open(r->checkpoint, &size, NULL, 0);
+    sosmc_status status = f ? sosmc_load(r->engine, read_bytes, f) : SOSMC_EIO;
+    (void)snprintf(r->error, sizeof r->error, "%s", status == SOSMC_OK ? "" : sosmc_message(r->engine));
+    if (f) (void)fclose(f);
+    if (status != SOSMC_EIO) return status;
+    status = sosmc_load_file(r->engine, r->checkpoint);
+    if (status != SOSMC_OK || !f) return status;
+    char sentence[FILES_PATH + 2 * SENTENCE];
+    (void)snprintf(sentence, sizeof sentence,
+                   "%s: %s; the run goes on from iteration %lld, of the checkpoint before it", r->checkpoint, r->error,
+                   (long long)sosmc_iteration(r->engine));
+    say(r, sentence);
+    (void)unlink(r->checkpoint);
+    return SOSMC_OK;
+}
+
+static run_status resume_run(run *r)
+{
+    r->saved = -1;
+    if (!r->options->resume || !has_checkpoint(r)) return RUN_OK;
+    sosmc_status status = load_checkpoint(r);
+    if (status != SOSMC_OK) return fail(r, status_of(status), "%s: %s", r->checkpoint, sosmc_message(r->engine));
+    if (exists(r, "checkpoint")) r->saved = sosmc_iteration(r->engine);
+    return RUN_OK;
+}
+
+/* Warned of before the first iteration, because a user may rather stop than wait. */
+static void look_at_step(run *r)
+{
+    char sentence[SENTENCE + 16];
+    if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
+    (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
+    say(r, sentence);
+}
+
+static void tell_progress(const run *r)
+{
+    run_progress p = {.done = sosmc_iteration(r->engine),
+                      .total = r->job.iterations,
+                      .info = sosmc_last(r->engine),
+                      .strength = job_strength(&r->job, r->engine),
+                      .weighted = r->job.settings.scheme.weighted};
+    if (r->hooks->progress) r->hooks->progress(r->hooks->ctx, &p);
+}
+
+static run_status begin_run(run *r)
+{
+    look_at_step(r);
+    if (write_run_file(r)) return tell_error(r, RUN_EIO);
+    if (open_traces(r)) return tell_error(r, RUN_EIO);
+    /* the row that an interrupt kept from being written */
+    if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
+        return tell_error(r, RUN_EIO);
+    r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
+    r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
+    r->begun = r->last_checkpoint = monotonic_seconds();
+    tell_progress(r);
+    return RUN_OK;
+}
+
+/* ---------------------------------------------------------------------------- going on */
+
+static double elapsed(const run *r) { return r->before + monotonic_seconds() - r->begun; }
+
+static run_status flush_rows(run *r)
+{
+    return trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
+                   evaluation_flush(r->evaluation, r->error, sizeof r->error)
+               ? tell_error(r, RUN_EIO)
+               : RUN_OK;
+}
+
+static run_status save(run *r)
+{
+    int64_t stride = trace_stride(sosmc_iteration(r->engine), r->thin, r->trace_rows);
+    run_status code = flush_rows(r);
+    if (code != RUN_OK) return code;
+    if (moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    sosmc_status status = sosmc_save_file(r->engine, r->checkpoint);
+    if (status != SOSMC_OK) return fail(r, status_of(status), "%s", sosmc_message(r->engine));
+    r->last_checkpoint = monotonic_seconds();
+    r->saved = sosmc_iteration(r->engine);
+    if (stride == r->stride) return RUN_OK;
+    r->stride = stride;
+    return thin_traces(r) ? tell_error(r, RUN_EIO) : RUN_OK;
+}
+
+static void put_row(run *r, const sosmc_info *info)
+{
+    trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
+    trace_time(r->timing, info->iteration, elapsed(r));
+}
+
+/* The last row of a thinned trace: behind the checkpoint, so that a run that goes on from there does without it. */
+static run_status put_last_row(run *r)
+{
+    const sosmc_info *info = sosmc_last(r->engine);
+    if (sosmc_iteration(r->engine) < 1 || info->iteration % r->stride == 0) return RUN_OK;
+    put_row(r, info);
+    return flush_rows(r);
+}
+
+static int due(const run *r, int64_t done)
+{
+    if (r->checkpoint_every > 0 && done % r->checkpoint_every == 0) return 1;
+    return r->checkpoint_seconds > 0 && monotonic_seconds() - r->last_checkpoint > r->checkpoint_seconds;
+}
+
+static int out_of_time(const run *r)
+{
+    return r->options->budget_seconds > 0 && monotonic_seconds() - r->begun >= r->options->budget_seconds;
+}
+
+static run_status iterate(run *r)
+{
+    while (sosmc_iteration(r->engine) < r->job.iterations && !must_stop(r) && !out_of_time(r)) {
+        sosmc_status status = sosmc_step(r->engine);
+        if (status != SOSMC_OK) {
+            (void)trace_flush(r->trace, r->error, sizeof r->error);
+            return fail(r, status_of(status), "%s", sosmc_message(r->engine));
+        }
+        const sosmc_info *info = sosmc_last(r->engine);
+        if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
+        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
+            moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
+            char ignored[SENTENCE];
+            (void)trace_flush(r->trace, ignored, sizeof ignored);
+            return tell_error(r, RUN_EIO);
+        }
+        tell_progress(r);
+        if (!due(r, info->iteration + 1)) continue;
+        run_status code = save(r);
+        if (code != RUN_OK) return code;
+    }
+    r->seconds = elapsed(r);
+    run_status code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
+    return code == RUN_OK ? put_last_row(r) : code;
+}
+
+/* ---------------------------------------------------------------------------- the end */
+
+/* The averaged theta where the run averages: it is what the run is for. */
+static int write_network(run *r)
+{
+    static const char *const names[] = {"model.safetensors", "model.npz"};
+    char path[FILES_PATH];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (path_in(r, names[i], path) ||
+            job_write_model(&r->job, sosmc_theta_average(r->engine), path, r->error, sizeof r->error))
+            return -1;
+    return 0;
+}
+
+static int write_arrays(run *r)
+{
+    char path[FILES_PATH];
+    int64_t n = sosmc_particles(r->engine), dim = r->job.problem.model.dim_x;
+    npy_array theta = npy_vector(sosmc_theta_average(r->engine), r->job.problem.model.dim_theta);
+    if (job_has_network(&r->job)) {
+        if (write_network(r)) return -1;
+    } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
+        return -1;
+    }
+    if (moments_write(r->moments, r->engine, r->error, sizeof r->error)) return -1;
+    if (!config_flag(r->c, "output.particles")) return 0;
+    double *x = malloc((size_t)n * (size_t)dim * sizeof *x), *logw = malloc((size_t)n * sizeof *logw);
+    int rc = -1;
+    if (!x || !logw)
+        (void)files_fail(r->error, sizeof r->error, "out of memory for %lld particles", (long long)n);
+    else if (sosmc_cloud(r->engine, x, logw) == SOSMC_OK && path_in(r, "particles.npz", path) == 0) {
+        npz_member members[] = {{"x", npy_matrix(x, n, dim)}, {"logw", npy_vector(logw, n)}};
+        rc = npz_write(path, members, 2, 0, r->error, sizeof r->error);
+        if (rc == 0 && r->job.problem.objective.scale == 0) /* a run that samples: the points alone, as an array */
+            rc = path_in(r, "samples.npy", path) || npy_write(path, &members[0].array, r->error, sizeof r->error);
+    }
+    free(x);
+    free(logw);
+    return rc;
+}
+
+static void state_hash(const run *r, char out[32])
+{
+    (void)snprintf(out, 32, "%016llx", (unsigned long long)sosmc_hash(r->engine));
+}
+
+static int write_summary(run *r)
+{
+    char path[FILES_PATH], hash[32];
+    atomic_file f;
+    int64_t done = sosmc_iteration(r->engine);
+    if (path_in(r, "summary.json", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
+    json_writer w = json_to(&f);
+    json_open_object(&w, NULL);
+    json_put_text(&w, "version", sosmc_version());
+    json_put_truth(&w, "finished", done >= r->job.iterations);
+    json_put_whole(&w, "iterations", done);
+    outcome_write(&r->result->outcome, &w);
+    (void)evaluation_summary(r->evaluation, &w);
+    if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
+    json_put_number(&w, "seconds", r->seconds);
+    json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
+    state_hash(r, hash);
+    json_put_text(&w, "state_hash", hash);
+    json_close(&w);
+    return atomic_close(&f, r->error, sizeof r->error);
+}
+
+/* Whether the results in the directory are those of the engine's state, which has no iterations left. */
+static int is_complete(run *r)
+{
+    char path[FILES_PATH], hash[32];
+    json_t *summary = NULL;
+    if (sosmc_iteration(r->engine) < r->job.iterations || !r->options->resume || !exists(r, "summary.json")) return 0;
+    if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
+    const char *there = json_string_value(json_object_get(summary, "state_hash"));
+    state_hash(r, hash);
+    int same = there && strcmp(there, hash) == 0;
+    json_decref(summary);
+    return same;
+}
+
+static run_status finish(run *r)
+{
+    int64_t done = sosmc_iteration(r->engine);
+    if (config_flag(r->c, "output.report")) forget(r, "report.html");
+    if (write_arrays(r) ||
+        outcome_take(&r->result->outcome, &r->job, r->engine, r->evaluation, r->dir, r->step_warning, r->error,
+                     sizeof r->error) ||
+        write_summary(r))
+        return tell_error(r, RUN_EIO);
+    if (!must_stop(r)) return RUN_OK;
+    return fail(r, RUN_STOPPED, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
+                (long long)done, (long long)r->job.iterations);
+}
+
+static void close_run(run *r)
+{
+    char ignored[SENTENCE];
+    (void)trace_close(r->trace, ignored, sizeof ignored);
+    (void)trace_close(r->timing, ignored, sizeof ignored);
+    (void)evaluation_close(r->evaluation, ignored, sizeof ignored);
+    moments_close(r->moments);
+    sosmc_free(r->engine);
+    job_free(&r->job);
+}
+
+run_status run_execute(const config *c, const run_options *options, const run_hooks *hooks, run_result *out)
+{
+    static const run nothing;
+    static const run_hooks silence;
+    *out = (run_result){.status = RUN_ENUMERIC, .message = "out of memory"};
+    run *r = malloc(sizeof *r);
+    if (!r) return out->status;
+    *r = nothing;
+    r->c = c;
+    r->options = options;
+    r->hooks = hooks ? hooks : &silence;
+    r->result = out;
+    out->message[0] = 0;
+    (void)snprintf(r->dir, sizeof r->dir, "%s", options->out);
+    run_status status = prepare_run(r);
+    if (status == RUN_OK) status = open_directory(r);
+    if (status == RUN_OK) status = resume_run(r);
+    if (status == RUN_OK) forget_temporaries(r);
+    if (status == RUN_OK && is_complete(r)) {
+        out->complete = 1;
+    } else {
+        if (status == RUN_OK) status = begin_run(r);
+        if (status == RUN_OK) status = iterate(r);
+        if (status == RUN_OK) status = finish(r);
+    }
+    out->status = status;
+    out->iterations = r->engine ? sosmc_iteration(r->engine) : 0;
+    out->seconds = r->seconds;
+    close_run(r);
+    free(r);
+    return status;
+}

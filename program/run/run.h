@@ -1,0 +1,37 @@
+/* run.h: one run and its directory, without a terminal: nothing here prints or asks for signals. The caller hands in whom to
+ * tell and when to stop, and gets a status with a sentence and what the run tells. Any number of runs may go on at once, in
+ * different directories, in threads of one process. */
+#ifndef CLI_RUN_H
+#define CLI_RUN_H
+
+#include "runfile/config.h"
+#include "hooks.h"
+#include "outcome.h"
+
+typedef struct {
+    const char *out; /* the run directory */
+    int resume, overwrite;
+    double budget_seconds; /* 0: none */
+} run_options;
+
+typedef enum {
+    RUN_OK = 0,
+    RUN_STOPPED,  /* the caller asked to stop; it can be continued */
+    RUN_EUSAGE,   /* the run file or the directory is not as it must be */
+    RUN_ENUMERIC, /* values that are not finite, a cloud that has collapsed, or no memory */
+    RUN_EIO       /* a file could not be read or written */
+} run_status;
+
+typedef struct {
+    run_status status;
+    char message[2048]; /* what went wrong, or that it was stopped; empty otherwise */
+    int complete;       /* there was nothing left to do: the directory holds the whole run */
+    int64_t iterations; /* behind the run */
+    double seconds;     /* that they took, in all processes that worked on them */
+    outcome outcome;    /* of RUN_OK and RUN_STOPPED, unless `complete` */
+} run_result;
+
+/* Runs a resolved run file into its directory. The report is not written: see report.h. hooks may be NULL. */
+run_status run_execute(const config *c, const run_options *options, const run_hooks *hooks, run_result *out);
+
+#endif

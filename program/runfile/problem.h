@@ -1,0 +1,50 @@
+/* problem.h: from a resolved run file to what sosmc_create takes. */
+#ifndef CLI_PROBLEM_H
+#define CLI_PROBLEM_H
+
+#include <sosmc/models.h>
+
+#include "config.h"
+
+typedef struct {
+    sosmc_problem problem;
+    sosmc_settings settings;
+    int64_t iterations;
+    struct parts *parts; /* what the values above point to */
+} job;
+
+/* 0, or -1 with one sentence in `error`; then *io tells whether a file was to blame. */
+int job_build(job *out, const config *c, int *io, char *error, size_t room);
+void job_free(job *j);
+
+/* The data points of the objective, rows of dim_x, and how many; NULL without any. */
+const double *job_points(const job *j, int64_t *rows);
+
+/* Are the particles pictures? Then these are channels, rows and columns, and the values that are black and white. */
+typedef struct {
+    int channels, rows, columns;
+    double black, white;
+} picture_shape;
+int job_picture(const job *j, picture_shape *out);
+
+/* What an array of one particle looks like: channels, rows and columns of a restored picture, else one dimension. Returns the
+ * number of dimensions. */
+int job_shape(const job *j, int64_t shape[3]);
+
+/* Does theta belong to a network that can be stored? */
+int job_has_network(const job *j);
+/* Stores it with this theta, as .safetensors or .npz. */
+int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room);
+
+/* e^theta, the strength of the prior that a deblurring model learns; NaN for other models. */
+double job_strength(const job *j, const sosmc *s);
+
+/* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` under the engine's cloud, reweighed
+ * where that belongs to another theta; NaN where the model cannot tell. */
+double job_information(const job *j, const sosmc *s, const double *theta);
+
+/* The log-likelihood at `theta` with its Monte Carlo error, from fresh independent draws: a check on the running log Z. -1
+ * where the model has no law to draw from. */
+int job_evidence(const job *j, const double *theta, sosmc_evidence *out);
+
+#endif

@@ -1,0 +1,123 @@
+/* problem_deblur.c: the deblurring model of a job: what was seen, how it was blurred, which pixels are missing. */
+#include <stdlib.h>
+
+#include "files/files.h"
+#include "problem_inside.h"
+
+/* An NPY array of doubles or a picture, as channels planes of rows lines. */
+static int read_seen(builder *b, const char *path, image *out)
+{
+    npy_array a = {0};
+    size_t length = strlen(path);
+    *b->io = 1;
+    if (length < 4 || strcmp(path + length - 4, ".npy") != 0) {
+        if (image_read(path, out, b->error, b->room)) return -1;
+        *b->io = 0;
+        return 0;
+    }
+    if (npy_read(path, &a, b->error, b->room)) return -1;
+    *b->io = 0;
+    int sound = (a.dims == 2 || (a.dims == 3 && (a.shape[0] == 1 || a.shape[0] == 3))) && npy_count(&a) > 0 &&
+                npy_count(&a) <= IMAGE_PIXELS;
+    *out = (image){.channels = a.dims == 3 ? (int)a.shape[0] : 1};
+    if (sound) {
+        out->rows = (int)a.shape[a.dims - 2];
+        out->columns = (int)a.shape[a.dims - 1];
+        out->pixel = malloc((size_t)npy_count(&a) * sizeof *out->pixel);
+        if (out->pixel) npy_doubles(&a, out->pixel);
+    }
+    npy_free(&a);
+    if (!sound)
+        return job_wrong(b, "model.picture",
+                         "names %s; expected an array of rows x columns, or of 1 or 3 channels x rows x columns", path);
+    return out->pixel ? 0 : job_no_memory(b);
+}
+
+/* 1 where the mask is light, 0 where it is dark: a missing pixel is missing in every channel. */
+static int read_seen_mask(builder *b, const char *path)
+{
+    image mask;
+    const image *seen = &b->p->seen;
+    *b->io = 1;
+    if (image_read(path, &mask, b->error, b->room)) return -1;
+    *b->io = 0;
+    int fits = mask.rows == seen->rows && mask.columns == seen->columns, some = 0;
+    size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
+    b->p->mask = fits ? malloc(pixels * sizeof(double) + 1) : NULL;
+    for (size_t j = 0; b->p->mask && j < pixels; j++) {
+        b->p->mask[j] = mask.pixel[j] >= 128;
+        some |= b->p->mask[j] > 0;
+    }
+    int rows = mask.rows, columns = mask.columns;
+    image_free(&mask);
+    if (!fits)
+        return job_wrong(b, "model.mask", "names %s of %d x %d pixels (rows, columns); the picture has %d x %d", path,
+                         rows, columns, seen->rows, seen->columns);
+    if (!b->p->mask) return job_no_memory(b);
+    return some ? 0 : job_wrong(b, "model.mask", "names %s, which is dark all over: nothing was seen", path);
+}
+
+static sosmc_blur blur_of(const builder *b)
+{
+    sosmc_blur blur = {.rows = b->p->seen.rows, .columns = b->p->seen.columns, .mask = b->p->mask};
+    if (is(b, "model.blur", "box")) {
+        blur.kind = SOSMC_BLUR_BOX;
+        blur.patch = (int)config_integer(b->c, "model.patch");
+    } else if (is(b, "model.blur", "gaussian")) {
+        blur.kind = SOSMC_BLUR_GAUSSIAN;
+        blur.sigma = config_number(b->c, "model.blur_sd");
+    } else if (is(b, "model.blur", "motion")) {
+        blur.kind = SOSMC_BLUR_MOTION;
+        blur.length = config_number(b->c, "model.length");
+        blur.angle = config_number(b->c, "model.angle");
+    }
+    return blur;
+}
+
+int job_deblur_model(builder *b)
+{
+    struct parts *p = b->p;
+    if (read_seen(b, config_text(b->c, "model.picture"), &p->seen)) return -1;
+    if (config_has(b->c, "model.mask") && read_seen_mask(b, config_text(b->c, "model.mask"))) return -1;
+    double pixels = (double)p->seen.rows * p->seen.columns, exact = is(b, "model.freedom", "exact");
+    p->deblur = (sosmc_deblur){.blur = blur_of(b),
+                               .channels = p->seen.channels,
+                               .y = p->seen.pixel,
+                               .sigma = config_number(b->c, "model.noise"),
+                               .tv = is(b, "model.tv", "anisotropic") ? SOSMC_TV_ANISOTROPIC : SOSMC_TV_ISOTROPIC,
+                               .prox_tv = is(b, "model.prox_tv", "isotropic") ? SOSMC_TV_ISOTROPIC
+                                                                              : SOSMC_TV_ANISOTROPIC,
+                               .tolerance = config_number(b->c, "model.tolerance"),
+                               .published_passes = (int)config_integer(b->c, "model.passes"),
+                               .freedom = p->seen.channels * (pixels - exact),
+                               .envelope = config_number(b->c, "model.envelope")};
+    if (p->deblur.envelope > 0 && p->deblur.tv != p->deblur.prox_tv)
+        return job_wrong(b, "model.prox_tv",
+                         "is %s; expected that of model.tv, which is %s, where model.envelope is above 0",
+                         config_text(b->c, "model.prox_tv"), config_text(b->c, "model.tv"));
+    const char *fault = sosmc_blur_fault(&p->deblur.blur);
+    if (fault) return job_wrong(b, "model.blur", "cannot be used: %s", fault);
+    b->job->problem.model = sosmc_deblur_model(&p->deblur);
+    return 0;
+}
+
+/* Particles around what was seen, or around one grey; their noise is drawn like that of a jittered data set. */
+int job_deblur_init(builder *b)
+{
+    struct parts *p = b->p;
+    size_t dim = (size_t)b->job->problem.model.dim_x;
+    int means = 0, sds = 0;
+    const double *sd = config_vector(b->c, "init.sd", &sds);
+    if (sds != 1) return job_wrong(b, "init.sd", "has %d numbers; expected 1 for this model", sds);
+    p->started = malloc(dim * sizeof(double));
+    if (!p->started) return job_no_memory(b);
+    memcpy(p->started, p->seen.pixel, dim * sizeof(double));
+    if (is(b, "init.type", "normal")) {
+        const double *mean = config_vector(b->c, "init.mean", &means);
+        if (means != 1) return job_wrong(b, "init.mean", "has %d numbers; expected 1 for this model", means);
+        for (size_t j = 0; j < dim; j++) p->started[j] = mean[0];
+    }
+    p->start = (sosmc_rows){.data = p->started, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = sd[0]};
+    b->job->problem.init = sosmc_rows_source(&p->start);
+    return 0;
+}

@@ -1,0 +1,191 @@
+/* problem_pictures.c: the parts of a job that know what a picture is: rewards of pixels, a network that judges, sets of
+ * pictures to train on. A picture is channel after channel, row after row; its pixels lie between -1 and 1. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "files/files.h"
+#include "network_text.h"
+#include "problem_inside.h"
+
+/* The layer list of the run's model, or NULL: its points are not pictures. */
+static const sosmc_network *pictures_of(const builder *b)
+{
+    const sosmc_network *n = &b->p->network.network;
+    return n->count > 0 ? n : NULL;
+}
+
+static int need_pictures(const builder *b, const char *path, const sosmc_network **out)
+{
+    *out = pictures_of(b);
+    if (*out) return 0;
+    return job_wrong(b, path, "is %s, which is for pictures; expected a model.type network, or stored with layers",
+                     config_text(b->c, path));
+}
+
+int job_picture(const job *j, picture_shape *out)
+{
+    if (!j->parts) return 0;
+    const sosmc_network *n = &j->parts->network.network;
+    const image *seen = &j->parts->seen;
+    *out = n->count > 0 ? (picture_shape){n->channels, n->rows, n->columns, -1, 1}
+                        : (picture_shape){seen->channels, seen->rows, seen->columns, 0, 255};
+    return n->count > 0 || seen->pixel;
+}
+
+/* The layers of the run file; their weights come later. */
+int job_new_pictures(builder *b)
+{
+    char words[512];
+    model_file *f = &b->p->network;
+    if (network_parse(config_text(b->c, "model.layers"), &f->network, words, sizeof words))
+        return job_wrong(b, "model.layers", "is not a network: %s", words);
+    int64_t parameters = network_parameters(&f->network);
+    if (parameters < 1 || parameters > INT32_MAX)
+        return job_wrong(b, "model.layers", "makes a network of too many parameters; expected fewer than 2^31");
+    f->inputs = f->network.channels * f->network.rows * f->network.columns;
+    f->parameters = (int)parameters;
+    f->theta = calloc((size_t)parameters, sizeof *f->theta);
+    return f->theta ? 0 : job_no_memory(b);
+}
+
+/* ---------------------------------------------------------------------------- rewards that weigh pixels */
+
+/* Minus on the upper half of the rows, plus on the lower; the middle row of an odd number counts for neither. */
+static double half_weight(const sosmc_network *n, int row)
+{
+    int half = n->rows / 2;
+    if (half == 0 || (row >= half && row < n->rows - half)) return 0;
+    return (row < half ? -0.5 : 0.5) / ((double)n->channels * half * n->columns);
+}
+
+/* The mask's pixels as weights from -1 to 1; a grey mask serves every channel. */
+int job_mask(builder *b, double **out)
+{
+    const sosmc_network *n = pictures_of(b);
+    const char *path = config_text(b->c, "objective.reward.mask");
+    image mask;
+    if (!n) return job_wrong(b, "objective.reward.mask", "is given, but the model is not one of pictures");
+    *b->io = 1;
+    if (image_read(path, &mask, b->error, b->room)) return -1;
+    *b->io = 0;
+    size_t plane = (size_t)n->rows * (size_t)n->columns;
+    int fits = mask.rows == n->rows && mask.columns == n->columns &&
+               (mask.channels == 1 || mask.channels == n->channels);
+    double total = 0;
+    *out = fits ? calloc(plane * (size_t)n->channels, sizeof **out) : NULL;
+    for (size_t j = 0; *out && j < plane * (size_t)n->channels; j++) {
+        (*out)[j] = mask.pixel[mask.channels == 1 ? j % plane : j] / 127.5 - 1;
+        total += fabs((*out)[j]);
+    }
+    int rows = mask.rows, columns = mask.columns, channels = mask.channels;
+    image_free(&mask);
+    if (!fits)
+        return job_wrong(b, "objective.reward.mask",
+                         "names %s, a picture of %d x %d x %d (channels, rows, columns); expected %d x %d x %d", path,
+                         channels, rows, columns, n->channels, n->rows, n->columns);
+    if (!*out) return job_no_memory(b);
+    if (total > 0) return 0;
+    return job_wrong(b, "objective.reward.mask", "names %s, which is grey all over: it weighs nothing", path);
+}
+
+static int fill_weights(builder *b, const sosmc_network *n, double *w)
+{
+    int dim = b->job->problem.model.dim_x;
+    double scale = config_number(b->c, "objective.reward.scale"), total = 0;
+    if (is(b, "objective.reward.type", "mask")) {
+        if (job_mask(b, &b->p->mask) || !b->p->mask) return -1;
+        const double *mask = b->p->mask;
+        size_t pixels = (size_t)n->rows * (size_t)n->columns * (size_t)n->channels;
+        for (size_t j = 0; j < pixels; j++) total += fabs(mask[j]);
+        for (size_t j = 0; j < pixels; j++) w[j] = scale * mask[j] / total;
+        return 0;
+    }
+    int half = is(b, "objective.reward.type", "half");
+    if (is(b, "objective.reward.type", "dark")) scale = -scale;
+    for (int j = 0; j < dim; j++) w[j] = scale * (half ? half_weight(n, j / n->columns % n->rows) : 1.0 / dim);
+    return 0;
+}
+
+static int linear_reward(builder *b, sosmc_score *out)
+{
+    const sosmc_network *n;
+    if (need_pictures(b, "objective.reward.type", &n)) return -1;
+    b->p->pixel_weight = malloc((size_t)b->job->problem.model.dim_x * sizeof(double));
+    if (!b->p->pixel_weight) return job_no_memory(b);
+    if (fill_weights(b, n, b->p->pixel_weight)) return -1;
+    b->p->linear = (sosmc_linear){.dim = b->job->problem.model.dim_x,
+                                  .weight = b->p->pixel_weight,
+                                  .clamp = config_number(b->c, "objective.reward.clamp")};
+    *out = sosmc_linear_reward(&b->p->linear);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- a network that judges */
+
+static int last_outputs(const sosmc_network *n)
+{
+    const sosmc_layer *last = &n->layer[n->count - 1];
+    return last->kind == SOSMC_DENSE ? last->outputs : 0; /* of a convolution the library tells */
+}
+
+static int judge_reward(builder *b, sosmc_score *out)
+{
+    model_file *f = &b->p->judge_file;
+    const char *path = config_text(b->c, "objective.reward.network");
+    *b->io = 1;
+    if (model_read_as(path, config_text(b->c, "objective.reward.description"), f, b->error, b->room)) return -1;
+    *b->io = 0;
+    if (f->network.count == 0)
+        return job_wrong(b, "objective.reward.network", "names %s, which is not a network of pictures", path);
+    int outputs = last_outputs(&f->network);
+    f->network.output = (int)config_integer(b->c, "objective.reward.output");
+    if (outputs && f->network.output >= outputs)
+        return job_wrong(b, "objective.reward.output", "is %d; %s has the outputs 0 to %d", f->network.output, path,
+                         outputs - 1);
+    sosmc_model m = sosmc_network_model(&f->network);
+    if (m.dim_x != b->job->problem.model.dim_x)
+        return job_wrong(b, "objective.reward.network",
+                         "names %s, which judges pictures of %d numbers; the model has %d", path, m.dim_x,
+                         b->job->problem.model.dim_x);
+    b->p->judge_prep = aligned_alloc(64, (m.prep + 63) / 64 * 64);
+    if (!b->p->judge_prep) return job_no_memory(b);
+    if (m.prepare(m.self, f->theta, b->p->judge_prep))
+        return job_wrong(b, "objective.reward.network", "names %s, whose weights cannot be used", path);
+    b->p->judge = (sosmc_network_judge){.network = &f->network,
+                                        .prep = b->p->judge_prep,
+                                        .scale = config_number(b->c, "objective.reward.scale"),
+                                        .clamp = config_number(b->c, "objective.reward.clamp"),
+                                        .softmax = config_flag(b->c, "objective.reward.log_probability")};
+    *out = sosmc_network_reward(&b->p->judge);
+    return 0;
+}
+
+int job_picture_reward(builder *b, sosmc_score *out)
+{
+    return is(b, "objective.reward.type", "network") ? judge_reward(b, out) : linear_reward(b, out);
+}
+
+/* ---------------------------------------------------------------------------- pictures to train on */
+
+int job_picture_data(builder *b, int64_t *rows)
+{
+    const sosmc_network *n;
+    const char *path = config_text(b->c, "objective.data.file");
+    image_set *set = &b->p->images;
+    if (need_pictures(b, "objective.data.type", &n)) return -1;
+    *b->io = 1;
+    if (images_read(path, set, b->error, b->room)) return -1;
+    *b->io = 0;
+    if (set->channels != n->channels || set->rows != n->rows || set->columns != n->columns)
+        return job_wrong(b, "objective.data.file",
+                         "names %s, pictures of %d x %d x %d (channels, rows, columns); the model has %d x %d x %d",
+                         path, set->channels, set->rows, set->columns, n->channels, n->rows, n->columns);
+    *rows = set->count;
+    b->p->rows = (sosmc_rows){.data = set->values,
+                              .bytes = set->bytes,
+                              .low = -1,
+                              .high = 1,
+                              .noise = config_number(b->c, "objective.data.jitter"),
+                              .clamp = config_number(b->c, "objective.data.clamp")};
+    return 0;
+}

@@ -1,0 +1,35 @@
+/* program.c: how a program of ours begins and ends. */
+#include "program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files/files.h"
+#include "interrupt.h"
+#include "say.h"
+
+/* A file that is opened must never take the number of a stream that the caller closed: what we say would go into it. */
+static void fill_closed_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
+}
+
+void program_begin(void)
+{
+    fill_closed_streams();
+    json_survive_lack_of_memory();
+    interrupt_catch();
+}
+
+int program_end(int code)
+{
+    code = complain_code(code);
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    return complain(code > 1 ? code : SOSMC_EXIT_IO, "cannot write to standard output: %s",
+                    errno ? strerror(errno) : "there was no room or no memory for what was said before");
+}

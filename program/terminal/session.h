@@ -1,0 +1,20 @@
+/* session.h: a run as a person at a terminal meets it: progress while it goes on, Ctrl-C to stop it, its report, and what it
+ * found in a few lines. */
+#ifndef CLI_SESSION_H
+#define CLI_SESSION_H
+
+#include "runfile/config.h"
+
+typedef struct {
+    const char *out; /* the run directory */
+    int resume, overwrite;
+    int quiet;      /* no progress, no closing words; warnings are said all the same */
+    int experiment; /* part of an experiment, whose page speaks for its runs: warnings go to summary.json alone */
+    double budget_seconds; /* 0: none */
+} session_options;
+
+/* Runs a resolved run file into its directory and writes the report; returns the exit code, having said on standard error what
+ * went wrong. */
+int session_run(const config *c, const session_options *options);
+
+#endif

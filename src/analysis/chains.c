@@ -1,0 +1,325 @@
+/* chains.c: independent chains of a kernel at a fixed theta, and the mean of a score along them (maths.md FRESH):
+ *
+ *     x_0 uniform on the box or given,     x_{t+1} ~ K(x_t, .), where no kernel is named x_t - h grad U(x_t) + sqrt(2h) z_{t+1}
+ *
+ * Nothing is weighed. A tile makes all its steps before the next one starts, so its numbers stay
+ * in a core's cache. Invariant: a chain's path depends on the model, the seed and the chain's number alone, and the
+ * sums run over chains in order; tiles and threads change no bit. */
+#include <math.h>
+#include <sosmc/lattice.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "base/threads.h"
+#include "base/tiles.h"
+
+enum { ALIGNMENT = 64, MOST_THREADS = 1024, STEPS_BETWEEN_LOOKS = 128 };
+static const int64_t MOST_STEPS = INT64_C(1) << 47; /* what a step's name can hold */
+
+/* Everything the tiles share. */
+typedef struct {
+    const sosmc_model *model;
+    const double *theta;
+    const sosmc_score *score;
+    sosmc_kernel kernel;
+    sosmc_fresh f;
+    sosmc_fresh_record record;
+    int64_t steps;
+    int dim, tile, ld, tiles;
+    size_t vector, row; /* doubles: a tile's x and a number per chain */
+    size_t stride;      /* bytes of one worker */
+    char *workers;
+    void *prep;
+    double *final;      /* chains rows of dim, or NULL */
+    double *chain_mean; /* of the score, one per chain */
+    atomic_int stopped;
+} ensemble;
+
+/* What a kernel reads and writes. */
+typedef struct {
+    double *x, *gx, *aux; /* dim rows of ld, of aux kernel.aux times as many */
+    double *U;            /* ld */
+} place;
+
+/* One tile on its way. */
+typedef struct {
+    sosmc_batch b;
+    place now, next;
+    double *tmp;                    /* the kernel's scratch */
+    double *accept, *score, *total; /* ld of each; total: of the scores to be averaged */
+    int snapshot;                   /* the next one to keep */
+    int waiting;                    /* chains without a hit */
+} tile;
+
+/* ------------------------------------------------------------------------------------------------ one tile */
+
+/* Doubles of a worker: vectors of two places and of the kernel's scratch; then rows: 2 U, the kernel's 4, and 3 more. */
+static size_t vectors_of(const ensemble *e) { return 2 * (2 + (size_t)e->kernel.aux) + (size_t)e->kernel.scratch; }
+enum { ROWS_OF_KERNEL = 4, ROWS = ROWS_OF_KERNEL + 5 };
+
+static place take_place(const ensemble *e, double **memory)
+{
+    place p = {.x = *memory, .gx = *memory + e->vector, .aux = *memory + 2 * e->vector};
+    p.U = p.aux + (size_t)e->kernel.aux * e->vector;
+    *memory = p.U + e->row;
+    return p;
+}
+
+static tile tile_at(const ensemble *e, int number, int worker)
+{
+    double *memory = (double *)(void *)(e->workers + (size_t)worker * e->stride);
+    int64_t first = (int64_t)number * e->tile, left = e->f.chains - first;
+    memset(memory, 0, (vectors_of(e) * e->vector + ROWS * e->row) * sizeof(double)); /* what another tile left */
+    tile t = {.now = take_place(e, &memory), .next = take_place(e, &memory), .tmp = memory};
+    t.accept = t.tmp + (size_t)e->kernel.scratch * e->vector + ROWS_OF_KERNEL * e->row;
+    t.score = t.accept + e->row;
+    t.total = t.score + e->row;
+    t.b = (sosmc_batch){.x = t.now.x,
+                        .prep = e->prep,
+                        .work = t.total + e->row,
+                        .simd = sosmc_simd_best(),
+                        .dim = e->dim,
+                        .n = left < e->tile ? (int)left : e->tile,
+                        .ld = e->ld,
+                        .first = first};
+    return t;
+}
+
+/* Where the chains begin, and what a kernel that is not blind wants to know there. */
+static sosmc_status start(const ensemble *e, tile *t)
+{
+    sosmc_rng rng = {.seed = e->f.seed, .stream = SOSMC_STREAM_INIT};
+    double width = e->f.high - e->f.low, *u = t->score;
+    for (int j = 0; j < e->dim; j++) {
+        double *x = t->now.x + (size_t)j * (size_t)e->ld;
+        const double *given = e->f.start ? e->f.start + (size_t)t->b.first * (size_t)e->dim + (size_t)j : NULL;
+        if (!given) sosmc_uniforms(rng, (uint32_t)j, &t->b, u);
+        for (int i = 0; i < t->b.n; i++) x[i] = given ? given[(size_t)i * (size_t)e->dim] : e->f.low + width * u[i];
+    }
+    t->waiting = e->record.hit ? t->b.n : 0;
+    for (int i = 0; i < t->waiting; i++) e->record.hit[t->b.first + i] = -1;
+    rng.stream = SOSMC_STREAM_BEGIN;
+    if (e->kernel.begin && e->kernel.begin(&e->kernel, rng, &t->b, t->now.aux)) return SOSMC_EMODEL;
+    if (e->kernel.blind || e->steps == 0) return SOSMC_OK;
+    return e->model->energy(e->model->self, e->theta, &t->b, t->now.U, t->now.gx) ? SOSMC_EMODEL : SOSMC_OK;
+}
+
+/* Row i of the tile, contiguous. */
+static void copy_state(const ensemble *e, const tile *t, int i, double *to)
+{
+    for (int j = 0; j < e->dim; j++) to[j] = t->now.x[(size_t)j * (size_t)e->ld + (size_t)i];
+}
+
+static void copy_states(const ensemble *e, const tile *t, double *rows)
+{
+    for (int i = 0; i < t->b.n; i++) copy_state(e, t, i, rows + ((size_t)t->b.first + (size_t)i) * (size_t)e->dim);
+}
+
+static void remember(const ensemble *e, tile *t, int64_t step)
+{
+    const sosmc_fresh_record *r = &e->record;
+    size_t dim = (size_t)e->dim, states = (size_t)e->steps + 1;
+    if (t->snapshot < r->snapshots && r->at[t->snapshot] == step)
+        copy_states(e, t, r->snapshot + (size_t)t->snapshot++ * (size_t)e->f.chains * dim);
+    for (int64_t i = 0, left = r->paths - t->b.first; i < left && i < t->b.n; i++)
+        copy_state(e, t, (int)i, r->path + ((size_t)(t->b.first + i) * states + (size_t)step) * dim);
+}
+
+static void note_hits(const ensemble *e, tile *t, int64_t step)
+{
+    int64_t *hit = e->record.hit + t->b.first;
+    for (int i = 0; i < t->b.n; i++)
+        if (hit[i] < 0 && t->score[i] > 0.5) hit[i] = step, t->waiting--;
+}
+
+/* The score is asked for only while somebody wants it. */
+static sosmc_status observe(const ensemble *e, tile *t, int64_t step)
+{
+    int averaging = step > e->f.burn_in;
+    remember(e, t, step);
+    if (!e->score || (!averaging && !t->waiting)) return SOSMC_OK;
+    if (e->score->eval(e->score->self, &t->b, t->score)) return SOSMC_EMODEL;
+    for (int i = 0; averaging && i < t->b.n; i++) t->total[i] += t->score[i];
+    if (t->waiting) note_hits(e, t, step);
+    return SOSMC_OK;
+}
+
+static sosmc_status move(const ensemble *e, tile *t, int64_t step)
+{
+    place before = t->now;
+    sosmc_move m = {.model = e->model,
+                    .theta_prev = e->theta,
+                    .theta = e->theta,
+                    .prep_prev = e->prep,
+                    .h = e->kernel.h,
+                    .rng = {.seed = e->f.seed, .step = (uint64_t)step, .stream = SOSMC_STREAM_MOVE},
+                    .b = t->b,
+                    .x = before.x,
+                    .U = before.U,
+                    .gx = before.gx,
+                    .aux = before.aux,
+                    .x_new = t->next.x,
+                    .U_new = t->next.U,
+                    .gx_new = t->next.gx,
+                    .aux_new = t->next.aux,
+                    .accept = t->accept,
+                    .tmp = t->tmp};
+    if (e->kernel.step(&e->kernel, &m)) return SOSMC_EMODEL;
+    t->now = t->next;
+    t->next = before;
+    t->b.x = t->now.x;
+    return SOSMC_OK;
+}
+
+/* A state that is not finite never becomes finite again, so a look now and then misses none. */
+static sosmc_status look(ensemble *e, const tile *t)
+{
+    for (int j = 0; j < e->dim; j++)
+        if (!t->b.simd->all_finite((size_t)t->b.n, t->now.x + (size_t)j * (size_t)e->ld)) return SOSMC_ENUMERIC;
+    if (e->record.stop && e->record.stop(e->record.stop_ctx)) atomic_store(&e->stopped, 1);
+    return SOSMC_OK;
+}
+
+static sosmc_status finish(const ensemble *e, const tile *t)
+{
+    double *mean = e->chain_mean + t->b.first, count = (double)e->f.averaged;
+    if (e->final) copy_states(e, t, e->final);
+    for (int i = 0; e->score && i < t->b.n; i++) mean[i] = t->total[i] / count; /* no steps: 0/0, as promised */
+    for (int i = 0; e->score && e->f.averaged && i < t->b.n; i++)
+        if (!isfinite(mean[i])) return SOSMC_ENUMERIC;
+    return SOSMC_OK;
+}
+
+static sosmc_status run_tile(void *ctx, int task, int worker)
+{
+    ensemble *e = ctx;
+    tile t = tile_at(e, task, worker);
+    sosmc_status status = start(e, &t);
+    if (status != SOSMC_OK) return status;
+    if ((status = observe(e, &t, 0)) != SOSMC_OK) return status;
+    for (int64_t step = 1; step <= e->steps; step++) {
+        if ((status = move(e, &t, step)) != SOSMC_OK) return status;
+        if ((status = observe(e, &t, step)) != SOSMC_OK) return status;
+        if (step % STEPS_BETWEEN_LOOKS && step != e->steps) continue;
+        if ((status = look(e, &t)) != SOSMC_OK) return status;
+        if (atomic_load(&e->stopped)) return SOSMC_OK; /* the caller is told at the end */
+    }
+    return finish(e, &t);
+}
+
+/* ------------------------------------------------------------------------------------------------ all of them */
+
+static int is_record(const ensemble *e)
+{
+    const sosmc_fresh_record *r = &e->record;
+    if (r->snapshots < 0 || (r->snapshots && (!r->at || !r->snapshot))) return 0;
+    for (int k = 0; k < r->snapshots; k++)
+        if (r->at[k] < 0 || r->at[k] > e->steps || (k && r->at[k] <= r->at[k - 1])) return 0;
+    if (r->paths < 0 || r->paths > e->f.chains || (r->paths && !r->path)) return 0;
+    return !r->hit || e->score;
+}
+
+static int is_fresh(const sosmc_fresh *f)
+{
+    if (f->chains < 1 || f->burn_in < 0 || f->averaged < 0 || f->threads < 0 || f->threads > MOST_THREADS) return 0;
+    if (f->burn_in > MOST_STEPS || f->averaged > MOST_STEPS - f->burn_in) return 0;
+    return f->start || (isfinite(f->low) && isfinite(f->high) && f->low <= f->high);
+}
+
+/* What the engine asks of a kernel, except where weights are concerned. */
+static int is_kernel(const sosmc_kernel *k)
+{
+    if (!k->step || !(k->h > 0 && isfinite(k->h)) || !(k->noise >= 0 && isfinite(k->noise))) return 0;
+    if (!(k->clamp >= 0 && k->gradient_clip >= 0) || !(k->mass > 0 && isfinite(k->mass))) return 0;
+    return k->friction >= 0 && k->leapfrog >= 1 && k->aux >= 0 && k->scratch >= 0 && k->aux < 64 && k->scratch < 64;
+}
+
+/* The rules of the engine: rows aligned, unless a tile is one large particle. */
+static sosmc_status cut(ensemble *e)
+{
+    e->tile = sosmc_i_tile(e->model->tile, e->dim, e->f.chains);
+    e->ld = sosmc_i_tile_row(e->tile, e->dim);
+    e->tiles = (int)(((int64_t)e->f.chains + e->tile - 1) / e->tile);
+    e->vector = sosmc_i_round_up((size_t)e->dim * (size_t)e->ld, TILE_LANES);
+    e->row = sosmc_i_round_up((size_t)e->ld, TILE_LANES);
+    size_t work, doubles = vectors_of(e) * e->vector + ROWS * e->row;
+    if (__builtin_mul_overflow(e->model->work, (size_t)e->ld, &work)) return SOSMC_ENOMEM;
+    if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
+    e->stride = doubles * sizeof(double) + sosmc_i_round_up(work, ALIGNMENT);
+    return SOSMC_OK;
+}
+
+/* Mean, standard error and population standard deviation of the chains' means, in the chains' order. */
+static void summarise(const ensemble *e, double *mean, double *error, double *sd)
+{
+    double n = e->f.chains, sum = 0, squares = 0, centre;
+    for (int i = 0; i < e->f.chains; i++) sum += e->chain_mean[i];
+    centre = e->score ? sum / n : NAN;
+    for (int i = 0; i < e->f.chains; i++) squares += (e->chain_mean[i] - centre) * (e->chain_mean[i] - centre);
+    if (mean) *mean = centre;
+    if (error) *error = e->f.chains > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+    if (sd) *sd = sqrt(squares / n);
+}
+
+/* All memory is taken here, before the first step: prep, the pool of threads, a number per chain, the workers. */
+static sosmc_status run_all(ensemble *e, double *mean, double *error, double *sd)
+{
+    int threads = e->f.threads < e->tiles ? e->f.threads : e->tiles;
+    if (threads < 1) threads = 1;
+    size_t prep = sosmc_i_round_up(e->model->prep, ALIGNMENT),
+           crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT);
+    size_t numbers = sosmc_i_round_up((size_t)e->f.chains * sizeof(double), ALIGNMENT);
+    size_t all = prep + crew + numbers + (size_t)threads * e->stride;
+    char *memory = aligned_alloc(ALIGNMENT, all);
+    if (!memory) return SOSMC_ENOMEM;
+    memset(memory, 0, all);
+    e->prep = memory;
+    e->chain_mean = (double *)(void *)(memory + prep + crew);
+    e->workers = memory + prep + crew + numbers;
+    sosmc_status status = SOSMC_OK;
+    if (e->model->prepare && e->model->prepare(e->model->self, e->theta, e->prep)) status = SOSMC_EMODEL;
+    if (status == SOSMC_OK) {
+        /* where threads cannot be had, the calling one does the work */
+        pool *helpers = threads > 1 ? sosmc_i_pool_start(memory + prep, threads) : NULL;
+        status = sosmc_i_parallel(helpers, run_tile, e, e->tiles);
+        sosmc_i_pool_stop(helpers);
+    }
+    if (status == SOSMC_OK && atomic_load(&e->stopped)) status = SOSMC_STOPPED;
+    if (status == SOSMC_OK) summarise(e, mean, error, sd);
+    free(memory);
+    return status;
+}
+
+static sosmc_status run(ensemble e, const sosmc_fresh_record *record, double *mean, double *error, double *sd)
+{
+    e.dim = e.model->dim_x;
+    e.kernel = e.f.kernel ? *e.f.kernel : sosmc_ula(e.f.step);
+    if (record) e.record = *record;
+    if (e.dim < 1 || !is_fresh(&e.f) || !is_kernel(&e.kernel)) return SOSMC_EINVAL;
+    e.steps = e.f.burn_in + e.f.averaged;
+    if (!is_record(&e)) return SOSMC_EINVAL;
+    atomic_init(&e.stopped, 0);
+    sosmc_status status = cut(&e);
+    return status == SOSMC_OK ? run_all(&e, mean, error, sd) : status;
+}
+
+sosmc_status sosmc_fresh_reward(const sosmc_model *model, const double *theta, const sosmc_score *score,
+                                const sosmc_fresh *f, const sosmc_fresh_record *record, double *x, double *mean,
+                                double *error)
+{
+    ensemble e = {.model = model, .theta = theta, .score = score, .f = *f, .final = x};
+    return run(e, record, mean, error, NULL);
+}
+
+sosmc_status sosmc_fresh_final(const sosmc_model *model, const double *theta, const sosmc_score *score,
+                               const sosmc_fresh *f, const sosmc_fresh_record *record, double *x, double *mean,
+                               double *sd)
+{
+    ensemble e = {.model = model, .theta = theta, .score = score, .f = *f, .final = x};
+    if (!score || !is_fresh(f) || f->burn_in + f->averaged < 1) return SOSMC_EINVAL;
+    e.f.burn_in = f->burn_in + f->averaged - 1; /* an average over one step is the score of the final state */
+    e.f.averaged = 1;
+    return run(e, record, mean, NULL, sd);
+}
