@@ -17,10 +17,10 @@
 enum { WORD = 512 };
 
 /* The folders whose paths are recognised as such, and those that hold sources. */
-static const char *const roots[] = {"include/", "src/",         "models/", "cli/",  "examples/", "tests/",
-                                    "fuzz/",    "experiments/", "bench/",  "docs/", "tools/",    ".ci/"};
-static const char *const sources[] = {"include/sosmc/", "src/",      "src/kernels/", "src/simd/", "models/", "cli/",
-                                      "tests/*/",       "examples/", "bench/",       "fuzz/",     "tools/"};
+static const char *const roots[] = {"include/", "src/",         "program/", "cmake/", "examples/", "tests/",
+                                    "fuzz/",    "experiments/", "bench/",   "docs/",  "tools/",    ".ci/"};
+static const char *const sources[] = {"include/sosmc/", "src/*/", "program/*/", "experiments/*/", "tests/*/",
+                                      "examples/",      "bench/", "fuzz/",      "tools/"};
 enum { ROOTS = sizeof roots / sizeof *roots, SOURCES = sizeof sources / sizeof *sources };
 
 typedef struct {
