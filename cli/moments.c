@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "problem_inside.h"
+#include "problem.h"
 
 enum { STATE_DONE, STATE_FROM, STATE_EVERY, STATE_CLOUDS, STATES };
 
@@ -85,12 +85,11 @@ static int resume(moments *m, int64_t done, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- beginning */
 
-/* A restored picture has its channels, rows and columns; any other particle is a vector. */
 static npy_array shape_of(const job *j)
 {
-    const image *seen = &j->parts->seen;
-    if (!seen->pixel) return (npy_array){.type = NPY_F64, .dims = 1, .shape = {j->problem.model.dim_x}};
-    return (npy_array){.type = NPY_F64, .dims = 3, .shape = {seen->channels, seen->rows, seen->columns}};
+    npy_array a = {.type = NPY_F64};
+    a.dims = job_shape(j, a.shape);
+    return a;
 }
 
 int moments_open(moments **out, const config *c, const job *j, const char *dir, int64_t done, char *error, size_t room)

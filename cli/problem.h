@@ -26,6 +26,9 @@ typedef struct {
     double black, white;
 } picture_shape;
 int job_picture(const job *j, picture_shape *out);
+/* The axes of a particle in an array file, and their number: 3 (channels, rows, columns) for a picture that a model restores,
+ * 1 (dim_x) for any other particle. Pictures of networks are stored as vectors. */
+int job_shape(const job *j, int64_t shape[3]);
 
 /* Does theta belong to a network that can be stored? */
 int job_has_network(const job *j);

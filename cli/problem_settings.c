@@ -61,7 +61,7 @@ static sosmc_kernel build_kernel(const builder *b)
         k.noise = config_number(b->c, "kernel.noise");
         return k;
     }
-    if (is(b, "kernel.type", "gibbs")) return sosmc_deblur_gibbs(&b->p->deblur, h);
+    if (is(b, "kernel.type", "gibbs")) return b->p->kind->gibbs(b, h);
     if (is(b, "kernel.type", "jitter"))
         return sosmc_jitter(h, config_number(b->c, "kernel.noise"), config_number(b->c, "kernel.clamp"),
                             config_number(b->c, "kernel.gradient_clip"));
