@@ -221,6 +221,22 @@ static int refuse_key(config *c, const schema_key *row, const node *n, const cha
                        now ? now : "missing");
 }
 
+/* What --set put somewhere into this key, or NULL. */
+static const node *assigned(const node *n)
+{
+    const node *found = n->origin == FROM_SET ? n : NULL;
+    for (const node *child = n->first; child && !found; child = child->next) found = assigned(child);
+    return found;
+}
+
+/* Takes a key out of a resolved file that an earlier version wrote, and returns 1. What --set says is never dropped. */
+static int drop_once_written(const config *c, const schema_key *row, node *parent, const node *n)
+{
+    if (!c->stored || assigned(n) || !schema_has_word(schema_once_written, row->path)) return 0;
+    node_remove(parent, n);
+    return 1;
+}
+
 static int missing(config *c, const schema_key *row, const node *parent, const char *path)
 {
     char expected[EXPECTED_ROOM], selector[PATH_ROOM];
@@ -326,7 +342,9 @@ static int settle_row(config *c, const schema_key *row, int round)
     for (int i = 0; i < count; i++) {
         node *n = node_child(parents[i], schema_leaf(row->path));
         name_key(row, parents[i], i, path);
-        if (!fits && n && !applies_anywhere(c, row)) return refuse_key(c, row, n, path);
+        if (!fits && n && !applies_anywhere(c, row))
+            if (!drop_once_written(c, row, parents[i], n))
+                return refuse_key(c, row, assigned(n) ? assigned(n) : n, path);
         if (!fits || (round && n)) continue;
         if (n ? config_check_value(c, row, n, path) : fill(c, row, parents[i], path, round)) return -1;
     }

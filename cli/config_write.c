@@ -234,7 +234,7 @@ int config_write(const config *c, FILE *out)
     writer w = {.out = out};
     const char *last = "";
     if (!c->resolved) return -1;
-    fputs("# A resolved run file: every key with its value. `sosmc run` on this file repeats the run.\n", out);
+    fputs(SCHEMA_RESOLVED " every key with its value. `sosmc run` on this file repeats the run.\n", out);
     for (const schema_key *row = schema_keys; row->path; row++) {
         const node *n = config_find(c, row->path);
         if (n && row->type == TYPE_RULES)

@@ -25,9 +25,10 @@
 #define MAYBE_REWARDED "objective.type=none|anneal"
 #define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
 #define FITTED "objective.type=ebm_likelihood"
+#define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
 /* What is used where there is an `optimiser`, for networks, and where theta does not move; and what else. */
 #define UNLESS_NAMED(named, else_) \
-    "?optimiser " named "; objective.type=none|anneal " named "; model.type=mlp|network|stored " named "; " else_
+    "?optimiser " named "; objective.type=none " named "; model.type=mlp|network|stored " named "; " else_
 
 const schema_key schema_keys[] = {
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
@@ -215,7 +216,8 @@ const schema_key schema_keys[] = {
     {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal",
      "The standard deviation of the normal law that the particles come from; wider than the model's."},
 
-    {"init", TYPE_MAP, "type", "{}", NULL, "The law of the initial particles."},
+    {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
+     "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
     {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
@@ -321,7 +323,7 @@ const schema_key schema_keys[] = {
     {"adapt.before_move", TYPE_FLAG, NULL, "false", NULL,
      "With `scheme.order: authors` and `mala`, `rwm` or `hmc`: the move of the same iteration sees the new value."},
 
-    {"optimiser", TYPE_MAP, "type", "{}", NULL, "How theta follows the gradient."},
+    {"optimiser", TYPE_MAP, "type", "{}", NOT_ANNEALED, "How theta follows the gradient."},
     {"optimiser.type", TYPE_CHOICE, "sgd|momentum|nesterov|rmsprop|adagrad|adam|adamw", "adam", NULL,
      "Which optimiser."},
     {"optimiser.rate", TYPE_NUMBER, "[0, inf)", UNLESS_NAMED("0.01", "0.05"), NULL,
@@ -575,6 +577,10 @@ const schema_method *schema_method_named(const char *name)
         if (!strcmp(m->name, name)) return m;
     return NULL;
 }
+
+/* Nothing ever read these keys in the files in which they do not apply, but until they had conditions every resolved file was
+ * written with them. Such a file still runs: there they are dropped. */
+const char *const schema_once_written = "init|optimiser";
 
 /* ---------------------------------------------------------------------------- words and intervals */
 
@@ -931,7 +937,12 @@ static const schema_key *document_table(FILE *out, const schema_key *row, const 
 /* A mapping with all that is in it. */
 static const schema_key *document_mapping(FILE *out, const schema_key *row)
 {
+    char when[160];
     fprintf(out, "\n### `%s`\n\n%s%s\n", row->path, row->meaning, row->fallback ? "" : " Required.");
+    if (row->when) {
+        describe_when(row->when, when, sizeof when);
+        fprintf(out, "\nApplies when %s.\n", when);
+    }
     const schema_key *end = document_table(out, row + 1, row->path);
     for (const schema_key *r = row + 1; r < end; r++) document_choices(out, r);
     return end;
