@@ -409,6 +409,17 @@ static int rule_dimension(config *c)
                : 0;
 }
 
+/* model.column has a meaning with model.data alone; its default goes, and a value that was written is a mistake. */
+static int rule_column(config *c)
+{
+    node *model = config_find(c, "model"), *column = node_child(model, "column");
+    if (!column || !config_has(c, "model.y")) return 0;
+    if (column->origin != FROM_DEFAULT && !drop_once_written(c, schema_find("model.column"), model, column))
+        return config_fail(c, column, "model.column applies only when model.data is given; here model.y is");
+    node_remove(model, column);
+    return 0;
+}
+
 static int rule_observations(config *c)
 {
     if (!is(c, "model.type", "hierarchical_gaussian")) return 0;
@@ -416,7 +427,7 @@ static int rule_observations(config *c)
         return config_fail(c, config_find(c, "model"), "model.data or model.y is missing; expected one of them");
     if (config_has(c, "model.data") && config_has(c, "model.y"))
         return config_fail(c, config_find(c, "model.y"), "model.data and model.y are both given; expected one of them");
-    return 0;
+    return rule_column(c);
 }
 
 static int rule_scheme(config *c)
@@ -453,7 +464,8 @@ static int accepts_everything(const config *c)
 /* One rule of `adapt`: the signal must exist, and the interval must not be empty. */
 static int check_rule(config *c, const node *rule)
 {
-    const node *signal = node_child(rule, "signal"), *low = node_child(rule, "min"), *high = node_child(rule, "max");
+    const node *signal = node_child(rule, "signal"), *low = node_child(rule, "min"), *high = node_child(rule, "max"),
+               *target = node_child(rule, "target");
     int weighted = is(c, "scheme.type", "sosmc"), ess = !strcmp(signal->text, "ess");
     if (node_child(rule, "factor")->number == 1) return 0;
     if (low->number > high->number)
@@ -465,10 +477,13 @@ static int check_rule(config *c, const node *rule)
                            "for instance with --set adapt=null",
                            config_text(c, "scheme.type"));
     if (ess && config_find(c, "kernel")->origin == FROM_DEFAULT && is(c, "kernel.type", "mala") &&
-        !strcmp(node_child(rule, "target")->text, "step"))
+        !strcmp(target->text, "step"))
         return config_fail(c, signal,
                            "adapt follows the effective sample size, which says nothing about the step of mala, the "
                            "kernel of a file that names none; expected adapt.signal accept, or a kernel such as ula");
+    if (!strcmp(target->text, "rate") && !config_has(c, "optimiser"))
+        return config_fail(c, target, "adapt.target is rate, but objective.type %s has no learning rate; expected step",
+                           config_text(c, "objective.type"));
     if (!ess && accepts_everything(c))
         return config_fail(c, signal, "adapt.signal is accept, but kernel %s accepts everything; expected ess",
                            config_text(c, "kernel.type"));

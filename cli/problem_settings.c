@@ -129,11 +129,10 @@ static sosmc_schedule build_schedule(const builder *b)
 /* How theta moves: by the file's optimiser, along the temperatures of `anneal`, or not at all. */
 static void build_path_of_theta(const builder *b, sosmc_settings *s)
 {
-    if (is(b, "objective.type", "anneal")) {
-        s->optimiser = sosmc_tempering_path(&b->p->tempering);
-        return;
-    }
-    s->optimiser = is(b, "objective.type", "none") ? sosmc_sgd(0) : build_optimiser(b);
+    s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
+                   : is(b, "objective.type", "none") ? sosmc_sgd(0)
+                                                     : build_optimiser(b);
+    if (!config_has(b->c, "optimiser")) return;
     s->schedule = build_schedule(b);
     s->average = config_number(b->c, "optimiser.average");
     s->average_from = config_integer(b->c, "optimiser.average_from");

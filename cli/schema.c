@@ -26,9 +26,9 @@
 #define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
 #define FITTED "objective.type=ebm_likelihood"
 #define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
-/* What is used where there is an `optimiser`, for networks, and where theta does not move; and what else. */
-#define UNLESS_NAMED(named, else_) \
-    "?optimiser " named "; objective.type=none " named "; model.type=mlp|network|stored " named "; " else_
+#define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
+/* What is used where there is an `optimiser` and for networks; and what else. */
+#define UNLESS_NAMED(named, else_) "?optimiser " named "; model.type=mlp|network|stored " named "; " else_
 
 const schema_key schema_keys[] = {
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
@@ -323,7 +323,7 @@ const schema_key schema_keys[] = {
     {"adapt.before_move", TYPE_FLAG, NULL, "false", NULL,
      "With `scheme.order: authors` and `mala`, `rwm` or `hmc`: the move of the same iteration sees the new value."},
 
-    {"optimiser", TYPE_MAP, "type", "{}", NOT_ANNEALED, "How theta follows the gradient."},
+    {"optimiser", TYPE_MAP, "type", "{}", OPTIMISED, "How theta follows the gradient."},
     {"optimiser.type", TYPE_CHOICE, "sgd|momentum|nesterov|rmsprop|adagrad|adam|adamw", "adam", NULL,
      "Which optimiser."},
     {"optimiser.rate", TYPE_NUMBER, "[0, inf)", UNLESS_NAMED("0.01", "0.05"), NULL,
@@ -580,7 +580,7 @@ const schema_method *schema_method_named(const char *name)
 
 /* Nothing ever read these keys in the files in which they do not apply, but until they had conditions every resolved file was
  * written with them. Such a file still runs: there they are dropped. */
-const char *const schema_once_written = "init|optimiser";
+const char *const schema_once_written = "init|optimiser|model.column";
 
 /* ---------------------------------------------------------------------------- words and intervals */
 
@@ -814,8 +814,8 @@ static const char *const manual_head =
     "`optimiser` gets Adam with rate 0.05 and a cosine over its iterations. A file that has the mapping, even an empty one, "
     "keeps the fixed defaults of the keys it leaves out: `ula` with step 0.05, Adam with rate 0.01. Exceptions: the picture "
     "model `deblur`, whose prior is not smooth, gets `gibbs` (no rule); `impdiff`, `soul` and `pcd` are published with "
-    "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one, and so do runs "
-    "that optimise nothing. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
+    "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one. Runs that "
+    "optimise nothing (`none`, `anneal`) have no `optimiser`. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
     "more iterations needs an `optimiser` in the file.\n"
     "\n"
     "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md).\n"

@@ -81,6 +81,18 @@ static void keys_of_earlier_versions_are_dropped(void **state)
     config_free(c);
 }
 
+/* With observations that are written out, model.column named no column; nothing is optimised, and there was a rate. */
+static void those_of_other_runs_too(void **state)
+{
+    config *c = runtext_resolved(
+        FIRST_LINE "model:\n  type: hierarchical_gaussian\n  column: 1\n  y: [1, 2]\n  theta: [0]\n"
+                   "objective:\n  type: none\ninit:\n  type: model\n  theta: [0]\n" KERNEL OPTIMISER("0.01") REST("3"));
+    assert_true(config_has(c, "init.theta"));
+    assert_false(config_has(c, "model.column") || config_has(c, "optimiser"));
+    runtext_assert_replays(c);
+    config_free(c);
+}
+
 /* Without the line that the program writes, the file is somebody's own, and so is the mistake. */
 static void elsewhere_they_are_refused(void **state)
 {
@@ -121,7 +133,8 @@ static int remove_folder(void **state) { return folder_remove(folder); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_of_earlier_versions_are_dropped), cmocka_unit_test(elsewhere_they_are_refused),
-        cmocka_unit_test(what_is_set_is_never_dropped), cmocka_unit_test(the_directory_resumes_and_reports)};
+        cmocka_unit_test(keys_of_earlier_versions_are_dropped), cmocka_unit_test(those_of_other_runs_too),
+        cmocka_unit_test(elsewhere_they_are_refused), cmocka_unit_test(what_is_set_is_never_dropped),
+        cmocka_unit_test(the_directory_resumes_and_reports)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
