@@ -3,15 +3,7 @@
 #define CLI_RUN_H
 
 #include "config.h"
-
-/* Exit codes of the program. */
-enum {
-    SOSMC_EXIT_OK = 0,
-    SOSMC_EXIT_USAGE = 2,
-    SOSMC_EXIT_NUMERIC = 3,
-    SOSMC_EXIT_IO = 4,
-    SOSMC_EXIT_INTERRUPTED = 130
-};
+#include "exit_codes.h"
 
 typedef struct {
     const char *out; /* the run directory */
