@@ -1,4 +1,4 @@
-/* config.c: run files and assignments in, answers out. The tree itself is config_tree.c's. */
+/* config.c: loads run files, applies assignments, and returns the values of keys. The tree behind it is in config_tree.c. */
 #include "schema.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@ static config *make_config(const char *name, const char *path, char *error, size
         c->name = strdup(name);
         errno = 0;
         c->directory = folder_of(path);
-        if (!c->directory && errno != ENOMEM) c->directory = strdup("."); /* it was removed, or may not be seen */
+        if (!c->directory && errno != ENOMEM)
+            c->directory = strdup("."); /* the folder was removed, or is not readable */
     }
     if (c && c->name && c->directory) return c;
     if (error && room) snprintf(error, room, "%s: out of memory", name);
@@ -175,7 +176,7 @@ static int put(config *c, node *n, const char *name, node *value, const node *li
         node_append(owner, value, key);
         return 0;
     }
-    node *next = old->next; /* the value takes the place of the old one, links and all */
+    node *next = old->next; /* copied over the old node: the links of its neighbours stay valid */
     *old = *value;
     old->key = key;
     old->parent = owner;
@@ -194,7 +195,7 @@ static node *descend(config *c, node *n, const char *name, const char *path, con
         found = look(n, name, &owner);
     }
     if (found->kind == NODE_SCALAR && open_scalar(c, found, path, like)) return NULL;
-    if (found->origin >= FROM_METHOD) { /* no longer: the next config_resolve must not forget what is put in here */
+    if (found->origin >= FROM_METHOD) { /* it holds an assignment now, so the next config_resolve must keep it */
         found->origin = FROM_SET;
         found->source = like->source;
     }
@@ -259,7 +260,7 @@ int config_set(config *c, const char *assignment, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- values */
 
-/* As far as the path leads; *whole says whether that is all the way. */
+/* The last node on the path that exists; *whole says whether the whole path does. */
 static node *follow(const config *c, const char *path, int *whole)
 {
     node *at = c->root, *owner;
@@ -289,7 +290,7 @@ node *config_find(const config *c, const char *path)
 
 int config_has(const config *c, const char *path) { return config_find(c, path) != NULL; }
 
-/* The node of a key whose value somebody wants; config_watch may want to know. */
+/* The node of a key whose value is asked for; it is marked as read while config_watch is on. */
 static const node *asked_for(const config *c, const char *path)
 {
     node *n = config_find(c, path);

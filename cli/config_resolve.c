@@ -57,7 +57,7 @@ static void forget(node *n)
     }
 }
 
-/* Also of an empty mapping, which is a rule with every default. */
+/* A mapping becomes a list of one rule. An empty mapping is a rule with every default. */
 static int expand_rule(config *c, node *n)
 {
     int empty = n->count == 0;
@@ -94,7 +94,7 @@ static int expand(config *c)
 
 /* ---------------------------------------------------------------------------- methods with a name */
 
-/* As words, or as numbers: 0.0 is 0. */
+/* Values are compared as words, or as numbers: 0.0 equals 0. */
 static int same_value(const node *n, const char *value)
 {
     char *end_a, *end_b;
@@ -104,7 +104,7 @@ static int same_value(const node *n, const char *value)
     return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
 }
 
-/* Two names, "kernel.type": the mapping is made when missing. */
+/* Sets a key that a method stands for. `path` has two names, such as "kernel.type"; the mapping is made when missing. */
 static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
 {
     char parent[PATH_ROOM], clipped[CLIP + 4];
@@ -121,14 +121,14 @@ static int imply(config *c, const schema_method *m, const node *like, const char
         node_append(c->root, map, config_keep(c, parent, strlen(parent)));
         if (!map->key) return -1;
     }
-    if (map->kind != NODE_MAP) return 0; /* which the table will refuse */
+    if (map->kind != NODE_MAP) return 0; /* The type of the value is refused later, by its row of the table. */
     n = node_make(c, NODE_SCALAR, like);
     if (!n || !(n->text = config_keep(c, value, strlen(value)))) return -1;
     node_append(map, n, schema_leaf(schema_find(path)->path));
     return 0;
 }
 
-/* A scheme with the name of a method becomes the scheme it is; what else the name means is filled in. */
+/* Replaces the name of a method in scheme.type by its scheme, and fills in the other keys that the name stands for. */
 static int name_method(config *c)
 {
     char word[PATH_ROOM];

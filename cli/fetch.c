@@ -69,7 +69,7 @@ static int wait_for(pid_t child)
     }
 }
 
-/* The first line of npm's that says something. */
+/* The first line of npm's output that is neither a notice, a warning nor empty. */
 static void read_complaint(const char *folder, char out[256])
 {
     char path[FILES_PATH], *bytes = NULL;
@@ -115,7 +115,8 @@ static void remove_file(const char *folder, const char *name)
     if (!files_join(path, folder, name, NULL, 0)) (void)unlink(path);
 }
 
-/* The folder and the files in it; npm makes no folders there. Those that are known go without asking for memory. */
+/* Removes the folder and the files in it; npm makes no folders there. The known files are removed first, because that needs no
+ * memory, unlike scandir. */
 static void remove_folder(const char *folder)
 {
     struct dirent **entry = NULL;
@@ -124,7 +125,7 @@ static void remove_folder(const char *folder)
     if (rmdir(folder) == 0) return;
     int n = scandir(folder, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
-        remove_file(folder, entry[i]->d_name); /* . and .. refuse */
+        remove_file(folder, entry[i]->d_name); /* unlink fails for . and .., which is fine */
         free(entry[i]);
     }
     free((void *)entry);

@@ -165,7 +165,7 @@ int flags_read(flag_values *v, const flag_row *table, int rows, int command, int
     }
     *v = (flag_values){.command = argv[0], .begun = monotonic_seconds()};
     *code = SOSMC_EXIT_USAGE;
-    optind = 0; /* begin anew, whoever parsed before */
+    optind = 0; /* makes getopt_long start from argv[1], also after an earlier call */
     while ((option = next_flag(argc, argv, known)) != -1) {
         int at = option == 'h' ? asked : option - FIRST;
         if (option == '?' || take(v, &table[at], at, optarg ? optarg : "")) return -1;

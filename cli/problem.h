@@ -10,7 +10,7 @@ typedef struct {
     sosmc_problem problem;
     sosmc_settings settings;
     int64_t iterations;
-    struct parts *parts; /* what the values above point to */
+    struct parts *parts; /* everything the values above point to; job_free releases it */
 } job;
 
 /* 0, or -1 with one sentence in `error`; then *io tells whether a file was to blame. */

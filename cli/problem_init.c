@@ -1,5 +1,5 @@
 /* problem_init.c: where the particles of a run file start: a law with or without a density, or the points of a file. Model
- * and objective are known. Invariant: a weighted run never gets a start whose weights nobody knows. */
+ * and objective are known. Invariant: a weighted run never gets a start whose weights are unknown. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +122,8 @@ static int resample_rows(builder *b, const char *path, int64_t rows, double *poi
     return rc;
 }
 
-/* Of more rows than particles, evenly spaced ones come first: neighbours in the file of a weighted run are relatives. */
+/* Of more rows than particles, evenly spaced ones come first: neighbours in the file of a weighted run are often
+ * copies of one ancestor. */
 static void spread_rows(const builder *b, int64_t rows, int64_t wanted, double *point)
 {
     int64_t dim = b->job->problem.model.dim_x;

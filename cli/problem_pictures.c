@@ -124,7 +124,7 @@ static int linear_reward(builder *b, sosmc_score *out)
 static int last_outputs(const sosmc_network *n)
 {
     const sosmc_layer *last = &n->layer[n->count - 1];
-    return last->kind == SOSMC_DENSE ? last->outputs : 0; /* of a convolution the library tells */
+    return last->kind == SOSMC_DENSE ? last->outputs : 0; /* 0 for a convolution: then the library checks the output */
 }
 
 typedef struct {

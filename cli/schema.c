@@ -27,7 +27,7 @@
 #define FITTED "objective.type=ebm_likelihood"
 #define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
 #define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
-/* What is used where there is an `optimiser` and for networks; and what else. */
+/* A default: `named` where the file has an `optimiser` and for networks, otherwise `else_`. */
 #define UNLESS_NAMED(named, else_) "?optimiser " named "; model.type=mlp|network|stored " named "; " else_
 
 const schema_key schema_keys[] = {
@@ -715,7 +715,8 @@ const char *schema_meaning(const char *path, const char *choice)
 const schema_key *schema_find(const char *path)
 {
     for (const schema_key *row = schema_keys; row->path; row++)
-        if (*row->path == *path && !strcmp(row->path, path)) return row; /* asked for thousands of times a file */
+        if (*row->path == *path && !strcmp(row->path, path))
+            return row; /* one letter first: this is called thousands of times per file */
     return NULL;
 }
 
@@ -756,7 +757,7 @@ static int edit_distance(const char *a, const char *b)
     return d[m][n];
 }
 
-/* How unlike two names are; a large number when nobody would take one for the other. */
+/* The distance between two names; a large number when one is not a plausible misspelling of the other. */
 static int unlikeness(const char *typed, const char *name)
 {
     enum { FAR = 1000 };
@@ -765,7 +766,7 @@ static int unlikeness(const char *typed, const char *name)
     int d = edit_distance(typed, name);
     if (d <= least(3, (int)(length + 2) / 3) && d < (int)length) return d;
     if (length >= 3 && (strstr(name, typed) || (strlen(name) >= 3 && strstr(typed, name))))
-        return 4; /* iter, learning_rate */
+        return 4; /* one name contains the other: iter for iterations, learning_rate for rate */
     return FAR;
 }
 
