@@ -1,7 +1,5 @@
-/* paper.c: the program sosmc-paper, which `sosmc reproduce` executes: the paper's experiments, one function each. */
-#include <errno.h>
-#include <getopt.h>
-#include <stdio.h>
+/* paper.c: the program sosmc-paper, which `sosmc reproduce` executes: the experiments of the paper, and which flags belong to
+ * which of them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,168 +45,120 @@ static const char reproduce_text[] =
     "  --only ID             one statement: its name in the list of tables, feynman-kac for instance\n"
     "  --seed S              of all runs (default 42)\n";
 
-/* ---------------------------------------------------------------------------- flags */
+enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8, THEORY = 16 };
 
-typedef struct {
-    const char *out, *models, *checkpoint, *data, *only, *seed;
-    int help;
-    double budget_seconds;
-    long seeds, threads;
-} flags;
+static const struct {
+    const char *name;
+    int bit;
+    int (*run)(const reproduce_options *);
+} experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
+                   {"ebm2d", EBM2D, reproduce_ebm2d},
+                   {"mnist", MNIST, reproduce_mnist},
+                   {"deblurring", DEBLURRING, reproduce_deblurring},
+                   {"theory", THEORY, reproduce_theory}};
+enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
 
 enum {
-    FLAG_OUT = 256,
-    FLAG_SEED,
-    FLAG_THREADS,
-    FLAG_BUDGET,
-    FLAG_SEEDS,
-    FLAG_MODELS,
-    FLAG_CHECKPOINT,
-    FLAG_DATA,
-    FLAG_ONLY
+    FULL,
+    PAPER,
+    PRETRAIN,
+    MODELS,
+    CHECKPOINT,
+    DATA,
+    SEED,
+    ONLY,
+    SEEDS,
+    BUDGET,
+    QUICK,
+    QUIET,
+    THREADS,
+    OUT,
+    HELP,
+    FLAGS
+};
+static const flag_row table[FLAGS] = {
+    [FULL] = {.name = "full"},
+    [PAPER] = {.name = "paper"},
+    [PRETRAIN] = {.name = "pretrain"},
+    [MODELS] = {.name = "models", .takes_value = 1},
+    [CHECKPOINT] = {.name = "checkpoint", .takes_value = 1},
+    [DATA] = {.name = "data", .takes_value = 1},
+    [SEED] = {.name = "seed", .like = "seed", .takes_value = 1},
+    [ONLY] = {.name = "only", .takes_value = 1},
+    [SEEDS] = {.name = "seeds", .like = "particles", .takes_value = 1},
+    [BUDGET] = {.name = "budget-seconds", .like = "output.checkpoint_seconds", .takes_value = 1},
+    [QUICK] = {.name = "quick"},
+    [QUIET] = {.name = "quiet"},
+    [THREADS] = {.name = "threads", .like = "threads", .takes_value = 1},
+    [OUT] = {.name = "out", .takes_value = 1},
+    [HELP] = {.name = "help"},
 };
 
-static int number_of(const char *flag, const char *text, double low, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    if (*text && !*end && *out >= low && *out <= 1e9) return 0;
-    return complain(-1, "%s is '%s'; expected a number of at least %g", flag, text, low);
-}
+/* The experiments that have a flag; flags that are not here belong to all. */
+static const int owners[FLAGS] = {[FULL] = EBM2D | MNIST | DEBLURRING,
+                                  [PAPER] = MNIST,
+                                  [PRETRAIN] = EBM2D,
+                                  [MODELS] = EBM2D,
+                                  [CHECKPOINT] = MNIST,
+                                  [DATA] = MNIST | DEBLURRING,
+                                  [SEED] = MNIST | DEBLURRING | THEORY,
+                                  [ONLY] = THEORY,
+                                  [SEEDS] = LANGEVIN | EBM2D | MNIST | DEBLURRING,
+                                  [BUDGET] = LANGEVIN};
 
-static int count_of(const char *flag, const char *text, long *out)
-{
-    double number = 0;
-    if (number_of(flag, text, 1, &number)) return -1;
-    *out = (long)number;
-    return 0;
-}
-
-static int take_flag(flags *f, int option, const char *value)
-{
-    switch (option) {
-    case FLAG_OUT: f->out = value; return 0;
-    case FLAG_MODELS: f->models = value; return 0;
-    case FLAG_CHECKPOINT: f->checkpoint = value; return 0;
-    case FLAG_DATA: f->data = value; return 0;
-    case FLAG_ONLY: f->only = value; return 0;
-    case FLAG_SEED: f->seed = value; return 0;
-    case FLAG_THREADS: return count_of("--threads", value, &f->threads);
-    case FLAG_SEEDS: return count_of("--seeds", value, &f->seeds);
-    case FLAG_BUDGET: return number_of("--budget-seconds", value, 0, &f->budget_seconds);
-    default: return -1;
-    }
-}
-
-static int parse_flags(flags *f, int argc, char **argv, const struct option *known)
-{
-    int option, index = 0;
-    *f = (flags){.seeds = 0};
-    while ((option = flags_next(argc, argv, known, &index)) != -1) {
-        if (option == 0) *(known[index].flag) = 1;
-        if (option == 'h') f->help = 1;
-        if (option == '?' || (option >= FLAG_OUT && take_flag(f, option, optarg))) return -1;
-    }
-    return 0;
-}
-
-/* 42 without --seed, as in the published runs. */
-static int seed_of(const flags *f, uint64_t *seed)
-{
-    char *end = NULL;
-    const char *text = f->seed ? f->seed : "42";
-    errno = 0;
-    *seed = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end && !errno) return 0;
-    return complain(-1, "--seed is '%s'; expected a whole number from 0 to 2^64 - 1", text);
-}
-
-static int no_experiment(const char *typed)
+/* The experiment that the command names; -1, having said that there is no such one. */
+static int experiment_named(const flag_values *v)
 {
     char end[128];
-    return complain(SOSMC_EXIT_USAGE, "there is no experiment '%s'%s", typed,
+    const char *typed = v->operands == 1 ? v->operand : "";
+    for (int i = 0; i < EXPERIMENTS; i++)
+        if (strcmp(experiments[i].name, typed) == 0) return i;
+    if (!*typed)
+        return complain(
+            -1,
+            "reproduce takes an experiment: langevin, ebm2d, mnist, deblurring or theory; see 'sosmc help reproduce'");
+    return complain(-1, "there is no experiment '%s'%s", typed,
                     flags_did_you_mean("langevin|ebm2d|mnist|deblurring|theory", typed,
                                        "expected langevin, ebm2d, mnist, deblurring or theory", end, sizeof end));
 }
 
-enum { LANGEVIN = 1, EBM2D = 2, MNIST = 4, DEBLURRING = 8, THEORY = 16 };
+static int check_owners(const flag_values *v, int at)
+{
+    for (int f = 0; f < FLAGS; f++)
+        if (flag_given(v, f) && owners[f] && !(owners[f] & experiments[at].bit))
+            return complain(-1, "--%s does not belong to reproduce %s; see 'sosmc help reproduce'", table[f].name,
+                            experiments[at].name);
+    return 0;
+}
 
 static int reproduce(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int bit;
-        int (*run)(const reproduce_options *);
-    } experiments[] = {{"langevin", LANGEVIN, reproduce_langevin},
-                       {"ebm2d", EBM2D, reproduce_ebm2d},
-                       {"mnist", MNIST, reproduce_mnist},
-                       {"deblurring", DEBLURRING, reproduce_deblurring},
-                       {"theory", THEORY, reproduce_theory}};
-    flags f;
-    int quick = 0, quiet = 0, full = 0, paper = 0, pretrain = 0, at = 0;
-    const struct option known[] = {{"quick", 0, &quick, 1},
-                                   {"quiet", 0, &quiet, 1},
-                                   {"full", 0, &full, 1},
-                                   {"paper", 0, &paper, 1},
-                                   {"pretrain", 0, &pretrain, 1},
-                                   {"models", 1, NULL, FLAG_MODELS},
-                                   {"checkpoint", 1, NULL, FLAG_CHECKPOINT},
-                                   {"data", 1, NULL, FLAG_DATA},
-                                   {"only", 1, NULL, FLAG_ONLY},
-                                   {"seed", 1, NULL, FLAG_SEED},
-                                   {"budget-seconds", 1, NULL, FLAG_BUDGET},
-                                   {"seeds", 1, NULL, FLAG_SEEDS},
-                                   {"threads", 1, NULL, FLAG_THREADS},
-                                   {"out", 1, NULL, FLAG_OUT},
-                                   {"help", 0, NULL, 'h'},
-                                   {0}};
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(reproduce_text, stdout) < 0;
-    const char *experiment = argc - optind == 1 ? argv[optind] : "";
-    const int count = sizeof experiments / sizeof *experiments;
-    while (at < count && strcmp(experiments[at].name, experiment) != 0) at++;
-    if (at == count && *experiment) return no_experiment(experiment);
-    if (at == count)
-        return complain(
-            SOSMC_EXIT_USAGE,
-            "reproduce takes an experiment: langevin, ebm2d, mnist, deblurring or theory; see 'sosmc help reproduce'");
-    const struct {
-        const char *flag;
-        int given, owners;
-    } particular[] = {{"full", full, EBM2D | MNIST | DEBLURRING},
-                      {"paper", paper, MNIST},
-                      {"pretrain", pretrain, EBM2D},
-                      {"models", f.models != NULL, EBM2D},
-                      {"checkpoint", f.checkpoint != NULL, MNIST},
-                      {"data", f.data != NULL, MNIST | DEBLURRING},
-                      {"seed", f.seed != NULL, MNIST | DEBLURRING | THEORY},
-                      {"only", f.only != NULL, THEORY},
-                      {"seeds", f.seeds > 0, LANGEVIN | EBM2D | MNIST | DEBLURRING},
-                      {"budget-seconds", f.budget_seconds > 0, LANGEVIN}};
-    for (size_t i = 0; i < sizeof particular / sizeof *particular; i++)
-        if (particular[i].given && !(particular[i].owners & experiments[at].bit))
-            return complain(SOSMC_EXIT_USAGE, "--%s does not belong to reproduce %s; see 'sosmc help reproduce'",
-                            particular[i].flag, experiment);
-    reproduce_options options = {.out = f.out ? f.out : experiment,
-                                 .quick = quick,
-                                 .quiet = quiet,
-                                 .full = full,
-                                 .paper = paper,
-                                 .pretrain = pretrain,
-                                 .models = f.models,
-                                 .checkpoint = f.checkpoint,
-                                 .data = f.data,
-                                 .only = f.only,
-                                 .budget_seconds = f.budget_seconds,
-                                 .seeds = (int)f.seeds,
-                                 .threads = (int)f.threads};
-    if (seed_of(&f, &options.seed)) return SOSMC_EXIT_USAGE;
+    flag_values v;
+    int code;
+    if (flags_read(&v, table, FLAGS, 0, argc, argv, NULL, reproduce_text, &code)) return code;
+    int at = experiment_named(&v);
+    if (at < 0 || check_owners(&v, at)) return SOSMC_EXIT_USAGE;
+    reproduce_options options = {.out = flag_text(&v, OUT, experiments[at].name),
+                                 .quick = flag_given(&v, QUICK),
+                                 .quiet = flag_given(&v, QUIET),
+                                 .full = flag_given(&v, FULL),
+                                 .paper = flag_given(&v, PAPER),
+                                 .pretrain = flag_given(&v, PRETRAIN),
+                                 .models = flag_text(&v, MODELS, NULL),
+                                 .checkpoint = flag_text(&v, CHECKPOINT, NULL),
+                                 .data = flag_text(&v, DATA, NULL),
+                                 .only = flag_text(&v, ONLY, NULL),
+                                 .budget_seconds = flag_number(&v, BUDGET, 0),
+                                 .seeds = (int)flag_whole(&v, SEEDS, 0),
+                                 .threads = (int)flag_whole(&v, THREADS, 0),
+                                 /* as in the published runs, unless it is given */
+                                 .seed = strtoull(flag_text(&v, SEED, "42"), NULL, 10)};
     return experiments[at].run(&options);
 }
 
 int main(int argc, char **argv)
 {
-    char name[] = "sosmc reproduce"; /* flags_next takes the command from it */
+    char name[] = "sosmc reproduce"; /* flags_read takes the command from it */
     program_begin();
     if (argc > 0) argv[0] = name;
     return program_end(reproduce(argc, argv));

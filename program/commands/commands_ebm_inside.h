@@ -74,7 +74,7 @@ const char *ebm_flag_name(ebm_flag f);
 /* 0: go on; otherwise *code is what the program exits with. */
 int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const char *operand, const char *help,
                    int *code);
-/* The first of the flags that was given, though what is before us is not for it; EBM_FLAGS: none. */
+/* The first flag of the list that was given; EBM_FLAGS: none of them. The caller lists flags that the model cannot use. */
 ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n);
 /* Two flags that say the same thing must not both be given. */
 int ebm_only_one(const flag_values *q, ebm_flag one, ebm_flag other);
@@ -86,7 +86,7 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* The draft as a resolved run file; the draft is used up. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);
-int ebm_print_config(const config *c); /* an exit code, as the next */
+int ebm_print_config(const config *c); /* Returns an exit code, like the next function. */
 int ebm_print_or_run(const flag_values *q, draft *d, const char *out);
 
 /* ------------------------------------------------------------------------------------------------ samplers */

@@ -57,7 +57,8 @@ void ebm_put_noise(draft *d)
     draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -ebm_jitter.clamp, ebm_jitter.clamp);
 }
 
-/* Chains move before anything is looked at, with the gradient they carry along: one evaluation per move. */
+/* Unweighted chains in the order of the authors: they move first and keep the gradient of the last move, so a move costs one
+ * evaluation. */
 void ebm_put_chains(draft *d, int pictures)
 {
     if (pictures)
@@ -67,7 +68,7 @@ void ebm_put_chains(draft *d, int pictures)
     draft_put(d, "scheme: {type: unweighted, order: authors}\n");
 }
 
-/* Resampled in every iteration, the cloud ends with equal weights: whoever reads its points alone loses nothing. */
+/* The cloud is resampled in every iteration and so ends with equal weights: its points can be used without them. */
 void ebm_put_cooling(draft *d)
 {
     draft_put(d, "scheme: {type: sosmc, order: authors}\nresampling: {scheme: systematic, threshold: always}\n");
@@ -149,7 +150,7 @@ const char *ebm_picture_reward(const flag_values *q)
 static int check_picture_formula(const flag_values *q, const ebm_subject *s, const char *reward)
 {
     char error[EBM_SENTENCE];
-    double *mask = calloc((size_t)s->inputs, sizeof *mask); /* that there is one will do to look at the words */
+    double *mask = calloc((size_t)s->inputs, sizeof *mask); /* any will do: the formula is only compiled */
     if (!mask) return complain(-1, "out of memory");
     for (int j = 0; j < s->inputs; j++) mask[j] = 1;
     sosmc_picture_shape shape = {s->channels, s->rows, s->columns, 1, flag_given(q, FLAG_MASK) ? mask : NULL};

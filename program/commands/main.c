@@ -1,26 +1,18 @@
-/* main.c: the program. Each command reads its flags and hands over; what a command does is in a file of its own. */
-#include <errno.h>
+/* main.c: the program: the table of its commands, and what holds for all of them. What a command does is in a file of its own. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include <sosmc/sosmc.h>
+
+#include "commands.h"
 #include "commands_ebm.h"
-#include "runfile/config.h"
 #include "deblur.h"
-#include "report/deblur_page.h"
 #include "demo.h"
 #include "fetch.h"
-#include "files/files.h"
 #include "terminal/flags.h"
-#include "list.h"
-#include "report/run_report.h"
 #include "terminal/program.h"
 #include "reproduce_command.h"
 #include "terminal/say.h"
-#include "terminal/session.h"
-
-enum { SENTENCE = 1024, SETS = 256 };
 
 static const char usage_text[] =
     "sosmc optimises theta when the gradient is an expectation under a distribution that moves with theta.\n"
@@ -48,252 +40,42 @@ static const char usage_text[] =
     "\n"
     "docs/run-file.md explains every key of a run file.\n";
 
-static const char run_text[] =
-    "sosmc run FILE.yaml [--set KEY=VALUE]... [--out DIR] [options]\n"
-    "\n"
-    "  --set KEY=VALUE       overrides a key of the file, with dots: --set kernel.type=mala --set model.theta=[0,1]\n"
-    "  --out DIR             the run directory (default: the file's name without .yaml)\n"
-    "  --iterations N        the same as --set iterations=N\n"
-    "  --particles N         the same as --set particles=N\n"
-    "  --seed S              the same as --set seed=S\n"
-    "  --threads T           the same as --set threads=T; the results do not depend on it\n"
-    "  --resume              continue the run in DIR from its checkpoint; also with more iterations than before\n"
-    "  --overwrite           replace the run in DIR\n"
-    "  --budget-seconds B    stop after B seconds; --resume goes on\n"
-    "  --quiet               no progress, no closing words\n"
-    "\n"
-    "Ctrl-C stops after the current iteration with everything saved (exit 130); after kill -9 --resume goes on from the last\n"
-    "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files.\n";
+static int command_help(int argc, char **argv);
 
-static const char check_text[] =
-    "sosmc check FILE.yaml [--set KEY=VALUE]... [--iterations N] [--particles N] [--seed S] [--threads T]\n"
-    "\n"
-    "Tests both gradients of the model (the Taylor remainder must fall as the square of the step), the weights (Z along a\n"
-    "closed path of theta must return to its start on average) and a short run. Exit code 0 when all hold, 3 otherwise.\n"
-    "The flags override keys of the file, as for 'sosmc run'.\n";
-
-static const char report_text[] =
-    "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
-
-static const char list_text[] = "sosmc list\n\nOne line for each thing a run file can name.\n";
-
+/* In the order in which a misspelt word is compared with them. */
 static const struct {
     const char *name, *text;
-} helps[] = {{"run", run_text},       {"train", train_text}, {"tune", tune_text},     {"sample", sample_text},
-             {"deblur", deblur_text}, {"check", check_text}, {"report", report_text}, {"reproduce", NULL},
-             {"list", list_text},     {"fetch", fetch_text}, {"demo", demo_text},     {"help", usage_text}};
-
-static const char *help_of(const char *command)
-{
-    for (size_t i = 0; i < sizeof helps / sizeof *helps; i++)
-        if (strcmp(helps[i].name, command) == 0) return helps[i].text;
-    return NULL;
-}
-
-/* ---------------------------------------------------------------------------- flags */
-
-typedef struct {
-    const char *file, *out;
-    const char *set[SETS];
-    int sets;
-    int help;
-    double budget_seconds;
-    char seed_set[64], threads_set[64], iterations_set[64], particles_set[64];
-} flags;
-
-enum { FLAG_SET = 256, FLAG_OUT, FLAG_SEED, FLAG_THREADS, FLAG_ITERATIONS, FLAG_PARTICLES, FLAG_BUDGET };
-
-static int number_of(const char *flag, const char *text, double low, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    if (*text && !*end && *out >= low) return 0;
-    return complain(-1, "%s is '%s'; expected a number of at least %g", flag, text, low);
-}
-
-static int add_set(flags *f, const char *assignment)
-{
-    if (f->sets == SETS) return complain(-1, "more than %d --set", SETS);
-    f->set[f->sets++] = assignment;
-    return 0;
-}
-
-/* --seed S is --set seed=S; the assignment stands in `room`. */
-static int set_key(flags *f, const char *key, const char *value, char room[64])
-{
-    int n = snprintf(room, 64, "%s=%s", key, value);
-    if (n < 0 || n >= 64) return complain(-1, "--%s is '%.32s...'; expected a number", key, value);
-    return add_set(f, room);
-}
-
-static int take_flag(flags *f, int option, const char *value)
-{
-    double number = 0;
-    switch (option) {
-    case FLAG_SET: return add_set(f, value);
-    case FLAG_OUT: f->out = value; return 0;
-    case FLAG_SEED: return set_key(f, "seed", value, f->seed_set);
-    case FLAG_ITERATIONS: return set_key(f, "iterations", value, f->iterations_set);
-    case FLAG_PARTICLES: return set_key(f, "particles", value, f->particles_set);
-    case FLAG_THREADS:
-        if (number_of("--threads", value, 1, &number)) return -1;
-        return set_key(f, "threads", value, f->threads_set);
-    case FLAG_BUDGET: return number_of("--budget-seconds", value, 0, &f->budget_seconds);
-    default: return -1;
-    }
-}
-
-/* The flags a command knows, by name. */
-static int parse_flags(flags *f, int argc, char **argv, const struct option *known)
-{
-    int option, index = 0;
-    *f = (flags){.sets = 0};
-    while ((option = flags_next(argc, argv, known, &index)) != -1) {
-        if (option == 0) *(known[index].flag) = 1;
-        if (option == 'h') f->help = 1;
-        if (option == '?' || (option >= FLAG_SET && take_flag(f, option, optarg))) return -1;
-    }
-    return 0;
-}
-
-/* ---------------------------------------------------------------------------- commands */
-
-static config *load(const flags *f, const char *file, int *code)
-{
-    char error[SENTENCE];
-    *code = SOSMC_EXIT_USAGE;
-    config *c = config_load(file, error, sizeof error);
-    if (!c) {
-        if (errno) *code = errno == ENOMEM ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_IO;
-        (void)complain(0, "%s", error);
-        return NULL;
-    }
-    for (int i = 0; i < f->sets; i++)
-        if (config_set(c, f->set[i], error, sizeof error)) goto wrong;
-    if (config_resolve(c, error, sizeof error)) goto wrong;
-    *code = SOSMC_EXIT_OK;
-    return c;
-wrong:
-    (void)complain(0, "%s", error);
-    config_free(c);
-    return NULL;
-}
-
-/* run.yaml -> run; path/to/x.yml -> x */
-static void default_directory(const char *file, char out[FILES_PATH])
-{
-    const char *slash = strrchr(file, '/');
-    (void)snprintf(out, FILES_PATH, "%s", slash ? slash + 1 : file);
-    char *dot = strrchr(out, '.');
-    if (dot && dot != out) *dot = 0;
-    if (strcmp(out, "-") == 0) (void)snprintf(out, FILES_PATH, "run");
-}
-
-static int command_run(int argc, char **argv)
-{
-    flags f;
-    int resume = 0, overwrite = 0, quiet = 0, code;
-    const struct option known[] = {{"set", 1, NULL, FLAG_SET},
-                                   {"out", 1, NULL, FLAG_OUT},
-                                   {"seed", 1, NULL, FLAG_SEED},
-                                   {"threads", 1, NULL, FLAG_THREADS},
-                                   {"iterations", 1, NULL, FLAG_ITERATIONS},
-                                   {"particles", 1, NULL, FLAG_PARTICLES},
-                                   {"budget-seconds", 1, NULL, FLAG_BUDGET},
-                                   {"resume", 0, &resume, 1},
-                                   {"overwrite", 0, &overwrite, 1},
-                                   {"quiet", 0, &quiet, 1},
-                                   {"help", 0, NULL, 'h'},
-                                   {0}};
-    char directory[FILES_PATH];
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(run_text, stdout) < 0;
-    if (argc - optind != 1) return complain(SOSMC_EXIT_USAGE, "run takes one run file; see 'sosmc help run'");
-    config *c = load(&f, argv[optind], &code);
-    if (!c) return code;
-    default_directory(argv[optind], directory);
-    session_options options = {.out = f.out ? f.out : directory,
-                               .resume = resume,
-                               .overwrite = overwrite,
-                               .quiet = quiet,
-                               .budget_seconds = f.budget_seconds};
-    code = session_run(c, &options);
-    config_free(c);
-    return code;
-}
-
-static int command_check(int argc, char **argv)
-{
-    flags f;
-    int code;
-    const struct option known[] = {{"set", 1, NULL, FLAG_SET},
-                                   {"seed", 1, NULL, FLAG_SEED},
-                                   {"threads", 1, NULL, FLAG_THREADS},
-                                   {"iterations", 1, NULL, FLAG_ITERATIONS},
-                                   {"particles", 1, NULL, FLAG_PARTICLES},
-                                   {"help", 0, NULL, 'h'},
-                                   {0}};
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(check_text, stdout) < 0;
-    if (argc - optind != 1) return complain(SOSMC_EXIT_USAGE, "check takes one run file; see 'sosmc help check'");
-    config *c = load(&f, argv[optind], &code);
-    if (!c) return code;
-    code = check_job(c, stdout);
-    config_free(c);
-    return code;
-}
-
-static int command_report(int argc, char **argv)
-{
-    flags f;
-    char error[SENTENCE];
-    const struct option known[] = {{"help", 0, NULL, 'h'}, {0}};
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(report_text, stdout) < 0;
-    if (argc - optind != 1)
-        return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
-    int rc = deblur_owns(argv[optind]) ? deblur_report(argv[optind], error, sizeof error)
-                                       : picture_report(argv[optind], error, sizeof error);
-    return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
-}
-
-static int command_list(int argc, char **argv)
-{
-    flags f;
-    const struct option known[] = {{"help", 0, NULL, 'h'}, {0}};
-    if (parse_flags(&f, argc, argv, known)) return SOSMC_EXIT_USAGE;
-    if (f.help) return fputs(list_text, stdout) < 0;
-    list_choices(stdout);
-    return SOSMC_EXIT_OK;
-}
+    int (*run)(int, char **);
+} commands[] = {{"run", run_text, command_run},          {"train", train_text, command_train},
+                {"tune", tune_text, command_tune},       {"sample", sample_text, command_sample},
+                {"deblur", deblur_text, command_deblur}, {"check", check_text, command_check},
+                {"report", report_text, command_report}, {"reproduce", NULL, command_reproduce},
+                {"list", list_text, command_list},       {"fetch", fetch_text, command_fetch},
+                {"demo", demo_text, command_demo},       {"help", usage_text, command_help}};
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)
 {
     char words[256] = "", end[128];
     size_t used = 0;
-    for (size_t i = 0; i < sizeof helps / sizeof *helps; i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", helps[i].name);
+    for (size_t i = 0; i < COMMANDS; i++)
+        used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", commands[i].name);
     return complain(SOSMC_EXIT_USAGE, "there is no command '%s'%s", typed,
                     flags_did_you_mean(words, typed, "see 'sosmc help'", end, sizeof end));
 }
 
 static int command_help(int argc, char **argv)
 {
+    const char *text = argc > 1 ? NULL : usage_text;
+    for (size_t i = 0; i < COMMANDS && argc > 1; i++)
+        if (strcmp(commands[i].name, argv[1]) == 0) text = commands[i].text;
     if (argc > 1 && strcmp(argv[1], "reproduce") == 0) return reproduce_help();
-    const char *text = argc > 1 ? help_of(argv[1]) : usage_text;
     if (!text) return no_command(argv[1]);
     return fputs(text, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int, char **);
-    } commands[] = {{"run", command_run},       {"train", command_train},         {"tune", command_tune},
-                    {"sample", command_sample}, {"deblur", command_deblur},       {"check", command_check},
-                    {"report", command_report}, {"reproduce", command_reproduce}, {"fetch", command_fetch},
-                    {"list", command_list},     {"demo", command_demo},           {"help", command_help}};
     program_begin();
     if (argc < 2) {
         fputs(usage_text, stderr);
@@ -301,9 +83,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return program_end(command_help(1, argv));
     if (strcmp(argv[1], "--version") == 0) return program_end(printf("sosmc %s\n", sosmc_version()) < 0);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(argv[1], commands[i].name) != 0) continue;
-        char name[32]; /* flags_next takes the command from it */
+        char name[32]; /* flags_read takes the command from it */
         (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
         argv[1] = name;
         return program_end(commands[i].run(argc - 1, argv + 1));

@@ -1,4 +1,4 @@
-/* config.c: run files and assignments in, answers out. The tree itself is config_tree.c's. */
+/* config.c: loads run files, applies assignments, and returns the values of keys. The tree behind it is in config_tree.c. */
 #include "schema.h"
 
 #include <errno.h>
@@ -26,7 +26,8 @@ static config *make_config(const char *name, const char *path, char *error, size
         c->name = strdup(name);
         errno = 0;
         c->directory = folder_of(path);
-        if (!c->directory && errno != ENOMEM) c->directory = strdup("."); /* it was removed, or may not be seen */
+        if (!c->directory && errno != ENOMEM)
+            c->directory = strdup("."); /* the folder was removed, or is not readable */
     }
     if (c && c->name && c->directory) return c;
     if (error && room) snprintf(error, room, "%s: out of memory", name);
@@ -47,6 +48,7 @@ void config_free(config *c)
 static config *parse_into(config *c, const char *text, size_t length)
 {
     errno = 0;
+    c->stored = length > strlen(SCHEMA_RESOLVED) && !strncmp(text, SCHEMA_RESOLVED, strlen(SCHEMA_RESOLVED));
     c->root = config_read_yaml(c, text, length, FROM_FILE, NULL);
     int why = !c->root && errno == ENOMEM ? ENOMEM : 0;
     if (c->root && c->root->kind != NODE_MAP) {
@@ -174,7 +176,7 @@ static int put(config *c, node *n, const char *name, node *value, const node *li
         node_append(owner, value, key);
         return 0;
     }
-    node *next = old->next; /* the value takes the place of the old one, links and all */
+    node *next = old->next; /* copied over the old node: the links of its neighbours stay valid */
     *old = *value;
     old->key = key;
     old->parent = owner;
@@ -193,7 +195,7 @@ static node *descend(config *c, node *n, const char *name, const char *path, con
         found = look(n, name, &owner);
     }
     if (found->kind == NODE_SCALAR && open_scalar(c, found, path, like)) return NULL;
-    if (found->origin >= FROM_METHOD) { /* no longer: the next config_resolve must not forget what is put in here */
+    if (found->origin >= FROM_METHOD) { /* it holds an assignment now, so the next config_resolve must keep it */
         found->origin = FROM_SET;
         found->source = like->source;
     }
@@ -258,7 +260,7 @@ int config_set(config *c, const char *assignment, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- values */
 
-/* As far as the path leads; *whole says whether that is all the way. */
+/* The last node on the path that exists; *whole says whether the whole path does. */
 static node *follow(const config *c, const char *path, int *whole)
 {
     node *at = c->root, *owner;
@@ -288,21 +290,29 @@ node *config_find(const config *c, const char *path)
 
 int config_has(const config *c, const char *path) { return config_find(c, path) != NULL; }
 
+/* The node of a key whose value is asked for; it is marked as read while config_watch is on. */
+static const node *asked_for(const config *c, const char *path)
+{
+    node *n = config_find(c, path);
+    if (n && c->watching) n->read = 1;
+    return n;
+}
+
 int config_count(const config *c, const char *path)
 {
-    const node *n = config_find(c, path);
+    const node *n = asked_for(c, path);
     return n ? n->count : 0;
 }
 
 const char *config_text(const config *c, const char *path)
 {
-    const node *n = config_find(c, path);
+    const node *n = asked_for(c, path);
     return n ? n->text : NULL;
 }
 
 double config_number(const config *c, const char *path)
 {
-    const node *n = config_find(c, path);
+    const node *n = asked_for(c, path);
     return n ? n->number : NAN;
 }
 
@@ -310,7 +320,7 @@ int64_t config_integer(const config *c, const char *path) { return (int64_t)conf
 
 uint64_t config_unsigned(const config *c, const char *path)
 {
-    const node *n = config_find(c, path);
+    const node *n = asked_for(c, path);
     return n ? n->whole : 0;
 }
 
@@ -319,14 +329,14 @@ int config_column(const config *c, const char *path) { return (int)config_unsign
 
 const double *config_vector(const config *c, const char *path, int *n)
 {
-    const node *v = config_find(c, path);
+    const node *v = asked_for(c, path);
     *n = v ? v->cols : 0;
     return v ? v->values : NULL;
 }
 
 const double *config_matrix(const config *c, const char *path, int *rows, int *cols)
 {
-    const node *m = config_find(c, path);
+    const node *m = asked_for(c, path);
     *rows = m ? m->rows : 0;
     *cols = m ? m->cols : 0;
     return m ? m->values : NULL;
@@ -346,3 +356,40 @@ const char *config_where(const config *c, const char *path, char *out, size_t ro
 }
 
 const char *config_directory(const config *c) { return c->directory; }
+
+/* ---------------------------------------------------------------------------- which keys were read */
+
+static void mark_unread(node *n)
+{
+    n->read = 0;
+    for (node *child = n->first; child; child = child->next) mark_unread(child);
+}
+
+void config_watch(config *c)
+{
+    mark_unread(c->root);
+    c->watching = 1;
+}
+
+/* Has the key a value in one of the mappings that hold it, and nobody asked for it there? */
+static int is_unread(const config *c, const schema_key *row)
+{
+    char parent[PATH_ROOM];
+    snprintf(parent, sizeof parent, "%.*s", (int)schema_parent_length(row->path), row->path);
+    const node *map = *parent ? config_find(c, parent) : c->root, *n;
+    if (!map) return 0;
+    if (map->kind != NODE_LIST) return (n = node_child(map, schema_leaf(row->path))) && !n->read;
+    for (const node *rule = map->first; rule; rule = rule->next)
+        if ((n = node_child(rule, schema_leaf(row->path))) && !n->read) return 1;
+    return 0;
+}
+
+const char *config_unread(const config *c, int *at)
+{
+    while (schema_keys[*at].path) {
+        const schema_key *row = &schema_keys[(*at)++];
+        int several = *at > 1 && !strcmp(row->path, row[-1].path); /* rows of one key: the first of them tells */
+        if (row->type != TYPE_MAP && row->type != TYPE_RULES && !several && is_unread(c, row)) return row->path;
+    }
+    return NULL;
+}

@@ -53,6 +53,12 @@ const double *config_matrix(const config *c, const char *path, int *rows, int *c
 /* A column of a table, counted from 1; 0 when it is given by name, which is then config_text. */
 int config_column(const config *c, const char *path);
 
+/* From here on the config remembers which keys were asked for, by any function above but config_has. */
+void config_watch(config *c);
+/* The next key of the file or of its defaults that nobody has asked for since config_watch, in the order of the manual; NULL:
+ * there is no more. *at is 0 at first. */
+const char *config_unread(const config *c, int *at);
+
 /* ---------------------------------------------------------------------------- where and how */
 
 int config_line(const config *c, const char *path); /* 0: not in the file (a default, or from --set) */

@@ -57,7 +57,7 @@ static void forget(node *n)
     }
 }
 
-/* Also of an empty mapping, which is a rule with every default. */
+/* A mapping becomes a list of one rule. An empty mapping is a rule with every default. */
 static int expand_rule(config *c, node *n)
 {
     int empty = n->count == 0;
@@ -94,7 +94,7 @@ static int expand(config *c)
 
 /* ---------------------------------------------------------------------------- methods with a name */
 
-/* As words, or as numbers: 0.0 is 0. */
+/* Values are compared as words, or as numbers: 0.0 equals 0. */
 static int same_value(const node *n, const char *value)
 {
     char *end_a, *end_b;
@@ -104,7 +104,7 @@ static int same_value(const node *n, const char *value)
     return end_a > n->text && !*end_a && end_b > value && !*end_b && a == b;
 }
 
-/* Two names, "kernel.type": the mapping is made when missing. */
+/* Sets a key that a method stands for. `path` has two names, such as "kernel.type"; the mapping is made when missing. */
 static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
 {
     char parent[PATH_ROOM], clipped[CLIP + 4];
@@ -121,14 +121,14 @@ static int imply(config *c, const schema_method *m, const node *like, const char
         node_append(c->root, map, config_keep(c, parent, strlen(parent)));
         if (!map->key) return -1;
     }
-    if (map->kind != NODE_MAP) return 0; /* which the table will refuse */
+    if (map->kind != NODE_MAP) return 0; /* The type of the value is refused later, by its row of the table. */
     n = node_make(c, NODE_SCALAR, like);
     if (!n || !(n->text = config_keep(c, value, strlen(value)))) return -1;
     node_append(map, n, schema_leaf(schema_find(path)->path));
     return 0;
 }
 
-/* A scheme with the name of a method becomes the scheme it is; what else the name means is filled in. */
+/* Replaces the name of a method in scheme.type by its scheme, and fills in the other keys that the name stands for. */
 static int name_method(config *c)
 {
     char word[PATH_ROOM];
@@ -219,6 +219,22 @@ static int refuse_key(config *c, const schema_key *row, const node *n, const cha
     const char *now = config_text(c, selector);
     return config_fail(c, n, "%s applies only when %s is %s; here it is %s", path, selector, joined,
                        now ? now : "missing");
+}
+
+/* What --set put somewhere into this key, or NULL. */
+static const node *assigned(const node *n)
+{
+    const node *found = n->origin == FROM_SET ? n : NULL;
+    for (const node *child = n->first; child && !found; child = child->next) found = assigned(child);
+    return found;
+}
+
+/* Takes a key out of a resolved file that an earlier version wrote, and returns 1. What --set says is never dropped. */
+static int drop_once_written(const config *c, const schema_key *row, node *parent, const node *n)
+{
+    if (!c->stored || assigned(n) || !schema_has_word(schema_once_written, row->path)) return 0;
+    node_remove(parent, n);
+    return 1;
 }
 
 static int missing(config *c, const schema_key *row, const node *parent, const char *path)
@@ -326,7 +342,9 @@ static int settle_row(config *c, const schema_key *row, int round)
     for (int i = 0; i < count; i++) {
         node *n = node_child(parents[i], schema_leaf(row->path));
         name_key(row, parents[i], i, path);
-        if (!fits && n && !applies_anywhere(c, row)) return refuse_key(c, row, n, path);
+        if (!fits && n && !applies_anywhere(c, row))
+            if (!drop_once_written(c, row, parents[i], n))
+                return refuse_key(c, row, assigned(n) ? assigned(n) : n, path);
         if (!fits || (round && n)) continue;
         if (n ? config_check_value(c, row, n, path) : fill(c, row, parents[i], path, round)) return -1;
     }
@@ -391,6 +409,17 @@ static int rule_dimension(config *c)
                : 0;
 }
 
+/* model.column has a meaning with model.data alone; its default goes, and a value that was written is a mistake. */
+static int rule_column(config *c)
+{
+    node *model = config_find(c, "model"), *column = node_child(model, "column");
+    if (!column || !config_has(c, "model.y")) return 0;
+    if (column->origin != FROM_DEFAULT && !drop_once_written(c, schema_find("model.column"), model, column))
+        return config_fail(c, column, "model.column applies only when model.data is given; here model.y is");
+    node_remove(model, column);
+    return 0;
+}
+
 static int rule_observations(config *c)
 {
     if (!is(c, "model.type", "hierarchical_gaussian")) return 0;
@@ -398,7 +427,7 @@ static int rule_observations(config *c)
         return config_fail(c, config_find(c, "model"), "model.data or model.y is missing; expected one of them");
     if (config_has(c, "model.data") && config_has(c, "model.y"))
         return config_fail(c, config_find(c, "model.y"), "model.data and model.y are both given; expected one of them");
-    return 0;
+    return rule_column(c);
 }
 
 static int rule_scheme(config *c)
@@ -435,7 +464,8 @@ static int accepts_everything(const config *c)
 /* One rule of `adapt`: the signal must exist, and the interval must not be empty. */
 static int check_rule(config *c, const node *rule)
 {
-    const node *signal = node_child(rule, "signal"), *low = node_child(rule, "min"), *high = node_child(rule, "max");
+    const node *signal = node_child(rule, "signal"), *low = node_child(rule, "min"), *high = node_child(rule, "max"),
+               *target = node_child(rule, "target");
     int weighted = is(c, "scheme.type", "sosmc"), ess = !strcmp(signal->text, "ess");
     if (node_child(rule, "factor")->number == 1) return 0;
     if (low->number > high->number)
@@ -447,10 +477,13 @@ static int check_rule(config *c, const node *rule)
                            "for instance with --set adapt=null",
                            config_text(c, "scheme.type"));
     if (ess && config_find(c, "kernel")->origin == FROM_DEFAULT && is(c, "kernel.type", "mala") &&
-        !strcmp(node_child(rule, "target")->text, "step"))
+        !strcmp(target->text, "step"))
         return config_fail(c, signal,
                            "adapt follows the effective sample size, which says nothing about the step of mala, the "
                            "kernel of a file that names none; expected adapt.signal accept, or a kernel such as ula");
+    if (!strcmp(target->text, "rate") && !config_has(c, "optimiser"))
+        return config_fail(c, target, "adapt.target is rate, but objective.type %s has no learning rate; expected step",
+                           config_text(c, "objective.type"));
     if (!ess && accepts_everything(c))
         return config_fail(c, signal, "adapt.signal is accept, but kernel %s accepts everything; expected ess",
                            config_text(c, "kernel.type"));

@@ -106,7 +106,7 @@ int config_fail(config *c, const node *at, const char *format, ...)
     if (used > 0 && (size_t)used < c->room) vsnprintf(c->error + used, c->room - (size_t)used, format, arguments);
     va_end(arguments);
     for (char *p = c->error; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?'; /* a message is one line, and no terminal obeys it */
+        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?'; /* a message is one line without control characters */
     return -1;
 }
 
@@ -431,7 +431,7 @@ static node *read_node(reader *r, const yaml_event_t *event, int depth)
         break;
     default: config_fail(r->c, &r->place, "not valid YAML: a value is missing");
     }
-    /* Only now: inside itself an anchor does not exist yet, so nothing can contain itself. */
+    /* The anchor is remembered after its value was read: an alias inside that value is unknown, so nothing contains itself. */
     return n && !remember(r, name, n) ? n : NULL;
 }
 

@@ -60,7 +60,7 @@ static int needs_escape(unsigned code)
 static size_t decode(const char *text, unsigned *code)
 {
     const unsigned char *p = (const unsigned char *)text;
-    size_t length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4; /* well-formed: checked on the way in */
+    size_t length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4; /* well-formed: checked when it was read */
     *code = length == 1 ? *p : *p & (0x7FU >> length);
     for (size_t i = 1; i < length; i++) *code = *code << 6 | (p[i] & 0x3FU);
     return length;
@@ -191,7 +191,8 @@ static void put_line(writer *w, const schema_key *row, const node *n, int indent
         put_text(w, " ");
         put_value(w, row, n);
     }
-    if (row->type == TYPE_MAP && n->count == 0) put_text(w, " {}"); /* without it, it would read back as empty */
+    if (row->type == TYPE_MAP && n->count == 0)
+        put_text(w, " {}"); /* without them it would read back as an empty value */
     fputc('\n', w->out);
 }
 
@@ -234,7 +235,7 @@ int config_write(const config *c, FILE *out)
     writer w = {.out = out};
     const char *last = "";
     if (!c->resolved) return -1;
-    fputs("# A resolved run file: every key with its value. `sosmc run` on this file repeats the run.\n", out);
+    fputs(SCHEMA_RESOLVED " every key with its value. `sosmc run` on this file repeats the run.\n", out);
     for (const schema_key *row = schema_keys; row->path; row++) {
         const node *n = config_find(c, row->path);
         if (n && row->type == TYPE_RULES)

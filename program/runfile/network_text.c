@@ -35,7 +35,7 @@ typedef struct {
     sosmc_layer layer[NETWORK_LAYERS];
     sosmc_network found;
     int has_sign, has_output, has_base, has_temperature;
-    char word[48]; /* the one that was read last; cut to this length, which no word that is known has */
+    char word[48]; /* the word that was read last, cut to this length; every known word is shorter */
     char *error;
     size_t room;
 } reader;
@@ -274,7 +274,7 @@ int network_print(const sosmc_network *n, char *out, size_t room)
     if (n->temperature > 0 && n->temperature != 1)
         (void)fprintf(f, "; temperature %s", files_number(n->temperature, number));
     long size = ftell(f);
-    int failed = ferror(f) | fflush(f) | (size < 0 || (size_t)size >= room); /* the end needs its NUL */
+    int failed = ferror(f) | fflush(f) | (size < 0 || (size_t)size >= room); /* the text must fit with its final NUL */
     (void)fclose(f);
     return failed ? -1 : 0;
 }

@@ -89,7 +89,7 @@ static int check_recipe(const points_recipe *r, char *error, size_t room)
     return 0;
 }
 
-/* Room for n times m numbers, aligned as batches want it; NULL when there is none. */
+/* Memory for n times m numbers, aligned as batches need it; NULL when there is none. */
 static double *room_for(int64_t n, int64_t m)
 {
     size_t bytes;
@@ -140,7 +140,7 @@ int points_rescale(double *x, int64_t rows, int dim, int standardise, double sca
         if (standardise) {
             moments(x + j, rows, (size_t)dim, &mean, &sd);
             divisor = sd + 1e-8;                  /* a constant coordinate becomes 0 */
-            finite = finite && isfinite(divisor); /* what is divided by infinity would look fine */
+            finite = finite && isfinite(divisor); /* Dividing by infinity would give 0, a finite number. */
         }
         for (int64_t i = 0; i < rows; i++) {
             double *v = x + (size_t)i * (size_t)dim + j;

@@ -1,6 +1,6 @@
 /* problem.c: from a resolved run file to what sosmc_create takes, and what can be asked of it afterwards. Every section of
- * the file has a function in a problem_*.c of its own; what the plain values of the library point to is kept in `parts`
- * until job_free. */
+ * the file has a function in a problem_*.c of its own, every kind of model a file of its own; what the plain values of the
+ * library point to is kept until job_free. */
 #include "problem.h"
 
 #include <stdarg.h>
@@ -41,33 +41,46 @@ int job_build(job *out, const config *c, int *io, char *error, size_t room)
     builder b = {.job = out, .c = c, .p = out->parts, .io = io, .error = error, .room = room};
     if (!out->parts) return job_no_memory(&b);
     if (job_build_model(&b) || job_build_objective(&b) || job_build_init(&b)) return -1;
+    if (b.p->kind->check && b.p->kind->check(&b)) return -1;
     job_build_settings(&b);
     return 0;
 }
 
+/* ---------------------------------------------------------------------------- what a job keeps */
+
+struct kept {
+    void *p;
+    void (*release)(void *);
+    struct kept *before;
+};
+
+void *job_keep(job *j, void *p, void (*release)(void *))
+{
+    struct kept *k = p ? malloc(sizeof *k) : NULL;
+    if (!k) {
+        if (p) release(p);
+        return NULL;
+    }
+    *k = (struct kept){.p = p, .release = release, .before = j->parts->kept};
+    j->parts->kept = k;
+    return p;
+}
+
+void *job_take(job *j, size_t bytes) { return job_keep(j, calloc(1, bytes), free); }
+
 void job_free(job *j)
 {
-    struct parts *p = j->parts;
-    if (!p) return;
-    sosmc_expression_free(p->formula);
-    model_free(&p->judge_file);
-    free(p->judge_prep);
-    images_free(&p->images);
-    image_free(&p->seen);
-    free(p->pixel_weight);
-    free(p->mask);
-    free(p->features);
-    free(p->labels);
-    free(p->mean);
-    free(p->factor);
-    free(p->points);
-    free(p->low);
-    free(p->high);
-    free(p->started);
-    model_free(&p->network);
-    free(p);
+    if (!j->parts) return;
+    for (struct kept *k = j->parts->kept, *before; k; k = before) {
+        before = k->before;
+        k->release(k->p);
+        free(k);
+    }
+    free(j->parts);
     j->parts = NULL;
 }
+
+/* ---------------------------------------------------------------------------- what can be asked of a job */
 
 const double *job_points(const job *j, int64_t *rows)
 {
@@ -76,23 +89,33 @@ const double *job_points(const job *j, int64_t *rows)
     return fitted ? j->parts->points : NULL;
 }
 
+int job_picture(const job *j, picture_shape *out)
+{
+    return j->parts && j->parts->model && j->parts->kind->picture ? j->parts->kind->picture(j, out) : 0;
+}
+
 int job_shape(const job *j, int64_t shape[3])
 {
-    const image *seen = &j->parts->seen;
-    shape[0] = seen->pixel ? seen->channels : j->problem.model.dim_x;
-    shape[1] = seen->pixel ? seen->rows : 0;
-    shape[2] = seen->pixel ? seen->columns : 0;
-    return seen->pixel ? 3 : 1;
+    picture_shape picture;
+    if (!j->parts->kind->keeps_shape || !job_picture(j, &picture)) {
+        shape[0] = j->problem.model.dim_x;
+        return 1;
+    }
+    shape[0] = picture.channels;
+    shape[1] = picture.rows;
+    shape[2] = picture.columns;
+    return 3;
 }
 
 int job_has_network(const job *j)
 {
-    return j->parts->network.parameters > 0 && j->parts->network.parameters == j->problem.model.dim_theta;
+    const model_file *f = j->parts->network;
+    return f && f->parameters > 0 && f->parameters == j->problem.model.dim_theta;
 }
 
 int job_write_model(const job *j, const double *theta, const char *path, char *error, size_t room)
 {
-    model_file f = j->parts->network;
+    model_file f = *j->parts->network;
     size_t bytes = (size_t)f.parameters * sizeof *f.theta;
     f.theta = malloc(bytes + 1);
     if (!f.theta) return files_fail(error, room, "out of memory for the %d parameters of %s", f.parameters, path);
@@ -104,33 +127,14 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
 
 int job_evidence(const job *j, const double *at, sosmc_evidence *out)
 {
-    enum { DRAWS = 100000 };
-    struct parts *p = j->parts;
-    double theta = at[0];
-    int rc = -1;
-    if (p->hierarchical.dim > 0) {
-        sosmc_hierarchical_law law = {.data = &p->hierarchical, .theta = theta};
-        rc = sosmc_importance(&j->problem.model, &theta, sosmc_hierarchical_source(&law), DRAWS, j->settings.seed, out);
-    }
-    if (p->logistic.dim > 0) {
-        size_t dim = (size_t)p->logistic.dim;
-        double *mode = malloc(dim * sizeof *mode), *factor = calloc(dim * dim, sizeof *factor);
-        sosmc_gaussian law = {.dim = p->logistic.dim,
-                              .mean = mode,
-                              .factor = factor,
-                              .widen = 1.2,
-                              .share = 0.02,
-                              .centre = theta,
-                              .variance = p->logistic.variance};
-        if (mode && factor && sosmc_logistic_laplace(&p->logistic, theta, mode, factor) == SOSMC_OK)
-            rc = sosmc_importance(&j->problem.model, &theta, sosmc_gaussian_source(&law), DRAWS, j->settings.seed, out);
-        free(mode);
-        free(factor);
-    }
-    return rc == 0 ? 0 : -1;
+    const model_kind *kind = j->parts->kind;
+    return kind->evidence && kind->evidence(j, at, out) == 0 ? 0 : -1;
 }
 
-double job_strength(const job *j, const sosmc *s) { return j->parts->seen.pixel ? exp(sosmc_theta(s)[0]) : NAN; }
+double job_strength(const job *j, const sosmc *s)
+{
+    return j->parts->kind->log_strength ? exp(sosmc_theta(s)[0]) : NAN;
+}
 
 /* Log-weights of a cloud at the engine's theta become those of the same particles at another one. */
 static int reweigh(const job *j, const sosmc *s, const double *theta, int64_t n, const double *x, double *logw)

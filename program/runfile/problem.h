@@ -10,7 +10,7 @@ typedef struct {
     sosmc_problem problem;
     sosmc_settings settings;
     int64_t iterations;
-    struct parts *parts; /* what the values above point to */
+    struct parts *parts; /* everything the values above point to; job_free releases it */
 } job;
 
 /* 0, or -1 with one sentence in `error`; then *io tells whether a file was to blame. */
@@ -26,6 +26,9 @@ typedef struct {
     double black, white;
 } picture_shape;
 int job_picture(const job *j, picture_shape *out);
+/* The axes of a particle in an array file, and their number: 3 (channels, rows, columns) for a picture that a model restores,
+ * 1 (dim_x) for any other particle. Pictures of networks are stored as vectors. */
+int job_shape(const job *j, int64_t shape[3]);
 
 /* What an array of one particle looks like: channels, rows and columns of a restored picture, else one dimension. Returns the
  * number of dimensions. */

@@ -1,8 +1,22 @@
-/* problem_deblur.c: the deblurring model of a job: what was seen, how it was blurred, which pixels are missing. */
+/* problem_deblur.c: model.type deblur: what was seen, how it was blurred, which pixels are missing. */
 #include <stdlib.h>
 
 #include "files/files.h"
 #include "problem_inside.h"
+
+typedef struct {
+    image seen;
+    double *mask; /* NULL: every pixel was seen */
+    sosmc_deblur deblur;
+} photograph;
+
+static void release(void *p)
+{
+    photograph *photo = p;
+    image_free(&photo->seen);
+    free(photo->mask);
+    free(photo);
+}
 
 /* An NPY array of doubles or a picture, as channels planes of rows lines. */
 static int read_seen(builder *b, const char *path, image *out)
@@ -34,32 +48,32 @@ static int read_seen(builder *b, const char *path, image *out)
 }
 
 /* 1 where the mask is light, 0 where it is dark: a missing pixel is missing in every channel. */
-static int read_seen_mask(builder *b, const char *path)
+static int read_seen_mask(builder *b, const char *path, photograph *photo)
 {
     image mask;
-    const image *seen = &b->p->seen;
+    const image *seen = &photo->seen;
     *b->io = 1;
     if (image_read(path, &mask, b->error, b->room)) return -1;
     *b->io = 0;
     int fits = mask.rows == seen->rows && mask.columns == seen->columns, some = 0;
     size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
-    b->p->mask = fits ? malloc(pixels * sizeof(double) + 1) : NULL;
-    for (size_t j = 0; b->p->mask && j < pixels; j++) {
-        b->p->mask[j] = mask.pixel[j] >= 128;
-        some |= b->p->mask[j] > 0;
+    photo->mask = fits ? malloc(pixels * sizeof(double) + 1) : NULL;
+    for (size_t j = 0; photo->mask && j < pixels; j++) {
+        photo->mask[j] = mask.pixel[j] >= 128;
+        some |= photo->mask[j] > 0;
     }
     int rows = mask.rows, columns = mask.columns;
     image_free(&mask);
     if (!fits)
         return job_wrong(b, "model.mask", "names %s of %d x %d pixels (rows, columns); the picture has %d x %d", path,
                          rows, columns, seen->rows, seen->columns);
-    if (!b->p->mask) return job_no_memory(b);
+    if (!photo->mask) return job_no_memory(b);
     return some ? 0 : job_wrong(b, "model.mask", "names %s, which is dark all over: nothing was seen", path);
 }
 
-static sosmc_blur blur_of(const builder *b)
+static sosmc_blur blur_of(const builder *b, const photograph *photo)
 {
-    sosmc_blur blur = {.rows = b->p->seen.rows, .columns = b->p->seen.columns, .mask = b->p->mask};
+    sosmc_blur blur = {.rows = photo->seen.rows, .columns = photo->seen.columns, .mask = photo->mask};
     if (is(b, "model.blur", "box")) {
         blur.kind = SOSMC_BLUR_BOX;
         blur.patch = (int)config_integer(b->c, "model.patch");
@@ -74,13 +88,15 @@ static sosmc_blur blur_of(const builder *b)
     return blur;
 }
 
-int job_deblur_model(builder *b)
+static int deblur_build(builder *b)
 {
-    struct parts *p = b->p;
+    photograph *p = job_keep(b->job, calloc(1, sizeof *p), release);
+    if (!p) return job_no_memory(b);
+    b->p->model = p;
     if (read_seen(b, config_text(b->c, "model.picture"), &p->seen)) return -1;
-    if (config_has(b->c, "model.mask") && read_seen_mask(b, config_text(b->c, "model.mask"))) return -1;
+    if (config_has(b->c, "model.mask") && read_seen_mask(b, config_text(b->c, "model.mask"), p)) return -1;
     double pixels = (double)p->seen.rows * p->seen.columns, exact = is(b, "model.freedom", "exact");
-    p->deblur = (sosmc_deblur){.blur = blur_of(b),
+    p->deblur = (sosmc_deblur){.blur = blur_of(b, p),
                                .channels = p->seen.channels,
                                .y = p->seen.pixel,
                                .sigma = config_number(b->c, "model.noise"),
@@ -102,22 +118,45 @@ int job_deblur_model(builder *b)
 }
 
 /* Particles around what was seen, or around one grey; their noise is drawn like that of a jittered data set. */
-int job_deblur_init(builder *b)
+static int deblur_init(builder *b)
 {
-    struct parts *p = b->p;
+    const photograph *p = b->p->model;
     size_t dim = (size_t)b->job->problem.model.dim_x;
     int means = 0, sds = 0;
+    if (!is(b, "init.type", "seen") && !is(b, "init.type", "normal")) return JOB_COMMON_INIT;
     const double *sd = config_vector(b->c, "init.sd", &sds);
     if (sds != 1) return job_wrong(b, "init.sd", "has %d numbers; expected 1 for this model", sds);
-    p->started = malloc(dim * sizeof(double));
-    if (!p->started) return job_no_memory(b);
-    memcpy(p->started, p->seen.pixel, dim * sizeof(double));
+    double *started = job_take(b->job, dim * sizeof *started);
+    sosmc_rows *start = job_take(b->job, sizeof *start);
+    if (!started || !start) return job_no_memory(b);
+    memcpy(started, p->seen.pixel, dim * sizeof *started);
     if (is(b, "init.type", "normal")) {
         const double *mean = config_vector(b->c, "init.mean", &means);
         if (means != 1) return job_wrong(b, "init.mean", "has %d numbers; expected 1 for this model", means);
-        for (size_t j = 0; j < dim; j++) p->started[j] = mean[0];
+        for (size_t j = 0; j < dim; j++) started[j] = mean[0];
     }
-    p->start = (sosmc_rows){.data = p->started, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = sd[0]};
-    b->job->problem.init = sosmc_rows_source(&p->start);
+    *start = (sosmc_rows){.data = started, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = sd[0]};
+    b->job->problem.init = sosmc_rows_source(start);
     return 0;
 }
+
+static int deblur_picture(const job *j, picture_shape *out)
+{
+    const photograph *p = j->parts->model;
+    *out = (picture_shape){p->seen.channels, p->seen.rows, p->seen.columns, 0, 255};
+    return p->seen.pixel != NULL;
+}
+
+static sosmc_kernel deblur_gibbs(const builder *b, double h)
+{
+    const photograph *p = b->p->model;
+    return sosmc_deblur_gibbs(&p->deblur, h);
+}
+
+const model_kind kind_deblur = {.build = deblur_build,
+                                .init = deblur_init,
+                                .picture = deblur_picture,
+                                .gibbs = deblur_gibbs,
+                                .keeps_shape = 1,
+                                .per_number = 1,
+                                .log_strength = 1};

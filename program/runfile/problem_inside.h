@@ -1,4 +1,7 @@
-/* problem_inside.h: what the files that build a job share. */
+/* problem_inside.h: what the files that build a job share.
+ *
+ * To add a kind of model, write a file problem_NAME.c that defines `const model_kind kind_NAME`, add NAME to MODEL_KINDS
+ * below, and add its keys to schema.c. Nothing else needs to know it. */
 #ifndef CLI_PROBLEM_INSIDE_H
 #define CLI_PROBLEM_INSIDE_H
 
@@ -13,36 +16,21 @@
 #include "model_file.h"
 #include "problem.h"
 
+typedef struct model_kind model_kind;
+
+/* What a job keeps until job_free. The values of the library that point here are in the job itself. */
 struct parts {
-    sosmc_mixture mixture;
-    sosmc_mixture_law init_mixture, reference_mixture;
-    sosmc_hierarchical hierarchical;
-    sosmc_hierarchical_law init_hierarchical;
-    sosmc_logistic logistic;
-    sosmc_gaussian gaussian;
-    sosmc_gate gate;
-    sosmc_peaks peaks;
-    sosmc_half_plane half_plane;
-    sosmc_rows rows, start;
-    sosmc_mlp mlp;
-    sosmc_box box;
-    sosmc_tempering tempering;
-    model_file network; /* of a stored model, and of any network its weights at the start */
-    sosmc_linear linear;
-    sosmc_network_judge judge;
-    model_file judge_file;
-    void *judge_prep;
-    image_set images;
-    double *pixel_weight, *mask;
-    image seen;
-    sosmc_deblur deblur;
-    double *low, *high, *started;
-    sosmc_expression *formula;
-    double *features, *labels, *mean, *factor, *points;
-    const double *theta, *theta_ref;
+    const model_kind *kind;
+    void *model;               /* what kind->build made, of a type that only the file of this kind knows */
+    model_file *network;       /* the network whose weights theta is; NULL: the model is not a network */
+    const double *theta;       /* where theta of the model starts */
+    sosmc_rows rows;           /* the points of the objective; rows 0: it has none */
+    const double *points;      /* these points as doubles; NULL: there are none, or they are pictures in bytes */
+    sosmc_tempering tempering; /* of objective.type anneal */
+    struct kept *kept;         /* everything that job_free releases */
 };
 
-/* What is on its way. */
+/* A job under construction, the run file it comes from, and where a failure is described. */
 typedef struct {
     job *job;
     const config *c;
@@ -52,37 +40,88 @@ typedef struct {
     size_t room;
 } builder;
 
+/* Every function but `build` may be NULL. Those that return int return 0, or -1 with a sentence in b->error. */
+struct model_kind {
+    /* Sets problem.model, and parts.model for the functions below. A model whose start is not `model.theta` of the file sets
+     * problem.theta0 too. */
+    int (*build)(builder *b);
+    /* Sets problem.init where init.type has a meaning of its own for this model. Returns JOB_COMMON_INIT where it has the
+     * meaning that it has for all models. */
+    int (*init)(builder *b);
+    /* Independent draws of the model at `theta`, from which reward_forward takes its reference. NULL: it needs a file. */
+    int (*exact_law)(builder *b, const double *theta, sosmc_source *out);
+    /* What ebm_likelihood changes in the model, once the points are known. */
+    int (*fit)(builder *b);
+    /* Refuses combinations that the model cannot serve, when model, objective and init are built. */
+    int (*check)(builder *b);
+    /* See job_evidence. */
+    int (*evidence)(const job *j, const double *theta, sosmc_evidence *out);
+    /* See job_picture. */
+    int (*picture)(const job *j, picture_shape *out);
+    /* The kernel `gibbs`, which draws from the model's own conditional laws. */
+    sosmc_kernel (*gibbs)(const builder *b, double h);
+    int keeps_shape;  /* job_shape tells channels, rows and columns; otherwise a particle is stored as a vector */
+    int per_number;   /* mmle divides the gradient by the numbers of a particle: one learning rate serves all sizes */
+    int log_strength; /* theta is the logarithm of the strength of a prior; see job_strength */
+};
+
+enum { JOB_COMMON_INIT = 1, JOB_EVIDENCE_DRAWS = 100000 };
+
+/* The table of kinds: a row is the word that stands in model.type, and kind_WORD is defined in one of problem_*.c. */
+#define MODEL_KINDS(KIND)       \
+    KIND(gaussian_mixture)      \
+    KIND(hierarchical_gaussian) \
+    KIND(logistic_regression)   \
+    KIND(deblur)                \
+    KIND(mlp)                   \
+    KIND(network)               \
+    KIND(stored)
+#define DECLARE_KIND(word) extern const model_kind kind_##word;
+MODEL_KINDS(DECLARE_KIND)
+#undef DECLARE_KIND
+
+/* Hands `p` over to the job, which calls release(p) in job_free; what was kept last is released first. Returns p. NULL: p was
+ * NULL, or there was no memory to remember it, and then release(p) has been called already. */
+void *job_keep(job *j, void *p, void (*release)(void *));
+/* So many zero bytes that belong to the job; NULL: there is no memory. */
+void *job_take(job *j, size_t bytes);
+
 static inline int is(const builder *b, const char *path, const char *word)
 {
     const char *text = config_text(b->c, path);
     return text && strcmp(text, word) == 0;
 }
 
-/* One sentence that names the key's place in the run file; the value is -1. */
+/* Writes one sentence that begins with the key's place in the run file, and returns -1. */
 int job_wrong(const builder *b, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Likewise; its value is in sight of what follows an allocation, and of those who check that. */
+/* Like job_wrong. Inline so that static analysers see that it returns -1 after a failed malloc. */
 static inline int job_no_memory(const builder *b)
 {
     (void)files_fail(b->error, b->room, "out of memory");
     return -1;
 }
-/* A vector of the file that must have `n` numbers; NULL: it has not, and the sentence says so. */
+/* A vector of the file that must have `n` numbers. NULL: it has another length, and b->error says so. */
 const double *job_vector(const builder *b, const char *path, int n);
 
 /* The sections of a run file, in the order in which they need each other. */
-int job_build_model(builder *b);      /* problem_model.c */
-int job_build_objective(builder *b);  /* problem_objective.c */
-int job_build_init(builder *b);       /* problem_init.c */
-void job_build_settings(builder *b);  /* problem_settings.c */
-int job_is_network(const builder *b); /* is the model one, of points or of pictures? */
-double job_base_sd(const builder *b); /* of the network's Gaussian base; 0: it has none */
+int job_build_model(builder *b);     /* problem_model.c */
+int job_build_objective(builder *b); /* problem_objective.c */
+int job_build_init(builder *b);      /* problem_init.c */
+void job_build_settings(builder *b); /* problem_settings.c */
+
+/* problem_table.c: columns of CSV files, for the models that read observations. */
+int job_read_table(builder *b, const char *path, csv_table *out);       /* the caller frees the table */
+int job_column(const builder *b, const csv_table *t, const char *path); /* counted from 0; -1: there is no such one */
+
+/* problem_init.c: normal laws, with their densities, for problem.init. The factor is a matrix of dim_x rows of zeros. */
+int job_normal_memory(builder *b, double **mean, double **factor);
+int job_normal_init(builder *b, const sosmc_gaussian *law);
+int job_centred_init(builder *b, double sd); /* N(0, sd^2 I) */
 
 /* problem_pictures.c */
-int job_new_pictures(builder *b);                     /* model.layers into parts.network, with weights still 0 */
+int job_new_pictures(builder *b, model_file *f);      /* model.layers, with weights that are still 0 */
 int job_picture_reward(builder *b, sosmc_score *out); /* bright, dark, half, mask, network */
-int job_picture_data(builder *b, int64_t *rows);      /* fills parts.images and all of parts.rows but rows and mode */
-int job_deblur_model(builder *b);                     /* problem_deblur.c */
-int job_deblur_init(builder *b);                      /* likewise; init.type seen or normal */
-int job_mask(builder *b, double **out);               /* dim_x weights from -1 to 1; the caller frees */
+int job_picture_data(builder *b, int64_t *rows);      /* fills all of parts.rows but rows and mode */
+double *job_mask(builder *b);                         /* dim_x weights from -1 to 1; NULL: b->error says why */
 
 #endif

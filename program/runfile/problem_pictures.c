@@ -10,8 +10,7 @@
 /* The layer list of the run's model, or NULL: its points are not pictures. */
 static const sosmc_network *pictures_of(const builder *b)
 {
-    const sosmc_network *n = &b->p->network.network;
-    return n->count > 0 ? n : NULL;
+    return b->p->network && b->p->network->network.count > 0 ? &b->p->network->network : NULL;
 }
 
 static int need_pictures(const builder *b, const char *path, const sosmc_network **out)
@@ -22,21 +21,10 @@ static int need_pictures(const builder *b, const char *path, const sosmc_network
                      config_text(b->c, path));
 }
 
-int job_picture(const job *j, picture_shape *out)
-{
-    if (!j->parts) return 0;
-    const sosmc_network *n = &j->parts->network.network;
-    const image *seen = &j->parts->seen;
-    *out = n->count > 0 ? (picture_shape){n->channels, n->rows, n->columns, -1, 1}
-                        : (picture_shape){seen->channels, seen->rows, seen->columns, 0, 255};
-    return n->count > 0 || seen->pixel;
-}
-
 /* The layers of the run file; their weights come later. */
-int job_new_pictures(builder *b)
+int job_new_pictures(builder *b, model_file *f)
 {
     char words[512];
-    model_file *f = &b->p->network;
     if (network_parse(config_text(b->c, "model.layers"), &f->network, words, sizeof words))
         return job_wrong(b, "model.layers", "is not a network: %s", words);
     int64_t parameters = network_parameters(&f->network);
@@ -58,34 +46,46 @@ static double half_weight(const sosmc_network *n, int row)
     return (row < half ? -0.5 : 0.5) / ((double)n->channels * half * n->columns);
 }
 
-/* The mask's pixels as weights from -1 to 1; a grey mask serves every channel. */
-int job_mask(builder *b, double **out)
+/* The mask's pixels as weights from -1 to 1; a grey mask serves every channel. Returns the sum of their sizes. */
+static double weights_of(const image *mask, size_t plane, int channels, double *out)
+{
+    double total = 0;
+    for (size_t j = 0; j < plane * (size_t)channels; j++) {
+        out[j] = mask->pixel[mask->channels == 1 ? j % plane : j] / 127.5 - 1;
+        total += fabs(out[j]);
+    }
+    return total;
+}
+
+static int read_mask(builder *b, const sosmc_network *n, const char *path, const image *mask, double **out)
+{
+    size_t plane = (size_t)n->rows * (size_t)n->columns;
+    if (mask->rows != n->rows || mask->columns != n->columns || (mask->channels != 1 && mask->channels != n->channels))
+        return job_wrong(b, "objective.reward.mask",
+                         "names %s, a picture of %d x %d x %d (channels, rows, columns); expected %d x %d x %d", path,
+                         mask->channels, mask->rows, mask->columns, n->channels, n->rows, n->columns);
+    *out = job_take(b->job, plane * (size_t)n->channels * sizeof **out);
+    if (!*out) return job_no_memory(b);
+    if (weights_of(mask, plane, n->channels, *out) > 0) return 0;
+    return job_wrong(b, "objective.reward.mask", "names %s, which is grey all over: it weighs nothing", path);
+}
+
+double *job_mask(builder *b)
 {
     const sosmc_network *n = pictures_of(b);
     const char *path = config_text(b->c, "objective.reward.mask");
+    double *out = NULL;
     image mask;
-    if (!n) return job_wrong(b, "objective.reward.mask", "is given, but the model is not one of pictures");
-    *b->io = 1;
-    if (image_read(path, &mask, b->error, b->room)) return -1;
-    *b->io = 0;
-    size_t plane = (size_t)n->rows * (size_t)n->columns;
-    int fits = mask.rows == n->rows && mask.columns == n->columns &&
-               (mask.channels == 1 || mask.channels == n->channels);
-    double total = 0;
-    *out = fits ? calloc(plane * (size_t)n->channels, sizeof **out) : NULL;
-    for (size_t j = 0; *out && j < plane * (size_t)n->channels; j++) {
-        (*out)[j] = mask.pixel[mask.channels == 1 ? j % plane : j] / 127.5 - 1;
-        total += fabs((*out)[j]);
+    if (!n) {
+        (void)job_wrong(b, "objective.reward.mask", "is given, but the model is not one of pictures");
+        return NULL;
     }
-    int rows = mask.rows, columns = mask.columns, channels = mask.channels;
+    *b->io = 1;
+    if (image_read(path, &mask, b->error, b->room)) return NULL;
+    *b->io = 0;
+    int rc = read_mask(b, n, path, &mask, &out);
     image_free(&mask);
-    if (!fits)
-        return job_wrong(b, "objective.reward.mask",
-                         "names %s, a picture of %d x %d x %d (channels, rows, columns); expected %d x %d x %d", path,
-                         channels, rows, columns, n->channels, n->rows, n->columns);
-    if (!*out) return job_no_memory(b);
-    if (total > 0) return 0;
-    return job_wrong(b, "objective.reward.mask", "names %s, which is grey all over: it weighs nothing", path);
+    return rc ? NULL : out;
 }
 
 static int fill_weights(builder *b, const sosmc_network *n, double *w)
@@ -93,11 +93,10 @@ static int fill_weights(builder *b, const sosmc_network *n, double *w)
     int dim = b->job->problem.model.dim_x;
     double scale = config_number(b->c, "objective.reward.scale"), total = 0;
     if (is(b, "objective.reward.type", "mask")) {
-        if (job_mask(b, &b->p->mask) || !b->p->mask) return -1;
-        const double *mask = b->p->mask;
-        size_t pixels = (size_t)n->rows * (size_t)n->columns * (size_t)n->channels;
-        for (size_t j = 0; j < pixels; j++) total += fabs(mask[j]);
-        for (size_t j = 0; j < pixels; j++) w[j] = scale * mask[j] / total;
+        const double *mask = job_mask(b);
+        if (!mask) return -1;
+        for (int j = 0; j < dim; j++) total += fabs(mask[j]);
+        for (int j = 0; j < dim; j++) w[j] = scale * mask[j] / total;
         return 0;
     }
     int half = is(b, "objective.reward.type", "half");
@@ -109,14 +108,14 @@ static int fill_weights(builder *b, const sosmc_network *n, double *w)
 static int linear_reward(builder *b, sosmc_score *out)
 {
     const sosmc_network *n;
+    int dim = b->job->problem.model.dim_x;
     if (need_pictures(b, "objective.reward.type", &n)) return -1;
-    b->p->pixel_weight = malloc((size_t)b->job->problem.model.dim_x * sizeof(double));
-    if (!b->p->pixel_weight) return job_no_memory(b);
-    if (fill_weights(b, n, b->p->pixel_weight)) return -1;
-    b->p->linear = (sosmc_linear){.dim = b->job->problem.model.dim_x,
-                                  .weight = b->p->pixel_weight,
-                                  .clamp = config_number(b->c, "objective.reward.clamp")};
-    *out = sosmc_linear_reward(&b->p->linear);
+    double *weight = job_take(b->job, (size_t)dim * sizeof *weight);
+    sosmc_linear *linear = job_take(b->job, sizeof *linear);
+    if (!weight || !linear) return job_no_memory(b);
+    if (fill_weights(b, n, weight)) return -1;
+    *linear = (sosmc_linear){.dim = dim, .weight = weight, .clamp = config_number(b->c, "objective.reward.clamp")};
+    *out = sosmc_linear_reward(linear);
     return 0;
 }
 
@@ -125,13 +124,25 @@ static int linear_reward(builder *b, sosmc_score *out)
 static int last_outputs(const sosmc_network *n)
 {
     const sosmc_layer *last = &n->layer[n->count - 1];
-    return last->kind == SOSMC_DENSE ? last->outputs : 0; /* of a convolution the library tells */
+    return last->kind == SOSMC_DENSE ? last->outputs : 0; /* 0 for a convolution: then the library checks the output */
 }
 
-static int judge_reward(builder *b, sosmc_score *out)
+typedef struct {
+    model_file file;
+    void *prep; /* what the model prepares from its weights, once */
+    sosmc_network_judge judge;
+} judge;
+
+static void release_judge(void *p)
 {
-    model_file *f = &b->p->judge_file;
-    const char *path = config_text(b->c, "objective.reward.network");
+    judge *k = p;
+    model_free(&k->file);
+    free(k->prep);
+    free(k);
+}
+
+static int read_judge(builder *b, const char *path, model_file *f)
+{
     *b->io = 1;
     if (model_read_as(path, config_text(b->c, "objective.reward.description"), f, b->error, b->room)) return -1;
     *b->io = 0;
@@ -142,21 +153,30 @@ static int judge_reward(builder *b, sosmc_score *out)
     if (outputs && f->network.output >= outputs)
         return job_wrong(b, "objective.reward.output", "is %d; %s has the outputs 0 to %d", f->network.output, path,
                          outputs - 1);
-    sosmc_model m = sosmc_network_model(&f->network);
+    return 0;
+}
+
+static int judge_reward(builder *b, sosmc_score *out)
+{
+    const char *path = config_text(b->c, "objective.reward.network");
+    judge *k = job_keep(b->job, calloc(1, sizeof *k), release_judge);
+    if (!k) return job_no_memory(b);
+    if (read_judge(b, path, &k->file)) return -1;
+    sosmc_model m = sosmc_network_model(&k->file.network);
     if (m.dim_x != b->job->problem.model.dim_x)
         return job_wrong(b, "objective.reward.network",
                          "names %s, which judges pictures of %d numbers; the model has %d", path, m.dim_x,
                          b->job->problem.model.dim_x);
-    b->p->judge_prep = aligned_alloc(64, (m.prep + 63) / 64 * 64);
-    if (!b->p->judge_prep) return job_no_memory(b);
-    if (m.prepare(m.self, f->theta, b->p->judge_prep))
+    k->prep = aligned_alloc(64, (m.prep + 63) / 64 * 64);
+    if (!k->prep) return job_no_memory(b);
+    if (m.prepare(m.self, k->file.theta, k->prep))
         return job_wrong(b, "objective.reward.network", "names %s, whose weights cannot be used", path);
-    b->p->judge = (sosmc_network_judge){.network = &f->network,
-                                        .prep = b->p->judge_prep,
-                                        .scale = config_number(b->c, "objective.reward.scale"),
-                                        .clamp = config_number(b->c, "objective.reward.clamp"),
-                                        .softmax = config_flag(b->c, "objective.reward.log_probability")};
-    *out = sosmc_network_reward(&b->p->judge);
+    k->judge = (sosmc_network_judge){.network = &k->file.network,
+                                     .prep = k->prep,
+                                     .scale = config_number(b->c, "objective.reward.scale"),
+                                     .clamp = config_number(b->c, "objective.reward.clamp"),
+                                     .softmax = config_flag(b->c, "objective.reward.log_probability")};
+    *out = sosmc_network_reward(&k->judge);
     return 0;
 }
 
@@ -167,12 +187,19 @@ int job_picture_reward(builder *b, sosmc_score *out)
 
 /* ---------------------------------------------------------------------------- pictures to train on */
 
+static void release_images(void *p)
+{
+    images_free(p);
+    free(p);
+}
+
 int job_picture_data(builder *b, int64_t *rows)
 {
     const sosmc_network *n;
     const char *path = config_text(b->c, "objective.data.file");
-    image_set *set = &b->p->images;
     if (need_pictures(b, "objective.data.type", &n)) return -1;
+    image_set *set = job_keep(b->job, calloc(1, sizeof *set), release_images);
+    if (!set) return job_no_memory(b);
     *b->io = 1;
     if (images_read(path, set, b->error, b->room)) return -1;
     *b->io = 0;

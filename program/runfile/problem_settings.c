@@ -61,7 +61,7 @@ static sosmc_kernel build_kernel(const builder *b)
         k.noise = config_number(b->c, "kernel.noise");
         return k;
     }
-    if (is(b, "kernel.type", "gibbs")) return sosmc_deblur_gibbs(&b->p->deblur, h);
+    if (is(b, "kernel.type", "gibbs")) return b->p->kind->gibbs(b, h);
     if (is(b, "kernel.type", "jitter"))
         return sosmc_jitter(h, config_number(b->c, "kernel.noise"), config_number(b->c, "kernel.clamp"),
                             config_number(b->c, "kernel.gradient_clip"));
@@ -116,23 +116,36 @@ static sosmc_adapt build_rule(const builder *b, int i)
     return a;
 }
 
+static sosmc_schedule build_schedule(const builder *b)
+{
+    sosmc_schedule s = {
+        .kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine", "steps")};
+    if (config_has(b->c, "optimiser.schedule.a")) s.a = config_number(b->c, "optimiser.schedule.a");
+    if (config_has(b->c, "optimiser.schedule.b")) s.b = config_number(b->c, "optimiser.schedule.b");
+    s.warmup = config_integer(b->c, "optimiser.schedule.warmup");
+    return s;
+}
+
+/* How theta moves: by the file's optimiser, along the temperatures of `anneal`, or not at all. */
+static void build_path_of_theta(const builder *b, sosmc_settings *s)
+{
+    s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
+                   : is(b, "objective.type", "none") ? sosmc_sgd(0)
+                                                     : build_optimiser(b);
+    if (!config_has(b->c, "optimiser")) return;
+    s->schedule = build_schedule(b);
+    s->average = config_number(b->c, "optimiser.average");
+    s->average_from = config_integer(b->c, "optimiser.average_from");
+}
+
 void job_build_settings(builder *b)
 {
     sosmc_settings *s = &b->job->settings;
     *s = sosmc_defaults();
     s->scheme = build_scheme(b);
     s->kernel = build_kernel(b);
-    s->optimiser = is(b, "objective.type", "anneal") ? sosmc_tempering_path(&b->p->tempering)
-                   : is(b, "objective.type", "none") ? sosmc_sgd(0)
-                                                     : build_optimiser(b);
-    s->schedule.kind = CHOICE(b, "optimiser.schedule.type", "constant", "robbins_monro", "exponential", "cosine",
-                              "steps");
-    if (config_has(b->c, "optimiser.schedule.a")) s->schedule.a = config_number(b->c, "optimiser.schedule.a");
-    if (config_has(b->c, "optimiser.schedule.b")) s->schedule.b = config_number(b->c, "optimiser.schedule.b");
-    s->schedule.warmup = config_integer(b->c, "optimiser.schedule.warmup");
+    build_path_of_theta(b, s);
     for (int i = 0; i < 2 && i < config_count(b->c, "adapt"); i++) s->adapt[i] = build_rule(b, i);
-    s->average = config_number(b->c, "optimiser.average");
-    s->average_from = config_integer(b->c, "optimiser.average_from");
     s->seed = config_unsigned(b->c, "seed");
     s->threads = (int)config_integer(b->c, "threads");
     s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");

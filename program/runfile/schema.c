@@ -25,9 +25,10 @@
 #define MAYBE_REWARDED "objective.type=none|anneal"
 #define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
 #define FITTED "objective.type=ebm_likelihood"
-/* What is used where there is an `optimiser`, for networks, and where theta does not move; and what else. */
-#define UNLESS_NAMED(named, else_) \
-    "?optimiser " named "; objective.type=none|anneal " named "; model.type=mlp|network|stored " named "; " else_
+#define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
+#define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
+/* A default: `named` where the file has an `optimiser` and for networks, otherwise `else_`. */
+#define UNLESS_NAMED(named, else_) "?optimiser " named "; model.type=mlp|network|stored " named "; " else_
 
 const schema_key schema_keys[] = {
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
@@ -215,7 +216,8 @@ const schema_key schema_keys[] = {
     {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal",
      "The standard deviation of the normal law that the particles come from; wider than the model's."},
 
-    {"init", TYPE_MAP, "type", "{}", NULL, "The law of the initial particles."},
+    {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
+     "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
     {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
@@ -321,7 +323,7 @@ const schema_key schema_keys[] = {
     {"adapt.before_move", TYPE_FLAG, NULL, "false", NULL,
      "With `scheme.order: authors` and `mala`, `rwm` or `hmc`: the move of the same iteration sees the new value."},
 
-    {"optimiser", TYPE_MAP, "type", "{}", NULL, "How theta follows the gradient."},
+    {"optimiser", TYPE_MAP, "type", "{}", OPTIMISED, "How theta follows the gradient."},
     {"optimiser.type", TYPE_CHOICE, "sgd|momentum|nesterov|rmsprop|adagrad|adam|adamw", "adam", NULL,
      "Which optimiser."},
     {"optimiser.rate", TYPE_NUMBER, "[0, inf)", UNLESS_NAMED("0.01", "0.05"), NULL,
@@ -576,6 +578,10 @@ const schema_method *schema_method_named(const char *name)
     return NULL;
 }
 
+/* Nothing ever read these keys in the files in which they do not apply, but until they had conditions every resolved file was
+ * written with them. Such a file still runs: there they are dropped. */
+const char *const schema_once_written = "init|optimiser|model.column";
+
 /* ---------------------------------------------------------------------------- words and intervals */
 
 int schema_word(const char **list, char *word, size_t room)
@@ -709,7 +715,8 @@ const char *schema_meaning(const char *path, const char *choice)
 const schema_key *schema_find(const char *path)
 {
     for (const schema_key *row = schema_keys; row->path; row++)
-        if (*row->path == *path && !strcmp(row->path, path)) return row; /* asked for thousands of times a file */
+        if (*row->path == *path && !strcmp(row->path, path))
+            return row; /* one letter first: this is called thousands of times per file */
     return NULL;
 }
 
@@ -750,7 +757,7 @@ static int edit_distance(const char *a, const char *b)
     return d[m][n];
 }
 
-/* How unlike two names are; a large number when nobody would take one for the other. */
+/* The distance between two names; a large number when one is not a plausible misspelling of the other. */
 static int unlikeness(const char *typed, const char *name)
 {
     enum { FAR = 1000 };
@@ -759,7 +766,7 @@ static int unlikeness(const char *typed, const char *name)
     int d = edit_distance(typed, name);
     if (d <= least(3, (int)(length + 2) / 3) && d < (int)length) return d;
     if (length >= 3 && (strstr(name, typed) || (strlen(name) >= 3 && strstr(typed, name))))
-        return 4; /* iter, learning_rate */
+        return 4; /* one name contains the other: iter for iterations, learning_rate for rate */
     return FAR;
 }
 
@@ -808,8 +815,8 @@ static const char *const manual_head =
     "`optimiser` gets Adam with rate 0.05 and a cosine over its iterations. A file that has the mapping, even an empty one, "
     "keeps the fixed defaults of the keys it leaves out: `ula` with step 0.05, Adam with rate 0.01. Exceptions: the picture "
     "model `deblur`, whose prior is not smooth, gets `gibbs` (no rule); `impdiff`, `soul` and `pcd` are published with "
-    "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one, and so do runs "
-    "that optimise nothing. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
+    "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one. Runs that "
+    "optimise nothing (`none`, `anneal`) have no `optimiser`. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
     "more iterations needs an `optimiser` in the file.\n"
     "\n"
     "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md).\n"
@@ -931,7 +938,12 @@ static const schema_key *document_table(FILE *out, const schema_key *row, const 
 /* A mapping with all that is in it. */
 static const schema_key *document_mapping(FILE *out, const schema_key *row)
 {
+    char when[160];
     fprintf(out, "\n### `%s`\n\n%s%s\n", row->path, row->meaning, row->fallback ? "" : " Required.");
+    if (row->when) {
+        describe_when(row->when, when, sizeof when);
+        fprintf(out, "\nApplies when %s.\n", when);
+    }
     const schema_key *end = document_table(out, row + 1, row->path);
     for (const schema_key *r = row + 1; r < end; r++) document_choices(out, r);
     return end;

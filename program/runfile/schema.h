@@ -58,6 +58,9 @@ typedef struct {
 extern const schema_method schema_methods[]; /* ends with a NULL name */
 extern const schema_key schema_keys[];       /* ends with a NULL path */
 extern const schema_choice schema_choices[];
+extern const char *const schema_once_written; /* keys of resolved files that earlier versions wrote and never read */
+#define SCHEMA_RESOLVED \
+    "# A resolved run file:" /* how every resolved file begins, of this version and of earlier ones */
 
 /* Words separated by |: the next one of *list into `word`, 0 when there is none left. */
 int schema_word(const char **list, char *word, size_t room);
@@ -108,6 +111,7 @@ struct node {
     double number;
     uint64_t whole; /* the bits of an int64_t, or a seed */
     double *values; /* rows x cols */
+    int read;       /* somebody asked for it since config_watch */
 };
 
 struct config {
@@ -116,7 +120,9 @@ struct config {
     struct block *blocks; /* all memory of the tree */
     int nodes;            /* made so far: bounds what aliases can do */
     int resolved;
-    char *error; /* of the call under way */
+    int watching; /* see config_watch */
+    int stored;   /* it begins as resolved files do, so it may have keys of schema_once_written */
+    char *error;  /* of the call under way */
     size_t room;
 };
 

@@ -2,6 +2,7 @@
 #include "flags.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,11 +79,13 @@ static int wrong_flag(const char *command, const struct option *known, const cha
     return complain('?', "%s has no flag '%s'%s", command, flag, flags_did_you_mean(list, flag, help, end, sizeof end));
 }
 
-int flags_next(int argc, char **argv, const struct option *known, int *index)
+/* getopt_long for long flags and -h. Where getopt_long returns '?', this has said on standard error what is wrong and which
+ * flag was probably meant. */
+static int next_flag(int argc, char **argv, const struct option *known)
 {
     int from = optind > 0 ? optind : 1;
-    opterr = 0; /* what is wrong is said here */
-    int option = getopt_long(argc, argv, ":h", known, index);
+    opterr = 0; /* the sentence is made here, not by getopt_long */
+    int option = getopt_long(argc, argv, ":h", known, NULL);
     if (option != '?' && option != ':') return option;
     const char *command = command_of(argv[0]), *typed = argv[optind > from ? optind - 1 : from];
     char letter[3] = {'-', (char)optopt, 0};
@@ -110,24 +113,44 @@ static int fits(const schema_key *key, const char *text)
     return schema_in_range(key->allowed, x);
 }
 
+static int add_set(flag_values *v, const char *assignment)
+{
+    if (v->sets == FLAGS_SETS) return complain(-1, "more than %d --set", FLAGS_SETS);
+    v->set[v->sets++] = assignment;
+    return 0;
+}
+
+/* --seed S is --set seed=S. */
+static int add_key(flag_values *v, const flag_row *row, int at, const char *value)
+{
+    int n = snprintf(v->assignment[at], FLAGS_ASSIGNMENT, "%s=%s", row->key, value);
+    if (n < 0 || n >= FLAGS_ASSIGNMENT) return complain(-1, "--%s is '%.32s...'; expected a number", row->name, value);
+    return add_set(v, v->assignment[at]);
+}
+
+/* Writes what the value should have been; 0: it is right. */
+static int is_wrong(const flag_row *row, const char *value, char *expected, size_t room)
+{
+    const schema_key *key = row->like ? schema_find(row->like) : NULL;
+    if (row->words && !schema_has_word(row->words, value))
+        schema_join(row->words, " or ", expected, room);
+    else if (key && !fits(key, value))
+        schema_expected(key, expected, room);
+    else if (row->takes_value && !*value)
+        (void)snprintf(expected, room, "a value");
+    else
+        return 0;
+    return 1;
+}
+
 static int take(flag_values *v, const flag_row *row, int at, const char *value)
 {
     char expected[256];
-    const schema_key *key = row->like ? schema_find(row->like) : NULL;
     v->value[at] = value;
-    if (strcmp(row->name, "set") == 0) {
-        if (v->sets == FLAGS_SETS) return complain(-1, "more than %d --set", FLAGS_SETS);
-        v->set[v->sets++] = value;
-    }
-    if (row->words && !schema_has_word(row->words, value))
-        schema_join(row->words, " or ", expected, sizeof expected);
-    else if (key && !fits(key, value))
-        schema_expected(key, expected, sizeof expected);
-    else if (row->takes_value && !*value)
-        (void)snprintf(expected, sizeof expected, "a value");
-    else
-        return 0;
-    return complain(-1, "--%s is '%s'; expected %s", row->name, value, expected);
+    if (is_wrong(row, value, expected, sizeof expected))
+        return complain(-1, "--%s is '%s'; expected %s", row->name, value, expected);
+    if (row->key) return add_key(v, row, at, value);
+    return strcmp(row->name, "set") == 0 ? add_set(v, value) : 0;
 }
 
 int flags_read(flag_values *v, const flag_row *table, int rows, int command, int argc, char **argv, const char *operand,
@@ -142,8 +165,8 @@ int flags_read(flag_values *v, const flag_row *table, int rows, int command, int
     }
     *v = (flag_values){.command = argv[0], .begun = monotonic_seconds()};
     *code = SOSMC_EXIT_USAGE;
-    optind = 0; /* begin anew, whoever parsed before */
-    while ((option = flags_next(argc, argv, known, NULL)) != -1) {
+    optind = 0; /* makes getopt_long start from argv[1], also after an earlier call */
+    while ((option = next_flag(argc, argv, known)) != -1) {
         int at = option == 'h' ? asked : option - FIRST;
         if (option == '?' || take(v, &table[at], at, optarg ? optarg : "")) return -1;
     }
@@ -151,10 +174,11 @@ int flags_read(flag_values *v, const flag_row *table, int rows, int command, int
         *code = fputs(help, stdout) < 0 ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
         return -1;
     }
-    if (argc - optind != 1) {
+    v->operands = argc - optind;
+    v->operand = v->operands > 0 ? argv[optind] : NULL;
+    if (operand && v->operands != 1) {
         int most = (int)strcspn(help, "\n");
-        return complain(-1, "expected one %s, found %d; usage: %.*s", operand, argc - optind, most, help);
+        return complain(-1, "expected one %s, found %d; usage: %.*s", operand, v->operands, most, help);
     }
-    v->operand = argv[optind];
     return 0;
 }

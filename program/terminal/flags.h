@@ -1,39 +1,39 @@
-/* flags.h: the flags of commands that write run files: a table says what there is, a value must fit the key of the run file
- * that it stands for. */
+/* flags.h: the flags of all commands. A command declares a table of its flags and calls flags_read; what is wrong is said there,
+ * in the same words for every command. */
 #ifndef CLI_FLAGS_H
 #define CLI_FLAGS_H
 
-#include <getopt.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_MOST = 64, FLAGS_SETS = 256 };
+enum { FLAGS_MOST = 64, FLAGS_SETS = 256, FLAGS_ASSIGNMENT = 64 };
 
-/* `like`: a key of the run file whose type and range the value must have; `words`: what it may be; neither: text. The rows
- * "set", which may be given several times, and "help" must be there. */
+/* One flag, `--name` or `--name VALUE`. A table needs the row "help". The row "set" may be given several times. */
 typedef struct {
-    const char *name, *like, *words;
-    int commands; /* bits; 0: all */
+    const char *name;
+    const char *like;  /* a key of the run file whose type and range the value must have; NULL: it is text */
+    const char *words; /* the value is one of these, separated by |; NULL: see `like` */
+    const char *key;   /* the flag is short for --set KEY=VALUE, and the run file judges the value */
+    int commands;      /* the commands that have this flag, as bits; 0: all that share the table */
     int takes_value;
 } flag_row;
 
 typedef struct {
-    const char *command;           /* for messages: "train" */
-    const char *operand;           /* the one word that is no flag */
+    const char *command;           /* argv[0], for messages */
+    int operands;                  /* how many words are no flags */
+    const char *operand;           /* the first of them; NULL: there is none */
     const char *value[FLAGS_MOST]; /* by row; NULL: not given; "" for a flag without a value */
-    const char *set[FLAGS_SETS];
+    const char *set[FLAGS_SETS];   /* the assignments, in the order in which they were given */
     int sets;
-    double begun; /* seconds on the monotonic clock */
+    char assignment[FLAGS_MOST][FLAGS_ASSIGNMENT]; /* of rows that have a key */
+    double begun;                                  /* seconds on the monotonic clock */
 } flag_values;
 
-/* The words of a command of which some bit is in `command`. `help` begins with the line of usage, `operand` is the name of the
- * operand. 0: go on; otherwise *code is what the program exits with. */
+/* Reads the words of a command: `command` is its bit in flag_row.commands, `help` its text, which begins with the line of
+ * usage. `operand` is the name of the one operand that must be there; NULL: the command looks at operands itself. The name of
+ * the command is what stands behind the last blank of argv[0]. 0: go on; otherwise *code is what the program exits with. */
 int flags_read(flag_values *v, const flag_row *table, int rows, int command, int argc, char **argv, const char *operand,
                const char *help, int *code);
-
-/* getopt_long for long flags and -h. Where that has only '?' to say, this has said on standard error what is wrong, and which
- * flag was probably meant. The command's name is what stands behind the last blank of argv[0]. */
-int flags_next(int argc, char **argv, const struct option *known, int *index);
 
 /* "; did you mean 'run'?" for the word of the list "run|check" that is near to what was typed, or "; OTHERWISE" where
  * none is: the end of a sentence. The result is `out`. */

@@ -2,14 +2,7 @@
 #ifndef CLI_SAY_H
 #define CLI_SAY_H
 
-/* Exit codes of the program. */
-enum {
-    SOSMC_EXIT_OK = 0,
-    SOSMC_EXIT_USAGE = 2,
-    SOSMC_EXIT_NUMERIC = 3,
-    SOSMC_EXIT_IO = 4,
-    SOSMC_EXIT_INTERRUPTED = 130
-};
+#include "exit_codes.h"
 
 /* "sosmc: SENTENCE" on standard error; returns `code`, so that `return complain(...)` reads well. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));

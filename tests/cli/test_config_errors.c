@@ -70,6 +70,16 @@ static void wrong_files(void **state)
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle,\n reward: x1}",
          "run.yaml:3: objective.reward applies only when objective.type is reward_forward, reward_reverse, none or "
          "anneal; here it is mmle"},
+        {"model: {type: hierarchical_gaussian, y: [1],\n column: 2}\nobjective: mmle",
+         "run.yaml:2: model.column applies only when model.data is given; here model.y is"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: anneal\ninit: normal",
+         "run.yaml:3: init applies only when objective.type is reward_forward, reward_reverse, mmle, ebm_likelihood or "
+         "none; here it is anneal"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: none\noptimiser: {rate: 1}",
+         "run.yaml:3: optimiser applies only when objective.type is reward_forward, reward_reverse, mmle or "
+         "ebm_likelihood; here it is none"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: none\nadapt: {target: rate}",
+         "run.yaml:3: adapt.target is rate, but objective.type none has no learning rate; expected step"},
         {"model: {type: gaussian_mixture, means: [[1]]}\nobjective: {type: reward_forward, reward: {tau: 1}}",
          "run.yaml:2: objective.reward.tau applies only when objective.reward.type is hard_gate, smooth_gate or "
          "multi_modal; here it is formula"},

@@ -316,7 +316,7 @@ static void what_does_not_exist_is_not_shown(void **state)
 static void samples_have_no_theta(void **state)
 {
     write_file("sample.yaml", "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5}\n"
-                              "objective: {type: anneal, steps: 50}\ninit: {type: normal, sd: 4}\niterations: 60\n"
+                              "objective: {type: anneal, steps: 50}\niterations: 60\n"
                               "kernel: {type: mala, step: 0.2}\n"
                               "output: {report: false}\n");
     const char *said = says(0, "run sample.yaml --out sample");

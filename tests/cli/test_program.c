@@ -156,6 +156,26 @@ static void help_teaches(void **state)
     expect(0, "\n  ebm2d ", "list");
 }
 
+/* One parser reads the flags of all commands. */
+static void all_commands_speak_alike(void **state)
+{
+    static const char *const commands[] = {"run",    "train",     "tune", "sample", "deblur", "check",
+                                           "report", "reproduce", "list", "fetch",  "demo"};
+    char arguments[64], words[128];
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        (void)snprintf(arguments, sizeof arguments, "%s --nosuchflag", commands[i]);
+        (void)snprintf(words, sizeof words, "sosmc: %s has no flag '--nosuchflag'; see 'sosmc help %s'", commands[i],
+                       commands[i]);
+        expect(2, words, arguments);
+        (void)snprintf(arguments, sizeof arguments, "%s --hel", commands[i]);
+        (void)snprintf(words, sizeof words, "sosmc %s", commands[i]);
+        expect(0, words, arguments);
+    }
+    expect(2, "sosmc: --threads is '0'; expected a whole number in [1, 1024]", "run run.yaml --threads 0");
+    expect(2, "sosmc: --threads is '0'; expected a whole number in [1, 1024]", "demo --threads 0");
+    expect(2, "sosmc: --out is ''; expected a value", "run run.yaml --out=");
+}
+
 static void wrong_words_are_named(void **state)
 {
     expect(2, "sosmc run FILE.yaml", "");
@@ -347,6 +367,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(experiments_are_another_program),
                                        cmocka_unit_test(help_teaches),
+                                       cmocka_unit_test(all_commands_speak_alike),
                                        cmocka_unit_test(wrong_words_are_named),
                                        cmocka_unit_test(flags_set_keys),
                                        cmocka_unit_test(poor_tables_are_named),

@@ -370,6 +370,14 @@ static int run_told(const config *c, const session_options *options, char told[S
     return code;
 }
 
+/* Nothing that a job is built from was accepted and ignored. */
+static void check_all_was_read(const config *c)
+{
+    int at = 0;
+    for (const char *path; (path = config_unread(c, &at));)
+        must(!strncmp(path, "evaluate.", 9) || !strncmp(path, "output.", 7), "%s is accepted and ignored", path);
+}
+
 /* Resolves and runs the text with one more assignment (or none); the exit code, and what was said. */
 static int run_text(const char *text, const char *set, const char *name, int resume, char told[SENTENCE])
 {
@@ -380,7 +388,9 @@ static int run_text(const char *text, const char *set, const char *name, int res
     if (c && (!set || config_set(c, set, told, SENTENCE) == 0) && config_resolve(c, told, SENTENCE) == 0) {
         (void)snprintf(dir, sizeof dir, "%s/%s", folder, name);
         session_options options = {.out = dir, .resume = resume, .overwrite = !resume, .quiet = 1};
+        config_watch(c);
         code = run_told(c, &options, told);
+        if (code == SOSMC_EXIT_OK) check_all_was_read(c);
     }
     config_free(c);
     return code;

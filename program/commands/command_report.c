@@ -1,0 +1,23 @@
+/* command_report.c: `sosmc report`. */
+#include "commands.h"
+#include "deblur.h"
+#include "report/deblur_page.h"
+#include "report/run_report.h"
+#include "terminal/say.h"
+
+enum { SENTENCE = 1024 };
+
+const char report_text[] = "sosmc report DIR\n\nWrites DIR/report.html and DIR/figures again from what the run left.\n";
+
+int command_report(int argc, char **argv)
+{
+    static const flag_row table[] = {{.name = "help"}};
+    flag_values v;
+    char error[SENTENCE];
+    int code;
+    if (flags_read(&v, table, 1, 0, argc, argv, NULL, report_text, &code)) return code;
+    if (v.operands != 1) return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
+    int rc = deblur_owns(v.operand) ? deblur_report(v.operand, error, sizeof error)
+                                    : picture_report(v.operand, error, sizeof error);
+    return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
+}

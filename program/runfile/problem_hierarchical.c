@@ -1,0 +1,61 @@
+/* problem_hierarchical.c: model.type hierarchical_gaussian, observations around latent means around theta. */
+#include <sosmc/lattice.h>
+
+#include "files/files.h"
+#include "problem_inside.h"
+
+static int hierarchical_data(builder *b, const csv_table *t, sosmc_hierarchical *out)
+{
+    const double *y = NULL;
+    int column = job_column(b, t, "model.column");
+    if (column < 0 || csv_numbers(t, column, &y, b->error, b->room)) return -1;
+    double *kept = job_take(b->job, (size_t)t->rows * sizeof *kept + 1);
+    if (!kept) return job_no_memory(b);
+    memcpy(kept, y, (size_t)t->rows * sizeof *kept);
+    *out = (sosmc_hierarchical){.dim = (int)t->rows, .y = kept};
+    return 0;
+}
+
+static int hierarchical_build(builder *b)
+{
+    int n = 0;
+    sosmc_hierarchical *h = job_take(b->job, sizeof *h);
+    if (!h) return job_no_memory(b);
+    if (config_has(b->c, "model.y")) {
+        const double *y = config_vector(b->c, "model.y", &n);
+        *h = (sosmc_hierarchical){.dim = n, .y = y};
+    } else {
+        csv_table t = {0};
+        if (!config_has(b->c, "model.data"))
+            return job_wrong(b, "model", "has neither y nor data; expected one of them");
+        if (job_read_table(b, "model.data", &t)) return -1;
+        int rc = hierarchical_data(b, &t, h);
+        csv_free(&t);
+        if (rc) return -1;
+    }
+    b->p->model = h;
+    b->job->problem.model = sosmc_hierarchical_model(h);
+    return 0;
+}
+
+static int hierarchical_init(builder *b)
+{
+    if (!is(b, "init.type", "model")) return JOB_COMMON_INIT;
+    const double *theta = job_vector(b, "init.theta", b->job->problem.model.dim_theta);
+    if (!theta) return -1;
+    sosmc_hierarchical_law *law = job_take(b->job, sizeof *law);
+    if (!law) return job_no_memory(b);
+    *law = (sosmc_hierarchical_law){.data = b->p->model, .theta = *theta};
+    b->job->problem.init = sosmc_hierarchical_source(law);
+    return 0;
+}
+
+static int hierarchical_evidence(const job *j, const double *theta, sosmc_evidence *out)
+{
+    sosmc_hierarchical_law law = {.data = j->parts->model, .theta = *theta};
+    return sosmc_importance(&j->problem.model, theta, sosmc_hierarchical_source(&law), JOB_EVIDENCE_DRAWS,
+                            j->settings.seed, out);
+}
+
+const model_kind kind_hierarchical_gaussian = {
+    .build = hierarchical_build, .init = hierarchical_init, .evidence = hierarchical_evidence};

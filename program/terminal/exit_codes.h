@@ -1,0 +1,24 @@
+/* exit_codes.h: what the program exits with. The sentences are those of the man page, docs/sosmc.1; a test compares the two.
+ *
+ * A row is NAME, CODE, MEANING, and stands for the constant SOSMC_EXIT_NAME. */
+#ifndef CLI_EXIT_CODES_H
+#define CLI_EXIT_CODES_H
+
+#define SOSMC_EXIT_CODES(ROW)                                                                                             \
+    ROW(OK, 0, "done")                                                                                                    \
+    ROW(USAGE, 2, "usage, or an error in the run file")                                                                   \
+    ROW(NUMERIC, 3, "numerical failure, a check that failed, or memory ran out")                                          \
+    ROW(IO, 4, "a file could not be read or written, or standard output not be written to; also for want of memory")      \
+    ROW(UNTRUSTED, 5, "reserved: finished, but the result is not to be trusted")                                          \
+    ROW(BUSY, 6, "reserved: somebody else is writing there")                                                              \
+    ROW(INTERRUPTED, 130,                                                                                                 \
+        "stopped by SIGINT, SIGTERM or SIGHUP after the iteration under way; everything is saved. A second SIGINT stops " \
+        "at once: the last checkpoint is what --resume goes on from")
+
+enum {
+#define CODE(name, code, meaning) SOSMC_EXIT_##name = (code),
+    SOSMC_EXIT_CODES(CODE)
+#undef CODE
+};
+
+#endif
