@@ -231,9 +231,11 @@ static int is_fresh(const sosmc_fresh *f)
 /* What the engine asks of a kernel, except where weights are concerned. */
 static int is_kernel(const sosmc_kernel *k)
 {
-    if (!k->step || !(k->h > 0 && isfinite(k->h)) || !(k->noise >= 0 && isfinite(k->noise))) return 0;
-    if (!(k->clamp >= 0 && k->gradient_clip >= 0) || !(k->mass > 0 && isfinite(k->mass))) return 0;
-    return k->friction >= 0 && k->leapfrog >= 1 && k->aux >= 0 && k->scratch >= 0 && k->aux < 64 && k->scratch < 64;
+    enum { MOST_VECTORS = 64 };
+    char sentence[256];
+    if (!k->step || !(k->h > 0 && isfinite(k->h))) return 0;
+    if (k->aux < 0 || k->scratch < 0 || k->aux >= MOST_VECTORS || k->scratch >= MOST_VECTORS) return 0;
+    return !k->check || !k->check(k, 0, sentence, sizeof sentence);
 }
 
 /* The rules of the engine: rows aligned, unless a tile is one large particle. */

@@ -251,9 +251,25 @@ typedef struct {
 /* U and gx of the tile's shape at any x, under theta or under theta_prev. gx may be NULL. Returns the callback's value. */
 SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx);
 
+/* The scratch of a move: vector v, 0 <= v < kernel->scratch, of sosmc_move_length(m) doubles (dim rows of ld, rounded up to a
+ * multiple of 8; x, gx and aux are as long), and row 0, 1, 2 or 3, with a number per particle. */
+SOSMC_API size_t sosmc_move_length(const sosmc_move *m);
+SOSMC_API double *sosmc_move_vector(const sosmc_move *m, int v);
+SOSMC_API double *sosmc_move_row(const sosmc_kernel *k, const sosmc_move *m, int row);
+/* The Metropolis test, for kernels with metropolis = 1: particle i keeps the proposal in x_new, U_new, gx_new and aux_new with
+ * probability min(1, exp(log_ratio[i])), and otherwise gets back the state that it had. A proposal whose energy or ratio is
+ * not finite is rejected. Fills m->accept. Overwrites rows 2 and 3 of the scratch; log_ratio may be row 0 or 1. */
+SOSMC_API void sosmc_metropolis(const sosmc_kernel *k, sosmc_move *m, const double *log_ratio);
+
+/* A kernel is name, step and h, and whichever of the other fields it uses: zero means none everywhere. The engine checks the
+ * fields that it reads itself; `check` is the place for the kernel's own. */
 struct sosmc_kernel {
     const char *name;
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
+    /* Optional: NULL when the kernel's parameters are in order, else a sentence that says which is not, written into `text`
+     * (`room` bytes) or a constant. `weighted`: the scheme weighs, so moves need a density. sosmc_create returns SOSMC_EINVAL
+     * with that sentence. */
+    const char *(*check)(const sosmc_kernel *k, int weighted, char *text, size_t room);
     /* Optional: aux of particles that begin (initial, restarted, drawn from a pool), aux * dim rows of ld, drawn with rng
      * as given. Without it aux begins at zero. */
     int (*begin)(const sosmc_kernel *k, sosmc_rng rng, const sosmc_batch *b, double *aux);
