@@ -42,9 +42,11 @@ static void place_nodes(const survey *s, int64_t first, int n, double *x)
     }
 }
 
-/* An energy of plus infinity is a density of zero; nothing else that is not finite has a meaning. */
+/* An energy of plus infinity is a density of zero; nothing else that is not finite has a meaning on a lattice or as an energy.
+ * Rewards of given points are the caller's to judge. */
 static int sensible(const survey *s, int n, const double *value)
 {
+    if (s->score && !s->lattice) return 1;
     for (int i = 0; i < n; i++)
         if (!isfinite(value[i]) && !(!s->score && value[i] == INFINITY)) return 0;
     return 1;

@@ -36,7 +36,7 @@ SOSMC_API sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const doubl
  * -infinity are SOSMC_ENUMERIC. */
 SOSMC_API sosmc_status sosmc_energies(const sosmc_model *model, const double *theta, int64_t n, const double *x,
                                       int threads, double *U);
-/* s[i] = score of x_i for n points, rows of dim. The values must be finite. */
+/* s[i] = score of x_i for n points, rows of dim, as the score returns it, finite or not. */
 SOSMC_API sosmc_status sosmc_scores(const sosmc_score *score, int dim, int64_t n, const double *x, double *s);
 
 /* ------------------------------------------------------------------------------------------------ the lattice */
