@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "imaging.h"
-#include "kernels/langevin.h"
+#include "simd/table.h"
 
 /* Vectors of scratch; the first three hold normals, later the residual, the direction and Q times the direction. */
 enum { NORMAL, ANGLE, LEVEL, DOWN, RIGHT, ETA, OLD, NEW, SCRATCH };

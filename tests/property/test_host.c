@@ -179,7 +179,7 @@ static void information_of_two_parameters(void **state)
         for (int j = 0; j < DATA; j++) /* exact draws of the posterior */
             x[i * DATA + j] = (at[0] + v * y[j]) / (1 + v) + sqrt(v / (1 + v)) * x[i * DATA + j];
     for (int k = 0; k < 4; k++) {
-        double a[2] = {k < 2 ? e : 0, k < 2 ? 0 : e}, b[2] = {k % 2 ? 0 : e, k % 2 ? e : 0};
+        const double a[2] = {k < 2 ? e : 0, k < 2 ? 0 : e}, b[2] = {k % 2 ? 0 : e, k % 2 ? e : 0};
         expected[k] = -(log_likelihood(at[0] + a[0] + b[0], at[1] + a[1] + b[1]) -
                         log_likelihood(at[0] + a[0] - b[0], at[1] + a[1] - b[1]) -
                         log_likelihood(at[0] - a[0] + b[0], at[1] - a[1] + b[1]) +
