@@ -125,7 +125,7 @@ static void check_gradient_theta(checking *c, probe *p)
     size_t nt = (size_t)m->dim_theta;
     int failed = 0;
     double ones[PARTICLES];
-    if (c->problem->objective.scale == 0) { /* theta stays, or goes its own way: nobody asks for its gradient */
+    if (c->problem->objective.scale == 0) { /* theta stays, or follows a path of its own: its gradient is not used */
         note(c, "gradient in theta", SOSMC_CHECK_SKIP, NAN, NAN, "nothing is optimised");
         return;
     }

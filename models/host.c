@@ -36,18 +36,18 @@ sosmc_status sosmc_i_host_cut(host *h, const sosmc_model *model, int64_t points,
 
 sosmc_status sosmc_i_host_open(host *h, const double *theta, size_t vectors, size_t rows)
 {
-    size_t prep = aligned(h->model->prep), crew = aligned(sosmc_i_pool_bytes(h->workers)), work;
+    size_t prep = aligned(h->model->prep), threads = aligned(sosmc_i_crew_bytes(h->workers)), work;
     h->scratch = (vectors * h->vector + rows * h->row) * sizeof(double);
     if (__builtin_mul_overflow(h->model->work, (size_t)h->ld, &work)) return SOSMC_ENOMEM;
     if (work > SIZE_MAX / (4 * (size_t)HOST_MOST_THREADS)) return SOSMC_ENOMEM;
     h->stride = h->scratch + aligned(work);
-    size_t all = prep + crew + (size_t)h->workers * h->stride;
+    size_t all = prep + threads + (size_t)h->workers * h->stride;
     h->memory = aligned_alloc(ALIGNMENT, all ? all : ALIGNMENT);
     if (!h->memory) return SOSMC_ENOMEM;
     memset(h->memory, 0, all); /* a model may read padding */
     h->prep = h->memory;
     h->crew = h->memory + prep;
-    h->room = h->crew + crew;
+    h->room = h->crew + threads;
     sosmc_status status = theta ? sosmc_i_host_move(h, theta) : SOSMC_OK;
     if (status != SOSMC_OK) sosmc_i_host_close(h);
     return status;
@@ -80,11 +80,11 @@ sosmc_batch sosmc_i_host_batch(const host *h, int worker, int64_t first, int64_t
                          .first = first};
 }
 
-sosmc_status sosmc_i_host_parallel(const host *h, pool_task task, void *ctx, int n)
+sosmc_status sosmc_i_host_parallel(const host *h, crew_task task, void *ctx, int n)
 {
-    pool *helpers = h->workers > 1 ? sosmc_i_pool_start(h->crew, h->workers) : NULL;
+    crew *helpers = h->workers > 1 ? sosmc_i_crew_start(h->crew, h->workers) : NULL;
     sosmc_status status = sosmc_i_parallel(helpers, task, ctx, n);
-    sosmc_i_pool_stop(helpers);
+    sosmc_i_crew_stop(helpers);
     return status;
 }
 

@@ -43,7 +43,7 @@ static inline double *host_room(const host *h, int worker)
 /* Particles first, first + 1, ... in the worker's room: b.x is its first vector. n: at most a tile, up to `points`. */
 sosmc_batch sosmc_i_host_batch(const host *h, int worker, int64_t first, int64_t points);
 /* Tasks 0..n-1 on the workers; where threads cannot be had, the calling one does the work. */
-sosmc_status sosmc_i_host_parallel(const host *h, pool_task task, void *ctx, int n);
+sosmc_status sosmc_i_host_parallel(const host *h, crew_task task, void *ctx, int n);
 
 /* n points between rows of dim numbers and a tile. */
 void sosmc_i_from_rows(int dim, int ld, int n, const double *rows, double *x);

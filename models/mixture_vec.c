@@ -15,7 +15,7 @@
 /* What the inner loops need, with the pointers at the first of eight particles. */
 struct octet {
     const double *x, *means, *logv;
-    double *gx, *work; /* gx is NULL when no gradient is wanted, work when nobody wants p */
+    double *gx, *work; /* gx is NULL when no gradient is wanted, work when p is not wanted */
     double *S, *top;   /* out: sum of e_j; the largest exponent, subtracted from all when eps is 0 */
     int dim, components;
     size_t ld;

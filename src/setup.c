@@ -247,7 +247,7 @@ static void resolve(sosmc *s)
 /* Large pages, where the system grants them on request: parked scratch and leaves are walked from end to end in every
  * iteration, and with small ones the walk waits for the page table. Only whole large pages inside are asked for, so nothing
  * is used that was not taken. */
-static void ask_for_large_pages(char *p, size_t bytes)
+static void advise_large_pages(char *p, size_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
     const size_t page = (size_t)2 << 20;
@@ -265,7 +265,7 @@ static void *take(sosmc *s, size_t count, size_t bytes)
     if (!p) return NULL;
     s->owned[s->owned_count++] = p;
     p += ALIGNMENT - (uintptr_t)p % ALIGNMENT;
-    ask_for_large_pages(p, count * bytes);
+    advise_large_pages(p, count * bytes);
     memset(p, 0, count * bytes);
     return p;
 }
@@ -491,8 +491,8 @@ static sosmc_status start_threads(sosmc *s)
 {
     void *memory;
     if (s->cfg.threads < 2) return SOSMC_OK;
-    TAKE_BYTES(memory, sosmc_i_pool_bytes(s->cfg.threads));
-    s->threads = sosmc_i_pool_start(memory, s->cfg.threads);
+    TAKE_BYTES(memory, sosmc_i_crew_bytes(s->cfg.threads));
+    s->threads = sosmc_i_crew_start(memory, s->cfg.threads);
     REFUSE(!s->threads, "threads is %d, but so many could not be started", s->cfg.threads);
     return SOSMC_OK;
 }

@@ -2,15 +2,15 @@
  *
  *     y = clip_clamp(x + noise z),     x' = clip_clamp(y - step clip_gradient_clip(grad U(y)))
  *
- * Noise first, then the gradient where the noise has led to: nothing is known at x' but x' itself, so the kernel is blind
- * and a sweep costs one model evaluation. It has no density and leaves nothing invariant. */
+ * The noise comes first, and the gradient is taken where it has led to: U and its gradient at x' are not known, so the kernel is
+ * blind (sosmc_kernel.blind) and a sweep costs one model evaluation. It has no density and leaves nothing invariant. */
 #include <math.h>
 
 #include "langevin.h"
 
 enum { NOISE, SCRATCH };
 
-/* What is not a number stays so, and is noticed. */
+/* NaN passes through both comparisons unchanged; the engine's finiteness check then reports it. */
 static inline double held(double x, double bound) { return x > bound ? bound : x < -bound ? -bound : x; }
 
 static double bound_of(double setting) { return setting > 0 ? setting : (double)INFINITY; }

@@ -8,7 +8,7 @@
 void sosmc_i_fresh_momentum(sosmc_rng rng, double mass, const sosmc_batch *b, double *p);
 
 /* Leapfrog steps from (x, p), the first kick with m->gx: fills x_new, U_new and gx_new, and p with the momentum there.
- * log_ratio (NULL: nobody asks) receives the total energy under theta_prev at the start less that under theta at the end.
+ * log_ratio (NULL: it is not needed) receives the total energy under theta_prev at the start less that under theta at the end.
  * Uses row 1. Returns the energy's value. */
 int sosmc_i_leapfrog(const sosmc_kernel *k, sosmc_move *m, int steps, double *p, double *log_ratio);
 

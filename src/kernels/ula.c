@@ -11,7 +11,7 @@
 
 enum { NOISE, OTHER_GRADIENT, SCRATCH };
 
-/* A coordinate that is not a number stays one, so that it is noticed. */
+/* NaN passes through both comparisons unchanged; the engine's finiteness check then reports it. */
 static void hold(size_t len, double bound, double *restrict x)
 {
     for (size_t j = 0; j < len; j++) x[j] = x[j] > bound ? bound : x[j] < -bound ? -bound : x[j];

@@ -11,7 +11,7 @@
 /* Sums over a tile of w = exp(logw - shift). */
 enum { SUM_W, SUM_W2, SUM_WR, SUM_WU, SUM_WD, SUM_COUNT };
 
-/* The vector levels, slowest first. */
+/* The vector levels, as sosmc_simd_level tells them. */
 enum { SIMD_PLAIN, SIMD_AVX2, SIMD_AVX512 };
 
 struct sosmc_simd {
