@@ -1,9 +1,10 @@
 /* bench_simd.c: nanoseconds per number of the vector code, on one core, best of many short repeats, for each level this
  * machine runs. Shapes are those of the two-dimensional mixture experiment: tiles of 256 particles, six components. */
-#include "base/table.h"
-
+#include <sosmc/models.h>
 #include <stdio.h>
 #include <time.h>
+
+#include "base/table.h"
 
 enum { TILE = 256, DIM = 2, COMPONENTS = 6, DRAWS = 5000, REPEATS = 300, CALLS = 20 };
 
@@ -16,6 +17,7 @@ static const double theta[COMPONENTS] = {1.5, -1.5, 1.5, -1.5, 1.5, -1.5};
 static const sosmc_mixture mixture = {
     .dim = DIM, .components = COMPONENTS, .means = means, .variance = 1.0, .eps = 1e-9};
 static const sosmc_mixture_law law = {.mixture = &mixture, .theta = theta};
+static sosmc_model model;
 static sosmc_rng rng = {.seed = 1, .stream = SOSMC_STREAM_USER};
 
 static double now(void)
@@ -35,15 +37,15 @@ static void langevin(const sosmc_batch *b)
     b->simd->propose(DIM * TILE, x, gx, z, 0.1, 0.4, cloud);
     b->simd->langevin_ratio(DIM, TILE, TILE, x, cloud, gx, z, 0.1, 1.0, U, w, y);
 }
-static void gradient(const sosmc_batch *b) { b->simd->mixture_energy(&mixture, prep, b, U, gx); }
-static void energy(const sosmc_batch *b) { b->simd->mixture_energy(&mixture, prep, b, U, NULL); }
+static void gradient(const sosmc_batch *b) { (void)model.energy(&mixture, theta, b, U, gx); }
+static void energy(const sosmc_batch *b) { (void)model.energy(&mixture, theta, b, U, NULL); }
 static void contract(const sosmc_batch *b)
 {
     sosmc_batch fresh = *b;
     fresh.fresh = 1;
-    b->simd->mixture_contract(&mixture, prep, &fresh, c, g);
+    (void)model.grad_theta(&mixture, theta, &fresh, c, g);
 }
-static void unfused(const sosmc_batch *b) { b->simd->mixture_contract(&mixture, prep, b, c, g); }
+static void unfused(const sosmc_batch *b) { (void)model.grad_theta(&mixture, theta, b, c, g); }
 static void draws(const sosmc_batch *b)
 {
     sosmc_batch large = *b;
@@ -67,11 +69,12 @@ static void report(const sosmc_batch *b, const char *what, void (*work_on)(const
 int main(void)
 {
     static const char *const names[] = {"avx512", "avx2", "plain"};
+    model = sosmc_mixture_model(&mixture);
     for (int v = 0; v < 3; v++) {
         const sosmc_simd *simd = sosmc_simd_named(names[v]);
         if (!simd) continue;
         sosmc_batch b = {.x = x, .prep = prep, .work = work, .simd = simd, .dim = DIM, .n = TILE, .ld = TILE};
-        sosmc_mixture_model(&mixture).prepare(&mixture, theta, prep);
+        (void)model.prepare(&mixture, theta, prep);
         sosmc_mixture_source(&law).draw(&law, rng, &b, x);
         sosmc_uniforms(rng, 1, &b, w);
         sosmc_uniforms(rng, 2, &b, c);

@@ -43,11 +43,8 @@ int main(void)
                        .objective = sosmc_mmle(),
                        .init = sosmc_standard_normal()};
     sosmc_settings cfg = sosmc_defaults();
-    cfg.kernel = sosmc_ula(0.05); /* a start that has every field set */
-    cfg.kernel.name = "clamped";
-    cfg.kernel.step = clamped_step;
-    cfg.kernel.scratch = 1;
-    cfg.kernel.no_weight = 1;
+    cfg.kernel = (sosmc_kernel){
+        .name = "clamped", .step = clamped_step, .h = 0.05, .uses_gradient = 1, .scratch = 1, .no_weight = 1};
 
     sosmc *run = NULL;
     if (sosmc_create(&run, &p, &cfg) != SOSMC_OK) printf("weighted: %s\n", sosmc_message(run));

@@ -57,6 +57,8 @@ SOSMC_API const sosmc_simd *sosmc_simd_best(void); /* the fastest this machine r
 /* "avx512", "avx2" or "plain"; NULL if unknown or not for this machine. */
 SOSMC_API const sosmc_simd *sosmc_simd_named(const char *name);
 SOSMC_API const char *sosmc_simd_name(const sosmc_simd *simd);
+/* 0: plain C, 1: AVX2 with FMA, 2: AVX-512. For models that compile code of their own for each. */
+SOSMC_API int sosmc_simd_level(const sosmc_simd *simd);
 
 /* Elementwise functions whose bits do not depend on machine or library; libm's exp and log do. simd NULL: the best. */
 SOSMC_API void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y); /* zero below -708 */
@@ -101,12 +103,12 @@ typedef struct {
     const double *x;
     const void *prep; /* what `prepare` made of this theta */
     void *work;       /* the model's scratch: model.work bytes for each of ld particles, 64-byte aligned */
-    /* The scratch that this thread's next batch is going to have, or NULL: a model whose scratch is large may ask the
-     * processor for it early, and need not. */
+    /* The scratch of this thread's next batch, or NULL. A model whose scratch is large may prefetch it; none has to. */
     const void *next_work;
     const sosmc_simd *simd; /* the vector code this engine uses */
-    /* work still holds the last energy call: these x, this theta, gx != NULL. In an energy call: these x, perhaps another
-     * theta, and gx still holds what that call wrote; a model that kept what does not depend on theta need not look at x. */
+    /* Set by the engine. In grad_theta: `work` is exactly what your last energy call with gx != NULL left for this batch and
+     * theta; you may skip the forward pass. In energy: x is unchanged since that call (theta may differ), and gx still holds
+     * what it wrote, so what you stored that depends on x alone is still valid. */
     int fresh;
     int dim, n, ld;
     int64_t first; /* index of particle 0 in the whole cloud: names its random numbers */
@@ -119,7 +121,12 @@ SOSMC_API void sosmc_uniforms(sosmc_rng rng, uint32_t draw, const sosmc_batch *b
 
 /* ------------------------------------------------------------------------------------------------ the problem: what */
 
-/* The target: pi_theta proportional to exp(-U_theta). `energy` and `grad_theta` are all a user must write. */
+/* The target: pi_theta proportional to exp(-U_theta). `energy` and `grad_theta` are all a user must write.
+ *
+ * What makes the library's own models fast is open to every model. Loops over i run along a row of x, so that the compiler makes
+ * vectors of them; sosmc_exp and sosmc_log take whole rows; `prepare` does once per theta what does not depend on x; `work` keeps
+ * what energy and grad_theta have in common (see sosmc_batch.fresh); `tile` fits a batch into the cache. Compile with
+ * -O3 -fno-math-errno, and with -ffp-contract=off where bits are to be the same on every machine. */
 typedef struct {
     int dim_x, dim_theta;
     size_t work, prep; /* bytes of scratch per particle (a network parks activations here); bytes per theta */
@@ -243,7 +250,7 @@ typedef struct {
     sosmc_batch b;                            /* shape, prep, work, simd, first; b.x == x */
     const double *x, *U, *gx, *aux;           /* in: the state, with U and gx under theta_prev */
     double *x_new, *U_new, *gx_new, *aux_new; /* out: the new state, with U and gx under theta */
-    double *logG;                             /* out: log incremental weight, n of them; NULL when nobody asks */
+    double *logG;                             /* out: log incremental weight, n of them; NULL when it is not needed */
     double *accept;                           /* out: acceptance probability, when kernel->metropolis */
     double *tmp;                              /* kernel->scratch vectors, each dim rows of ld, then 4 rows of ld */
     int *energy_code; /* sosmc_evaluate notes here what a failing energy returned; may be NULL */
@@ -251,9 +258,25 @@ typedef struct {
 /* U and gx of the tile's shape at any x, under theta or under theta_prev. gx may be NULL. Returns the callback's value. */
 SOSMC_API int sosmc_evaluate(const sosmc_move *m, sosmc_theta_choice at, const double *x, double *U, double *gx);
 
+/* The scratch of a move: vector v, 0 <= v < kernel->scratch, of sosmc_move_length(m) doubles (dim rows of ld, rounded up to a
+ * multiple of 8; x, gx and aux are as long), and row 0, 1, 2 or 3, with a number per particle. */
+SOSMC_API size_t sosmc_move_length(const sosmc_move *m);
+SOSMC_API double *sosmc_move_vector(const sosmc_move *m, int v);
+SOSMC_API double *sosmc_move_row(const sosmc_kernel *k, const sosmc_move *m, int row);
+/* The Metropolis test, for kernels with metropolis = 1: particle i keeps the proposal in x_new, U_new, gx_new and aux_new with
+ * probability min(1, exp(log_ratio[i])), and otherwise gets back the state that it had. A proposal whose energy or ratio is
+ * not finite is rejected. Fills m->accept. Overwrites rows 2 and 3 of the scratch; log_ratio may be row 0 or 1. */
+SOSMC_API void sosmc_metropolis(const sosmc_kernel *k, sosmc_move *m, const double *log_ratio);
+
+/* A kernel is name, step and h, and whichever of the other fields it uses: zero means none everywhere. The engine checks the
+ * fields that it reads itself; `check` is the place for the kernel's own. */
 struct sosmc_kernel {
     const char *name;
     int (*step)(const sosmc_kernel *k, sosmc_move *m);
+    /* Optional: NULL when the kernel's parameters are in order, else a sentence that says which is not, written into `text`
+     * (`room` bytes) or a constant. `weighted`: the scheme weighs, so moves need a density. sosmc_create returns SOSMC_EINVAL
+     * with that sentence. */
+    const char *(*check)(const sosmc_kernel *k, int weighted, char *text, size_t room);
     /* Optional: aux of particles that begin (initial, restarted, drawn from a pool), aux * dim rows of ld, drawn with rng
      * as given. Without it aux begins at zero. */
     int (*begin)(const sosmc_kernel *k, sosmc_rng rng, const sosmc_batch *b, double *aux);
@@ -272,8 +295,8 @@ struct sosmc_kernel {
     int uses_gradient;    /* reads m->gx: the engine keeps it */
     int uses_prox;        /* calls model.prox: a model without one is refused */
     int metropolis;       /* may keep the old particle: work does not match x_new afterwards */
-    int blind;            /* neither reads nor returns U and gx: the engine evaluates where the last sweep ends, once */
-    int aux, scratch;     /* vectors kept per particle; vectors in tmp */
+    int blind; /* the step neither reads nor returns U and gx; the engine evaluates them once, after the last sweep */
+    int aux, scratch;            /* vectors kept per particle; vectors in tmp */
     int forward_at, backward_at; /* sosmc_theta_choice of either Langevin kernel (maths.md ULA-weight) */
 };
 

@@ -6,6 +6,7 @@
 #include "run_report.h"
 
 #include <math.h>
+#include <sosmc/analysis.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,33 +113,32 @@ static void find_box(const picture *p, plot_lattice *l)
                         .y_max = dim == 2 ? high[1] : 0};
 }
 
-/* U (or the score) at every node of the lattice, a tile at a time. */
+/* The nodes of the lattice, rows of dim coordinates. */
+static void place_nodes(const plot_lattice *l, int64_t nodes, int dim, double *x)
+{
+    for (int64_t at = 0; at < nodes; at++) {
+        int64_t column = at % l->nx, row = at / l->nx;
+        x[at * dim] = l->x_min + (l->x_max - l->x_min) * (double)column / (l->nx - 1);
+        if (dim == 2) x[at * dim + 1] = l->y_min + (l->y_max - l->y_min) * (double)row / (l->ny - 1);
+    }
+}
+
+/* U, and the score where there is one, at every node of the lattice. */
 static int evaluate(picture *p, int64_t nodes)
 {
-    const sosmc_model *m = &p->job.problem.model;
-    size_t prep_bytes = (m->prep + 127) / 64 * 64, work_bytes = (m->work * TILE + 127) / 64 * 64;
-    void *prep = aligned_alloc(64, prep_bytes), *work = aligned_alloc(64, work_bytes);
-    _Alignas(64) double x[2 * TILE], value[TILE];
-    const plot_lattice *l = &p->density_map;
-    int rc = !prep || !work || (m->prepare && m->prepare(m->self, p->theta, prep)) ? -1 : 0;
-    for (int64_t from = 0; rc == 0 && from < nodes; from += TILE) {
-        int n = nodes - from < TILE ? (int)(nodes - from) : TILE;
-        sosmc_batch b = {
-            .x = x, .prep = prep, .work = work, .simd = sosmc_simd_best(), .dim = m->dim_x, .n = n, .ld = TILE};
-        for (int i = 0; i < TILE; i++) {
-            int64_t at = from + (i < n ? i : n - 1), column = at % l->nx, row = at / l->nx;
-            x[i] = l->x_min + (l->x_max - l->x_min) * (double)column / (l->nx - 1);
-            x[TILE + i] = l->ny > 1 ? l->y_min + (l->y_max - l->y_min) * (double)row / (l->ny - 1) : 0;
-        }
-        rc = m->energy(m->self, p->theta, &b, value, NULL);
-        memcpy(p->density + from, value, (size_t)n * sizeof(double));
-        if (rc == 0 && p->reward)
-            rc = p->job.problem.objective.score.eval(p->job.problem.objective.score.self, &b, value);
-        if (p->reward) memcpy(p->reward + from, value, (size_t)n * sizeof(double));
+    const sosmc_problem *problem = &p->job.problem;
+    int dim = problem->model.dim_x;
+    sosmc_host *h = NULL;
+    double *x = malloc((size_t)nodes * (size_t)dim * sizeof *x);
+    sosmc_status status = x ? sosmc_host_create(&h, &problem->model, p->theta, TILE) : SOSMC_ENOMEM;
+    if (status == SOSMC_OK) {
+        place_nodes(&p->density_map, nodes, dim, x);
+        status = sosmc_host_energies(h, nodes, x, p->density);
     }
-    free(prep);
-    free(work);
-    return rc;
+    if (status == SOSMC_OK && p->reward) status = sosmc_scores(&problem->objective.score, dim, nodes, x, p->reward);
+    sosmc_host_free(h);
+    free(x);
+    return status == SOSMC_OK ? 0 : -1;
 }
 
 static int draw_maps(picture *p, report_extra *extra)

@@ -2,6 +2,8 @@
 #ifndef CLI_CURVATURE_H
 #define CLI_CURVATURE_H
 
+#include <sosmc/analysis.h>
+
 #include "runfile/problem.h"
 
 /* The sentence that `run` and `check` say when the step of an unadjusted Langevin move, in the units of `ula`, is beyond
@@ -9,5 +11,7 @@
  * smaller, is adapted while the run goes on, or belongs to a kernel that accepts and rejects or has no density. 1: `out` has
  * the sentence. */
 int curvature_warning(const job *j, char *out, size_t room);
+/* The same sentence from what was measured; h is the kernel's. */
+int curvature_sentence(double h, const sosmc_step_check *step, char *out, size_t room);
 
 #endif

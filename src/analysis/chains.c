@@ -6,20 +6,20 @@
  * in a core's cache. Invariant: a chain's path depends on the model, the seed and the chain's number alone, and the
  * sums run over chains in order; tiles and threads change no bit. */
 #include <math.h>
-#include <sosmc/lattice.h>
+#include <sosmc/analysis.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "base/table.h"
-#include "base/threads.h"
-#include "base/tiles.h"
 
-enum { ALIGNMENT = 64, MOST_THREADS = 1024, STEPS_BETWEEN_LOOKS = 128 };
+enum { STEPS_BETWEEN_LOOKS = 128 };
 static const int64_t MOST_STEPS = INT64_C(1) << 47; /* what a step's name can hold */
 
 /* Everything the tiles share. */
 typedef struct {
+    host h;
     const sosmc_model *model;
     const double *theta;
     const sosmc_score *score;
@@ -27,11 +27,6 @@ typedef struct {
     sosmc_fresh f;
     sosmc_fresh_record record;
     int64_t steps;
-    int dim, tile, ld, tiles;
-    size_t vector, row; /* doubles: a tile's x and a number per chain */
-    size_t stride;      /* bytes of one worker */
-    char *workers;
-    void *prep;
     double *final;      /* chains rows of dim, or NULL */
     double *chain_mean; /* of the score, one per chain */
     atomic_int stopped;
@@ -61,29 +56,21 @@ enum { ROWS_OF_KERNEL = 4, ROWS = ROWS_OF_KERNEL + 5 };
 
 static place take_place(const ensemble *e, double **memory)
 {
-    place p = {.x = *memory, .gx = *memory + e->vector, .aux = *memory + 2 * e->vector};
-    p.U = p.aux + (size_t)e->kernel.aux * e->vector;
-    *memory = p.U + e->row;
+    place p = {.x = *memory, .gx = *memory + e->h.vector, .aux = *memory + 2 * e->h.vector};
+    p.U = p.aux + (size_t)e->kernel.aux * e->h.vector;
+    *memory = p.U + e->h.row;
     return p;
 }
 
 static tile tile_at(const ensemble *e, int number, int worker)
 {
-    double *memory = (double *)(void *)(e->workers + (size_t)worker * e->stride);
-    int64_t first = (int64_t)number * e->tile, left = e->f.chains - first;
-    memset(memory, 0, (vectors_of(e) * e->vector + ROWS * e->row) * sizeof(double)); /* what another tile left */
-    tile t = {.now = take_place(e, &memory), .next = take_place(e, &memory), .tmp = memory};
-    t.accept = t.tmp + (size_t)e->kernel.scratch * e->vector + ROWS_OF_KERNEL * e->row;
-    t.score = t.accept + e->row;
-    t.total = t.score + e->row;
-    t.b = (sosmc_batch){.x = t.now.x,
-                        .prep = e->prep,
-                        .work = t.total + e->row,
-                        .simd = sosmc_simd_best(),
-                        .dim = e->dim,
-                        .n = left < e->tile ? (int)left : e->tile,
-                        .ld = e->ld,
-                        .first = first};
+    double *memory = host_room(&e->h, worker);
+    sosmc_batch b = sosmc_i_host_batch(&e->h, worker, (int64_t)number * e->h.tile, e->f.chains);
+    memset(memory, 0, e->h.scratch); /* what another tile left */
+    tile t = {.b = b, .now = take_place(e, &memory), .next = take_place(e, &memory), .tmp = memory};
+    t.accept = t.tmp + (size_t)e->kernel.scratch * e->h.vector + ROWS_OF_KERNEL * e->h.row;
+    t.score = t.accept + e->h.row;
+    t.total = t.score + e->h.row;
     return t;
 }
 
@@ -92,11 +79,12 @@ static sosmc_status start(const ensemble *e, tile *t)
 {
     sosmc_rng rng = {.seed = e->f.seed, .stream = SOSMC_STREAM_INIT};
     double width = e->f.high - e->f.low, *u = t->score;
-    for (int j = 0; j < e->dim; j++) {
-        double *x = t->now.x + (size_t)j * (size_t)e->ld;
-        const double *given = e->f.start ? e->f.start + (size_t)t->b.first * (size_t)e->dim + (size_t)j : NULL;
+    for (int j = 0; j < e->model->dim_x; j++) {
+        double *x = t->now.x + (size_t)j * (size_t)e->h.ld;
+        const double *given = e->f.start ? e->f.start + (size_t)t->b.first * (size_t)e->model->dim_x + (size_t)j : NULL;
         if (!given) sosmc_uniforms(rng, (uint32_t)j, &t->b, u);
-        for (int i = 0; i < t->b.n; i++) x[i] = given ? given[(size_t)i * (size_t)e->dim] : e->f.low + width * u[i];
+        for (int i = 0; i < t->b.n; i++)
+            x[i] = given ? given[(size_t)i * (size_t)e->model->dim_x] : e->f.low + width * u[i];
     }
     t->waiting = e->record.hit ? t->b.n : 0;
     for (int i = 0; i < t->waiting; i++) e->record.hit[t->b.first + i] = -1;
@@ -109,18 +97,19 @@ static sosmc_status start(const ensemble *e, tile *t)
 /* Row i of the tile, contiguous. */
 static void copy_state(const ensemble *e, const tile *t, int i, double *to)
 {
-    for (int j = 0; j < e->dim; j++) to[j] = t->now.x[(size_t)j * (size_t)e->ld + (size_t)i];
+    for (int j = 0; j < e->model->dim_x; j++) to[j] = t->now.x[(size_t)j * (size_t)e->h.ld + (size_t)i];
 }
 
 static void copy_states(const ensemble *e, const tile *t, double *rows)
 {
-    for (int i = 0; i < t->b.n; i++) copy_state(e, t, i, rows + ((size_t)t->b.first + (size_t)i) * (size_t)e->dim);
+    for (int i = 0; i < t->b.n; i++)
+        copy_state(e, t, i, rows + ((size_t)t->b.first + (size_t)i) * (size_t)e->model->dim_x);
 }
 
 static void remember(const ensemble *e, tile *t, int64_t step)
 {
     const sosmc_fresh_record *r = &e->record;
-    size_t dim = (size_t)e->dim, states = (size_t)e->steps + 1;
+    size_t dim = (size_t)e->model->dim_x, states = (size_t)e->steps + 1;
     if (t->snapshot < r->snapshots && r->at[t->snapshot] == step)
         copy_states(e, t, r->snapshot + (size_t)t->snapshot++ * (size_t)e->f.chains * dim);
     for (int64_t i = 0, left = r->paths - t->b.first; i < left && i < t->b.n; i++)
@@ -152,7 +141,7 @@ static sosmc_status move(const ensemble *e, tile *t, int64_t step)
     sosmc_move m = {.model = e->model,
                     .theta_prev = e->theta,
                     .theta = e->theta,
-                    .prep_prev = e->prep,
+                    .prep_prev = e->h.prep,
                     .h = e->kernel.h,
                     .rng = {.seed = e->f.seed, .step = (uint64_t)step, .stream = SOSMC_STREAM_MOVE},
                     .b = t->b,
@@ -176,8 +165,8 @@ static sosmc_status move(const ensemble *e, tile *t, int64_t step)
 /* A state that is not finite never becomes finite again, so a look now and then misses none. */
 static sosmc_status look(ensemble *e, const tile *t)
 {
-    for (int j = 0; j < e->dim; j++)
-        if (!t->b.simd->all_finite((size_t)t->b.n, t->now.x + (size_t)j * (size_t)e->ld)) return SOSMC_ENUMERIC;
+    for (int j = 0; j < e->model->dim_x; j++)
+        if (!t->b.simd->all_finite((size_t)t->b.n, t->now.x + (size_t)j * (size_t)e->h.ld)) return SOSMC_ENUMERIC;
     if (e->record.stop && e->record.stop(e->record.stop_ctx)) atomic_store(&e->stopped, 1);
     return SOSMC_OK;
 }
@@ -223,7 +212,8 @@ static int is_record(const ensemble *e)
 
 static int is_fresh(const sosmc_fresh *f)
 {
-    if (f->chains < 1 || f->burn_in < 0 || f->averaged < 0 || f->threads < 0 || f->threads > MOST_THREADS) return 0;
+    if (f->chains < 1 || f->burn_in < 0 || f->averaged < 0 || f->threads < 0 || f->threads > HOST_MOST_THREADS)
+        return 0;
     if (f->burn_in > MOST_STEPS || f->averaged > MOST_STEPS - f->burn_in) return 0;
     return f->start || (isfinite(f->low) && isfinite(f->high) && f->low <= f->high);
 }
@@ -231,24 +221,11 @@ static int is_fresh(const sosmc_fresh *f)
 /* What the engine asks of a kernel, except where weights are concerned. */
 static int is_kernel(const sosmc_kernel *k)
 {
-    if (!k->step || !(k->h > 0 && isfinite(k->h)) || !(k->noise >= 0 && isfinite(k->noise))) return 0;
-    if (!(k->clamp >= 0 && k->gradient_clip >= 0) || !(k->mass > 0 && isfinite(k->mass))) return 0;
-    return k->friction >= 0 && k->leapfrog >= 1 && k->aux >= 0 && k->scratch >= 0 && k->aux < 64 && k->scratch < 64;
-}
-
-/* The rules of the engine: rows aligned, unless a tile is one large particle. */
-static sosmc_status cut(ensemble *e)
-{
-    e->tile = sosmc_i_tile(e->model->tile, e->dim, e->f.chains);
-    e->ld = sosmc_i_tile_row(e->tile, e->dim);
-    e->tiles = (int)(((int64_t)e->f.chains + e->tile - 1) / e->tile);
-    e->vector = sosmc_i_round_up((size_t)e->dim * (size_t)e->ld, TILE_LANES);
-    e->row = sosmc_i_round_up((size_t)e->ld, TILE_LANES);
-    size_t work, doubles = vectors_of(e) * e->vector + ROWS * e->row;
-    if (__builtin_mul_overflow(e->model->work, (size_t)e->ld, &work)) return SOSMC_ENOMEM;
-    if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
-    e->stride = doubles * sizeof(double) + sosmc_i_round_up(work, ALIGNMENT);
-    return SOSMC_OK;
+    enum { MOST_VECTORS = 64 };
+    char sentence[256];
+    if (!k->step || !(k->h > 0 && isfinite(k->h))) return 0;
+    if (k->aux < 0 || k->scratch < 0 || k->aux >= MOST_VECTORS || k->scratch >= MOST_VECTORS) return 0;
+    return !k->check || !k->check(k, 0, sentence, sizeof sentence);
 }
 
 /* Mean, standard error and population standard deviation of the chains' means, in the chains' order. */
@@ -263,46 +240,31 @@ static void summarise(const ensemble *e, double *mean, double *error, double *sd
     if (sd) *sd = sqrt(squares / n);
 }
 
-/* All memory is taken here, before the first step: prep, the pool of threads, a number per chain, the workers. */
+/* All memory is taken here, before the first step. */
 static sosmc_status run_all(ensemble *e, double *mean, double *error, double *sd)
 {
-    int threads = e->f.threads < e->tiles ? e->f.threads : e->tiles;
-    if (threads < 1) threads = 1;
-    size_t prep = sosmc_i_round_up(e->model->prep, ALIGNMENT),
-           crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT);
-    size_t numbers = sosmc_i_round_up((size_t)e->f.chains * sizeof(double), ALIGNMENT);
-    size_t all = prep + crew + numbers + (size_t)threads * e->stride;
-    char *memory = aligned_alloc(ALIGNMENT, all);
-    if (!memory) return SOSMC_ENOMEM;
-    memset(memory, 0, all);
-    e->prep = memory;
-    e->chain_mean = (double *)(void *)(memory + prep + crew);
-    e->workers = memory + prep + crew + numbers;
-    sosmc_status status = SOSMC_OK;
-    if (e->model->prepare && e->model->prepare(e->model->self, e->theta, e->prep)) status = SOSMC_EMODEL;
-    if (status == SOSMC_OK) {
-        /* where threads cannot be had, the calling one does the work */
-        pool *helpers = threads > 1 ? sosmc_i_pool_start(memory + prep, threads) : NULL;
-        status = sosmc_i_parallel(helpers, run_tile, e, e->tiles);
-        sosmc_i_pool_stop(helpers);
-    }
+    sosmc_status status = sosmc_i_host_cut(&e->h, e->model, e->f.chains, e->f.threads);
+    if (status == SOSMC_OK) status = sosmc_i_host_open(&e->h, e->theta, vectors_of(e), ROWS);
+    if (status != SOSMC_OK) return status;
+    e->chain_mean = calloc((size_t)e->f.chains, sizeof *e->chain_mean);
+    status = e->chain_mean ? sosmc_i_host_parallel(&e->h, run_tile, e, (e->f.chains - 1) / e->h.tile + 1)
+                           : SOSMC_ENOMEM;
     if (status == SOSMC_OK && atomic_load(&e->stopped)) status = SOSMC_STOPPED;
     if (status == SOSMC_OK) summarise(e, mean, error, sd);
-    free(memory);
+    free(e->chain_mean);
+    sosmc_i_host_close(&e->h);
     return status;
 }
 
 static sosmc_status run(ensemble e, const sosmc_fresh_record *record, double *mean, double *error, double *sd)
 {
-    e.dim = e.model->dim_x;
     e.kernel = e.f.kernel ? *e.f.kernel : sosmc_ula(e.f.step);
     if (record) e.record = *record;
-    if (e.dim < 1 || !is_fresh(&e.f) || !is_kernel(&e.kernel)) return SOSMC_EINVAL;
+    if (e.model->dim_x < 1 || !is_fresh(&e.f) || !is_kernel(&e.kernel)) return SOSMC_EINVAL;
     e.steps = e.f.burn_in + e.f.averaged;
     if (!is_record(&e)) return SOSMC_EINVAL;
     atomic_init(&e.stopped, 0);
-    sosmc_status status = cut(&e);
-    return status == SOSMC_OK ? run_all(&e, mean, error, sd) : status;
+    return run_all(&e, mean, error, sd);
 }
 
 sosmc_status sosmc_fresh_reward(const sosmc_model *model, const double *theta, const sosmc_score *score,

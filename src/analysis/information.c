@@ -7,22 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host.h"
 #include "base/table.h"
-
-/* A model at one theta, with the memory its callbacks want. */
-typedef struct {
-    const sosmc_model *model;
-    const double *theta;
-    void *prep, *work;
-} bound;
-
-static size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-static sosmc_status prepare(const bound *m)
-{
-    if (!m->model->prepare) return SOSMC_OK;
-    return m->model->prepare(m->model->self, m->theta, m->prep) ? SOSMC_EMODEL : SOSMC_OK;
-}
 
 /* ------------------------------------------------------------------------------------------------ Louis */
 
@@ -37,46 +23,41 @@ static double weight(const weighted *cloud, int64_t i)
     return cloud->logw ? sosmc_i_exp1(NULL, cloud->logw[i]) / cloud->total : 1 / cloud->total;
 }
 
-/* g += c dU/dtheta(x_i) */
-static sosmc_status add_gradient(const bound *m, const weighted *cloud, int64_t i, double c, double *g)
+/* g += c dU/dtheta(x_i), the particle being a batch of its own. */
+static sosmc_status add_gradient(const host *h, const weighted *cloud, int64_t i, double c, double *g)
 {
-    sosmc_batch b = {.x = cloud->x + i * m->model->dim_x,
-                     .prep = m->prep,
-                     .work = m->work,
-                     .dim = m->model->dim_x,
-                     .n = 1,
-                     .ld = 1,
-                     .first = i};
-    return m->model->grad_theta(m->model->self, m->theta, &b, &c, g) ? SOSMC_EMODEL : SOSMC_OK;
+    sosmc_batch b = sosmc_i_host_batch(h, 0, i, cloud->n);
+    b.x = cloud->x + i * b.dim;
+    return h->model->grad_theta(h->model->self, h->theta, &b, &c, g) ? SOSMC_EMODEL : SOSMC_OK;
 }
 
 /* g = E[dU/dtheta]. A particle without weight may be anywhere, even at infinity: it is not looked at. */
-static sosmc_status mean_gradient(const bound *m, const weighted *cloud, double *g)
+static sosmc_status mean_gradient(host *h, const double *theta, const weighted *cloud, double *g)
 {
-    sosmc_status status = prepare(m);
-    memset(g, 0, (size_t)m->model->dim_theta * sizeof *g);
+    sosmc_status status = sosmc_i_host_move(h, theta);
+    memset(g, 0, (size_t)h->model->dim_theta * sizeof *g);
     for (int64_t i = 0; i < cloud->n && status == SOSMC_OK; i++) {
         double w = weight(cloud, i);
-        if (w > 0) status = add_gradient(m, cloud, i, w, g);
+        if (w > 0) status = add_gradient(h, cloud, i, w, g);
     }
     return status;
 }
 
 /* information = E[d2U/dtheta2], column by column, made symmetric. */
-static sosmc_status mean_curvature(const bound *m, const weighted *cloud, double *moved, double *above, double *below,
+static sosmc_status mean_curvature(host *h, const double *theta, const weighted *cloud, double *room,
                                    double *information)
 {
-    size_t dim = (size_t)m->model->dim_theta;
-    bound near = {.model = m->model, .theta = moved, .prep = m->prep, .work = m->work};
-    memcpy(moved, m->theta, dim * sizeof *moved);
+    size_t dim = (size_t)h->model->dim_theta;
+    double *moved = room, *above = room + dim, *below = room + 2 * dim;
+    memcpy(moved, theta, dim * sizeof *moved);
     for (size_t k = 0; k < dim; k++) {
-        double step = 0x1p-14 * fmax(1, fabs(m->theta[k])), up = m->theta[k] + step, down = m->theta[k] - step;
+        double step = 0x1p-14 * fmax(1, fabs(theta[k])), up = theta[k] + step, down = theta[k] - step;
         moved[k] = up;
-        sosmc_status status = mean_gradient(&near, cloud, above);
+        sosmc_status status = mean_gradient(h, moved, cloud, above);
         moved[k] = down;
-        if (status == SOSMC_OK) status = mean_gradient(&near, cloud, below);
+        if (status == SOSMC_OK) status = mean_gradient(h, moved, cloud, below);
         if (status != SOSMC_OK) return status;
-        moved[k] = m->theta[k];
+        moved[k] = theta[k];
         for (size_t l = 0; l < dim; l++) information[l * dim + k] = (above[l] - below[l]) / (up - down);
     }
     for (size_t k = 0; k < dim; k++)
@@ -87,16 +68,17 @@ static sosmc_status mean_curvature(const bound *m, const weighted *cloud, double
 }
 
 /* information -= Cov(dU/dtheta), around the mean, which far from an optimum is large. */
-static sosmc_status subtract_covariance(const bound *m, const weighted *cloud, double *mean, double *g,
+static sosmc_status subtract_covariance(host *h, const double *theta, const weighted *cloud, double *room,
                                         double *information)
 {
-    size_t dim = (size_t)m->model->dim_theta;
-    sosmc_status status = mean_gradient(m, cloud, mean);
+    size_t dim = (size_t)h->model->dim_theta;
+    double *mean = room, *g = room + dim;
+    sosmc_status status = mean_gradient(h, theta, cloud, mean);
     for (int64_t i = 0; i < cloud->n && status == SOSMC_OK; i++) {
         double w = weight(cloud, i);
         if (!(w > 0)) continue;
         memset(g, 0, dim * sizeof *g);
-        status = add_gradient(m, cloud, i, 1, g);
+        status = add_gradient(h, cloud, i, 1, g);
         for (size_t k = 0; k < dim; k++) g[k] -= mean[k];
         for (size_t k = 0; k < dim; k++)
             for (size_t l = 0; l < dim; l++) information[k * dim + l] -= w * g[k] * g[l];
@@ -107,21 +89,75 @@ static sosmc_status subtract_covariance(const bound *m, const weighted *cloud, d
 sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t n, const double *x, const double *logw,
                          double *information)
 {
-    size_t dim = (size_t)model->dim_theta, rows = rounded(3 * dim * sizeof(double)), prep = rounded(model->prep);
+    size_t dim = (size_t)model->dim_theta;
     weighted cloud = {.n = n, .x = x, .logw = logw, .total = 1};
     double total = 0;
+    host h;
     for (int64_t i = 0; i < n; i++) total += weight(&cloud, i);
     if (!(total > 0) || isinf(total)) return SOSMC_ENUMERIC;
     cloud.total = total;
-    char *memory = aligned_alloc(64, rows + prep + rounded(model->work) + 64);
-    if (!memory) return SOSMC_ENOMEM;
-    double *a = (double *)(void *)memory, *b = a + dim, *c = b + dim;
-    bound m = {.model = model, .theta = theta, .prep = memory + rows, .work = memory + rows + prep};
-    sosmc_status status = mean_curvature(&m, &cloud, a, b, c, information);
-    if (status == SOSMC_OK) status = subtract_covariance(&m, &cloud, a, b, information);
-    free(memory);
+    double *room = calloc(3 * dim + 1, sizeof *room);
+    sosmc_i_host_shape(&h, model, 1, 1);
+    sosmc_status status = room ? sosmc_i_host_open(&h, NULL, 0, 0) : SOSMC_ENOMEM;
+    if (status == SOSMC_OK) {
+        status = mean_curvature(&h, theta, &cloud, room, information);
+        if (status == SOSMC_OK) status = subtract_covariance(&h, theta, &cloud, room, information);
+        sosmc_i_host_close(&h);
+    }
+    free(room);
     for (size_t k = 0; k < dim * dim && status == SOSMC_OK; k++)
         if (!isfinite(information[k])) status = SOSMC_ENUMERIC;
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------- covariance */
+
+/* The lower Cholesky factor of the p x p matrix a, in its place; 0: a is not positive definite. */
+static int factorise(size_t p, double *a)
+{
+    for (size_t k = 0; k < p; k++) {
+        for (size_t l = 0; l <= k; l++) {
+            double sum = a[k * p + l];
+            for (size_t q = 0; q < l; q++) sum -= a[k * p + q] * a[l * p + q];
+            if (l == k && !(sum > 0)) return 0;
+            a[k * p + l] = l == k ? sqrt(sum) : sum / a[l * p + l];
+        }
+    }
+    return 1;
+}
+
+/* Column `column` of (c c')^-1, c lower triangular. */
+static void inverse_column(size_t p, const double *c, size_t column, double *out)
+{
+    for (size_t k = 0; k < p; k++) {
+        double sum = k == column;
+        for (size_t q = 0; q < k; q++) sum -= c[k * p + q] * out[q];
+        out[k] = sum / c[k * p + k];
+    }
+    for (size_t k = p; k-- > 0;) {
+        double sum = out[k];
+        for (size_t q = k + 1; q < p; q++) sum -= c[q * p + k] * out[q];
+        out[k] = sum / c[k * p + k];
+    }
+}
+
+sosmc_status sosmc_information(const sosmc_model *model, const double *theta, int64_t n, const double *x,
+                               const double *logw, double *information, double *covariance)
+{
+    size_t p = model->dim_theta > 0 ? (size_t)model->dim_theta : 0;
+    if (!covariance) return sosmc_louis(model, theta, n, x, logw, information);
+    double *factor = malloc((p * p + 1) * sizeof *factor);
+    if (!factor) return SOSMC_ENOMEM;
+    sosmc_status status = sosmc_louis(model, theta, n, x, logw, information);
+    if (status == SOSMC_OK) {
+        memcpy(factor, information, p * p * sizeof *factor);
+        int definite = factorise(p, factor);
+        for (size_t k = 0; k < p; k++) { /* the matrix is symmetric: columns are rows */
+            if (definite) inverse_column(p, factor, k, covariance + k * p);
+            for (size_t l = 0; !definite && l < p; l++) covariance[k * p + l] = NAN;
+        }
+    }
+    free(factor);
     return status;
 }
 
@@ -149,11 +185,11 @@ static void gather(totals *t, const sosmc_simd *simd, int n, double *logw)
 enum { TILE = 64 };
 
 /* b is a tile at memory of its own; x and the rows U, lq are its to write. */
-static sosmc_status one_tile(const bound *m, sosmc_source law, sosmc_rng rng, sosmc_batch b, double *x, double *U,
+static sosmc_status one_tile(const host *h, sosmc_source law, sosmc_rng rng, sosmc_batch b, double *x, double *U,
                              double *lq, totals *t)
 {
     if (law.draw(law.self, rng, &b, x) || law.logpdf(law.self, &b, lq)) return SOSMC_EMODEL;
-    if (m->model->energy(m->model->self, m->theta, &b, U, NULL)) return SOSMC_EMODEL;
+    if (h->model->energy(h->model->self, h->theta, &b, U, NULL)) return SOSMC_EMODEL;
     for (int i = 0; i < b.n; i++) {
         U[i] = -U[i] - lq[i];
         if (isnan(U[i]) || U[i] == INFINITY) return SOSMC_ENUMERIC;
@@ -166,24 +202,16 @@ sosmc_status sosmc_importance(const sosmc_model *model, const double *theta, sos
                               uint64_t seed, sosmc_evidence *out)
 {
     if (!law.draw || !law.logpdf || draws < 2) return SOSMC_EINVAL;
-    size_t x_bytes = (size_t)model->dim_x * TILE * sizeof(double), row = TILE * sizeof(double),
-           prep = rounded(model->prep);
-    char *memory = aligned_alloc(64, x_bytes + 2 * row + prep + rounded(model->work * TILE) + 64);
-    if (!memory) return SOSMC_ENOMEM;
-    double *x = (double *)(void *)memory, *U = x + (size_t)model->dim_x * TILE, *lq = U + TILE;
-    char *rest = memory + x_bytes + 2 * row;
-    bound m = {.model = model, .theta = theta, .prep = rest, .work = rest + prep};
+    host h;
     sosmc_rng rng = {.seed = seed, .stream = SOSMC_STREAM_USER};
-    sosmc_batch b = {
-        .x = x, .prep = m.prep, .work = m.work, .simd = sosmc_simd_best(), .dim = model->dim_x, .ld = TILE};
     totals t = {.top = -INFINITY};
-    sosmc_status status = prepare(&m);
-    memset(memory, 0, x_bytes); /* padding is read, if never relied upon */
-    for (; b.first < draws && status == SOSMC_OK; b.first += TILE) {
-        b.n = draws - b.first < TILE ? (int)(draws - b.first) : TILE;
-        status = one_tile(&m, law, rng, b, x, U, lq, &t);
-    }
-    free(memory);
+    sosmc_i_host_shape(&h, model, TILE, TILE);
+    sosmc_status status = sosmc_i_host_open(&h, theta, 1, 2);
+    if (status != SOSMC_OK) return status;
+    double *draw = host_room(&h, 0), *U = draw + h.vector, *lq = U + h.row;
+    for (int64_t first = 0; first < draws && status == SOSMC_OK; first += TILE)
+        status = one_tile(&h, law, rng, sosmc_i_host_batch(&h, 0, first, draws), draw, U, lq, &t);
+    sosmc_i_host_close(&h);
     if (status != SOSMC_OK) return status;
     if (!(t.sum > 0)) return SOSMC_ENUMERIC;
     double n = (double)draws, spread = t.squares / (t.sum * t.sum) - 1 / n;

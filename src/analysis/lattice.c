@@ -7,31 +7,23 @@
  * never from masses that may have underflowed; a divergence is summed as such, never a difference of two losses. Tiles
  * are cut by the model's wish and the number of points alone, so threads change nothing. */
 #include <math.h>
-#include <sosmc/lattice.h>
-#include <stdlib.h>
+#include <sosmc/analysis.h>
 #include <string.h>
 
+#include "host.h"
 #include "base/table.h"
-#include "base/threads.h"
-#include "base/tiles.h"
 
-enum { ALIGNMENT = 64, MOST_NODES = 30000, MOST_THREADS = 1024, SCORE_TILE = 256, PIECE = 256 };
+enum { MOST_NODES = 30000, SCORE_TILE = 256, ROWS_TILE = 64, PIECE = 256 };
 
 /* ------------------------------------------------------------------------------------------------ many points */
 
-/* A model or a score at the nodes of a lattice or at given rows. */
+/* A model or a score at the nodes of a lattice or at given rows. The room of a worker: its points, and a row of values. */
 typedef struct {
-    const sosmc_model *model; /* NULL: the score */
-    const double *theta;
-    const sosmc_score *score;
+    host h;
+    const sosmc_score *score;     /* NULL: the model's energy */
     const sosmc_lattice *lattice; /* NULL: the rows */
     const double *rows;
     int64_t points;
-    int dim, tile, ld, tiles;
-    size_t vector, row; /* doubles: a tile's x and its values */
-    size_t stride;      /* bytes of one worker: x, values, the model's scratch */
-    char *workers;
-    void *prep;
     double *out;
 } survey;
 
@@ -46,104 +38,63 @@ static void place_nodes(const survey *s, int64_t first, int n, double *x)
     int nodes = s->lattice->nodes;
     for (int i = 0; i < n; i++) {
         x[i] = sosmc_lattice_node(s->lattice, 0, (int)((first + i) % nodes));
-        x[s->ld + i] = sosmc_lattice_node(s->lattice, 1, (int)((first + i) / nodes));
+        x[s->h.ld + i] = sosmc_lattice_node(s->lattice, 1, (int)((first + i) / nodes));
     }
 }
 
-static void place_rows(const survey *s, int64_t first, int n, double *x)
-{
-    size_t dim = (size_t)s->dim, ld = (size_t)s->ld;
-    const double *from = s->rows + (size_t)first * dim;
-    for (size_t i = 0; i < (size_t)n; i++)
-        for (size_t j = 0; j < dim; j++) x[j * ld + i] = from[i * dim + j];
-}
-
-/* An energy of plus infinity is a density of zero; nothing else that is not finite has a meaning. */
+/* An energy of plus infinity is a density of zero; nothing else that is not finite has a meaning on a lattice or as an energy.
+ * Rewards of given points are the caller's to judge. */
 static int sensible(const survey *s, int n, const double *value)
 {
+    if (s->score && !s->lattice) return 1;
     for (int i = 0; i < n; i++)
-        if (!isfinite(value[i]) && !(s->model && value[i] == INFINITY)) return 0;
+        if (!isfinite(value[i]) && !(!s->score && value[i] == INFINITY)) return 0;
     return 1;
 }
 
 static sosmc_status evaluate_tile(void *ctx, int task, int worker)
 {
     const survey *s = ctx;
-    char *memory = s->workers + (size_t)worker * s->stride;
-    double *x = (double *)(void *)memory, *value = x + s->vector;
-    int64_t first = (int64_t)task * s->tile, left = s->points - first;
-    sosmc_batch b = {.x = x,
-                     .prep = s->prep,
-                     .work = value + s->row,
-                     .simd = sosmc_simd_best(),
-                     .dim = s->dim,
-                     .n = left < s->tile ? (int)left : s->tile,
-                     .ld = s->ld,
-                     .first = first};
+    const sosmc_model *m = s->h.model;
+    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->points);
+    double *x = host_room(&s->h, worker), *value = x + s->h.vector;
     if (s->lattice)
-        place_nodes(s, first, b.n, x);
+        place_nodes(s, b.first, b.n, x);
     else
-        place_rows(s, first, b.n, x);
-    int code = s->model ? s->model->energy(s->model->self, s->theta, &b, value, NULL)
-                        : s->score->eval(s->score->self, &b, value);
+        sosmc_i_from_rows(b.dim, b.ld, b.n, s->rows + (size_t)b.first * (size_t)b.dim, x);
+    int code = s->score ? s->score->eval(s->score->self, &b, value) : m->energy(m->self, s->h.theta, &b, value, NULL);
     if (code) return SOSMC_EMODEL;
     if (!sensible(s, b.n, value)) return SOSMC_ENUMERIC;
-    memcpy(s->out + first, value,
+    memcpy(s->out + b.first, value,
            (size_t)b.n * sizeof *value); /* callbacks may write padding, so they get rows of ours */
     return SOSMC_OK;
 }
 
-/* The rules of the engine: rows aligned, unless a tile is one large particle. */
-static sosmc_status cut(survey *s)
+static sosmc_status evaluate(survey *s, const sosmc_model *model, const double *theta, int threads)
 {
-    int wish = s->model ? s->model->tile : SCORE_TILE;
-    s->tile = sosmc_i_tile(wish, s->dim, s->points);
-    s->ld = sosmc_i_tile_row(s->tile, s->dim);
-    int64_t tiles = (s->points + s->tile - 1) / s->tile;
-    if (tiles > INT32_MAX) return SOSMC_EINVAL;
-    s->tiles = (int)tiles;
-    s->vector = sosmc_i_round_up((size_t)s->dim * (size_t)s->ld, TILE_LANES);
-    s->row = sosmc_i_round_up((size_t)s->ld, TILE_LANES);
-    size_t work = 0;
-    if (s->model && __builtin_mul_overflow(s->model->work, (size_t)s->ld, &work)) return SOSMC_ENOMEM;
-    if (work > SIZE_MAX / (4 * (size_t)MOST_THREADS)) return SOSMC_ENOMEM;
-    s->stride = (s->vector + s->row) * sizeof(double) + sosmc_i_round_up(work, ALIGNMENT);
-    return SOSMC_OK;
-}
-
-static sosmc_status evaluate(survey *s, int threads)
-{
-    if (threads < 0 || threads > MOST_THREADS || s->points < 0 || s->dim < 1) return SOSMC_EINVAL;
+    if (threads < 0 || threads > HOST_MOST_THREADS || s->points < 0 || model->dim_x < 1) return SOSMC_EINVAL;
     if (s->points == 0) return SOSMC_OK;
-    sosmc_status status = cut(s);
+    sosmc_status status = sosmc_i_host_cut(&s->h, model, s->points, threads);
+    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, theta, 1, 1);
     if (status != SOSMC_OK) return status;
-    if (threads > s->tiles) threads = s->tiles;
-    if (threads < 1) threads = 1;
-    size_t prep = sosmc_i_round_up(s->model ? s->model->prep : 0, ALIGNMENT);
-    size_t crew = sosmc_i_round_up(sosmc_i_pool_bytes(threads), ALIGNMENT),
-           all = prep + crew + (size_t)threads * s->stride;
-    char *memory = aligned_alloc(ALIGNMENT, all);
-    if (!memory) return SOSMC_ENOMEM;
-    memset(memory, 0, all); /* padding is read, if never relied upon */
-    s->prep = memory;
-    s->workers = memory + prep + crew;
-    if (s->model && s->model->prepare && s->model->prepare(s->model->self, s->theta, s->prep)) {
-        free(memory);
-        return SOSMC_EMODEL;
-    }
-    /* where threads cannot be had, the calling one does the work */
-    pool *helpers = threads > 1 ? sosmc_i_pool_start(memory + prep, threads) : NULL;
-    status = sosmc_i_parallel(helpers, evaluate_tile, s, s->tiles);
-    sosmc_i_pool_stop(helpers);
-    free(memory);
+    int tiles = (int)((s->points + s->h.tile - 1) / s->h.tile);
+    status = sosmc_i_host_parallel(&s->h, evaluate_tile, s, tiles);
+    sosmc_i_host_close(&s->h);
     return status;
 }
 
 sosmc_status sosmc_energies(const sosmc_model *model, const double *theta, int64_t n, const double *x, int threads,
                             double *U)
 {
-    survey s = {.model = model, .theta = theta, .rows = x, .points = n, .dim = model->dim_x, .out = U};
-    return evaluate(&s, threads);
+    survey s = {.rows = x, .points = n, .out = U};
+    return evaluate(&s, model, theta, threads);
+}
+
+sosmc_status sosmc_scores(const sosmc_score *score, int dim, int64_t n, const double *x, double *values)
+{
+    sosmc_model shape = {.dim_x = dim, .tile = ROWS_TILE};
+    survey s = {.score = score, .rows = x, .points = n, .out = values};
+    return evaluate(&s, &shape, NULL, 1);
 }
 
 static int is_lattice(const sosmc_lattice *l)
@@ -159,15 +110,16 @@ sosmc_status sosmc_lattice_energy(const sosmc_model *model, const double *theta,
 {
     if (!is_lattice(l) || model->dim_x != 2) return SOSMC_EINVAL;
     int64_t points = (int64_t)l->nodes * l->nodes;
-    survey s = {.model = model, .theta = theta, .lattice = l, .points = points, .dim = 2, .out = U};
-    return evaluate(&s, threads);
+    survey s = {.lattice = l, .points = points, .out = U};
+    return evaluate(&s, model, theta, threads);
 }
 
 sosmc_status sosmc_lattice_score(const sosmc_score *score, const sosmc_lattice *l, double *R)
 {
     if (!is_lattice(l)) return SOSMC_EINVAL;
-    survey s = {.score = score, .lattice = l, .points = (int64_t)l->nodes * l->nodes, .dim = 2, .out = R};
-    return evaluate(&s, 1);
+    sosmc_model shape = {.dim_x = 2, .tile = SCORE_TILE};
+    survey s = {.score = score, .lattice = l, .points = (int64_t)l->nodes * l->nodes, .out = R};
+    return evaluate(&s, &shape, NULL, 1);
 }
 
 /* ------------------------------------------------------------------------------------------------ sums over nodes */

@@ -6,7 +6,7 @@
  * initial law the weights start at 1, log Z_0 = 0, and the run ends with particles of the model and its log Z. */
 #include <math.h>
 
-#include <sosmc/models.h>
+#include <sosmc/analysis.h>
 
 #include "base/table.h"
 

@@ -258,16 +258,18 @@ static void coefficients(int n, const double *w, double scale, const double *R, 
 
 /* ------------------------------------------------------------------------------------------------ the table */
 
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
-                                      double *gx);
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
-                                        const double *c, double *g);
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
-                                     double *x);
+#if defined(SOSMC_LEVEL_AVX512)
+enum { LEVEL = SIMD_AVX512 };
+#elif defined(SOSMC_LEVEL_AVX2)
+enum { LEVEL = SIMD_AVX2 };
+#else
+enum { LEVEL = SIMD_PLAIN };
+#endif
 
 extern const struct sosmc_simd AT_LEVEL(sosmc_i_simd);
 const struct sosmc_simd AT_LEVEL(sosmc_i_simd) = {
     .name = LEVEL_NAME,
+    .level = LEVEL,
     .uniforms = uniforms,
     .normals = normals,
     .exp = exp_all,
@@ -280,7 +282,4 @@ const struct sosmc_simd AT_LEVEL(sosmc_i_simd) = {
     .max = max_of,
     .weigh = weigh,
     .coefficients = coefficients,
-    .mixture_energy = AT_LEVEL(sosmc_i_mixture_energy),
-    .mixture_contract = AT_LEVEL(sosmc_i_mixture_contract),
-    .mixture_place = AT_LEVEL(sosmc_i_mixture_place),
 };

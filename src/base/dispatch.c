@@ -41,6 +41,8 @@ const sosmc_simd *sosmc_simd_named(const char *name)
 
 const char *sosmc_simd_name(const sosmc_simd *simd) { return sosmc_i_simd(simd)->name; }
 
+int sosmc_simd_level(const sosmc_simd *simd) { return sosmc_i_simd(simd)->level; }
+
 const sosmc_simd *sosmc_i_simd(const sosmc_simd *simd) { return simd ? simd : sosmc_simd_best(); }
 
 void sosmc_exp(const sosmc_simd *simd, int n, const double *x, double *y) { sosmc_i_simd(simd)->exp(n, x, y); }

@@ -1,19 +1,22 @@
 /* table.h: the arithmetic that exists once per vector level, as a table of functions.
  *
- * base_vec.c and mixture_vec.c are compiled three times (AVX-512, AVX2 + FMA, plain C). Every function performs, per
+ * base_vec.c is compiled three times (AVX-512, AVX2 + FMA, plain C). Every function performs, per
  * particle or per element, the same sequence of IEEE operations at each level, so the bits agree; sums use 8 accumulators,
  * element e in accumulator e mod 8, folded ((0+4)+(2+6))+((1+5)+(3+7)). */
 #ifndef SOSMC_SIMD_TABLE_H
 #define SOSMC_SIMD_TABLE_H
 
-#include <sosmc/models.h>
 #include <sosmc/sosmc.h>
 
 /* Sums over a tile of w = exp(logw - shift). */
 enum { SUM_W, SUM_W2, SUM_WR, SUM_WU, SUM_WD, SUM_COUNT };
 
+/* The vector levels, as sosmc_simd_level tells them. */
+enum { SIMD_PLAIN, SIMD_AVX2, SIMD_AVX512 };
+
 struct sosmc_simd {
     const char *name;
+    int level; /* one of the above */
 
     /* --- random numbers (maths.md RNG-names) --- */
     /* u[i] in (0,1], i = 0..n-1: first word pair of block 0x80000000 + draw of particle first + i */
@@ -47,18 +50,21 @@ struct sosmc_simd {
     /* c[i] = scale * w[i] * (((R[i] + kl (U[i] - Uref[i])) + offset) + e2 U[i]); R, Uref may be NULL (zero) */
     void (*coefficients)(int n, const double *w, double scale, const double *R, double kl, const double *U,
                          const double *Uref, double offset, double e2, double *c);
-
-    /* --- Gaussian mixture: see src/models/mixture.c for prep and work --- */
-    void (*mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx);
-    void (*mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c,
-                             double *g);
-    /* n standard normal particles in x (dim rows of ld) become draws from the mixture with weights softmax(theta):
-     * x = mean of the component that u[i] in (0,1] picks + sqrt(variance) x */
-    void (*mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x);
 };
 
 /* The level for a batch: its own, or the best of this machine. */
 const sosmc_simd *sosmc_i_simd(const sosmc_simd *simd);
+
+/* A model whose vector code is compiled per level offers three functions or tables, name_plain, name_avx2 and name_avx512; this
+ * is the address of the one for `simd`. */
+#if defined(SOSMC_HAVE_X86_LEVELS)
+#define SIMD_CHOOSE(simd, name)                                \
+    (sosmc_i_simd(simd)->level == SIMD_AVX512 ? &name##_avx512 \
+     : sosmc_i_simd(simd)->level == SIMD_AVX2 ? &name##_avx2   \
+                                              : &name##_plain)
+#else
+#define SIMD_CHOOSE(simd, name) (&name##_plain)
+#endif
 
 /* log and exp of one number with the library's own bits. */
 double sosmc_i_log1(const sosmc_simd *simd, double x);

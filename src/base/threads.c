@@ -1,4 +1,4 @@
-/* threads.c: a pool of threads that runs numbered tasks.
+/* threads.c: a crew of threads that runs numbered tasks.
  *
  * Worker w owns a contiguous share of the tasks, the same in every phase, so that a tile's numbers stay in the cache of one
  * core; who has finished takes from the others' shares. The caller waits for the tasks, not for the helpers: one that the
@@ -19,19 +19,19 @@ typedef struct {
     _Alignas(64) _Atomic uint64_t claim; /* on a cache line of its own */
 } share;
 
-struct pool {
+struct crew {
     int threads, spins;
     pthread_mutex_t lock;
     pthread_cond_t wake;
     atomic_int tasks, done; /* of the present job */
     atomic_int sleepers, stop;
     atomic_llong failed; /* task * 256 - status of the lowest task that failed */
-    pool_task task;
+    crew_task task;
     void *ctx;
     int started;
     struct helper { /* entry 0 is the caller */
         pthread_t id;
-        pool *pool;
+        crew *crew;
         int worker;
         share share;
     } helper[];
@@ -47,7 +47,7 @@ static inline void relax(void)
 #endif
 }
 
-static void record_failure(pool *p, int task, sosmc_status status)
+static void record_failure(crew *p, int task, sosmc_status status)
 {
     long long mine = (long long)task * 256 - (long long)status, seen = atomic_load(&p->failed);
     while (mine < seen && !atomic_compare_exchange_weak(&p->failed, &seen, mine)) {
@@ -57,7 +57,7 @@ static void record_failure(pool *p, int task, sosmc_status status)
 static uint64_t bound(int tasks, int worker, int threads) { return (uint64_t)((int64_t)tasks * worker / threads); }
 
 /* The next task of a share, or -1. */
-static int claim_from(pool *p, int owner)
+static int claim_from(crew *p, int owner)
 {
     _Atomic uint64_t *next = &p->helper[owner].share.claim;
     uint64_t claim = atomic_load(next);
@@ -66,7 +66,7 @@ static int claim_from(pool *p, int owner)
     return -1;
 }
 
-static int has_work(pool *p)
+static int has_work(crew *p)
 {
     for (int w = 0; w < p->threads; w++) {
         uint64_t claim = atomic_load(&p->helper[w].share.claim);
@@ -75,7 +75,7 @@ static int has_work(pool *p)
     return 0;
 }
 
-static void work_through(pool *p, int worker)
+static void work_through(crew *p, int worker)
 {
     for (int i = 0; i < p->threads; i++) {
         int owner = worker + i < p->threads ? worker + i : worker + i - p->threads, task;
@@ -87,7 +87,7 @@ static void work_through(pool *p, int worker)
     }
 }
 
-static void wait_for_work(pool *p)
+static void wait_for_work(crew *p)
 {
     for (int i = 0; i < p->spins; i++) {
         if (has_work(p) || atomic_load(&p->stop)) return;
@@ -103,14 +103,14 @@ static void wait_for_work(pool *p)
 static void *helper_main(void *arg)
 {
     const struct helper *h = arg;
-    while (!atomic_load(&h->pool->stop)) {
-        work_through(h->pool, h->worker);
-        wait_for_work(h->pool);
+    while (!atomic_load(&h->crew->stop)) {
+        work_through(h->crew, h->worker);
+        wait_for_work(h->crew);
     }
     return NULL;
 }
 
-static void wake_sleepers(pool *p)
+static void wake_sleepers(crew *p)
 {
     if (atomic_load(&p->sleepers) == 0) return;
     pthread_mutex_lock(&p->lock);
@@ -118,13 +118,13 @@ static void wake_sleepers(pool *p)
     pthread_mutex_unlock(&p->lock);
 }
 
-size_t sosmc_i_pool_bytes(int threads) { return sizeof(pool) + (size_t)threads * sizeof(struct helper); }
+size_t sosmc_i_crew_bytes(int threads) { return sizeof(crew) + (size_t)threads * sizeof(struct helper); }
 
-int sosmc_i_pool_threads(const pool *p) { return p ? p->threads : 1; }
+int sosmc_i_crew_threads(const crew *p) { return p ? p->threads : 1; }
 
-pool *sosmc_i_pool_start(void *memory, int threads)
+crew *sosmc_i_crew_start(void *memory, int threads)
 {
-    pool *p = memory;
+    crew *p = memory;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     p->threads = threads;
     p->spins = threads <= cores ? 20000 : 100; /* with too few cores, spinning keeps the others from working */
@@ -142,10 +142,10 @@ pool *sosmc_i_pool_start(void *memory, int threads)
     }
     for (int i = 1; i < threads; i++) {
         struct helper *h = &p->helper[i];
-        h->pool = p;
+        h->crew = p;
         h->worker = i;
         if (pthread_create(&h->id, NULL, helper_main, h)) {
-            sosmc_i_pool_stop(p);
+            sosmc_i_crew_stop(p);
             return NULL;
         }
         p->started++;
@@ -153,7 +153,7 @@ pool *sosmc_i_pool_start(void *memory, int threads)
     return p;
 }
 
-void sosmc_i_pool_stop(pool *p)
+void sosmc_i_crew_stop(crew *p)
 {
     if (!p) return;
     atomic_store(&p->stop, 1);
@@ -163,7 +163,7 @@ void sosmc_i_pool_stop(pool *p)
     pthread_mutex_destroy(&p->lock);
 }
 
-static sosmc_status run_alone(pool_task task, void *ctx, int n)
+static sosmc_status run_alone(crew_task task, void *ctx, int n)
 {
     sosmc_status first = SOSMC_OK;
     for (int i = 0; i < n; i++) {
@@ -173,7 +173,7 @@ static sosmc_status run_alone(pool_task task, void *ctx, int n)
     return first;
 }
 
-sosmc_status sosmc_i_parallel(pool *p, pool_task task, void *ctx, int n)
+sosmc_status sosmc_i_parallel(crew *p, crew_task task, void *ctx, int n)
 {
     if (!p || p->threads < 2 || n < 2) return run_alone(task, ctx, n);
     uint64_t job = ((atomic_load(&p->helper[0].share.claim) >> 32) + 1) << 32;

@@ -175,7 +175,7 @@ static sosmc_status resample(sosmc *s)
 static int must_evaluate(const sosmc *s)
 {
     const sosmc_scheme *c = &s->cfg.scheme;
-    if (s->cfg.kernel.blind) return 0; /* it looks for itself */
+    if (s->cfg.kernel.blind) return 0; /* its step does not read them */
     if (has_pool(c) || c->refresh > 0) return 1;
     if (s->now->v.cached) return 0;
     return s->cfg.kernel.invariant || (!s->weighted && c->drift_at == SOSMC_AT_CURRENT);
@@ -311,7 +311,7 @@ static sosmc_status begin(sosmc *s)
     int64_t none = 0;
     sosmc_status status = sosmc_i_setup(s);
     if (can_talk(&s->cfg.comm))
-        status = sosmc_i_agree(s, status, &unused, &none); /* nobody waits for one that failed */
+        status = sosmc_i_agree(s, status, &unused, &none); /* no rank waits for one that failed */
     TRY(status);
     for (int j = 0; j < s->p.model.dim_theta; j++) {
         st->theta[j] = s->p.theta0 ? s->p.theta0[j] : 0;
@@ -353,7 +353,7 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
 void sosmc_free(sosmc *s)
 {
     if (!s) return;
-    sosmc_i_pool_stop(s->threads);
+    sosmc_i_crew_stop(s->threads);
     for (int i = 0; i < s->owned_count; i++) (void)s->cfg.alloc(s->cfg.alloc_ctx, s->owned[i], 0);
     if (s->owned) (void)s->cfg.alloc(s->cfg.alloc_ctx, s->owned, 0);
     (void)s->cfg.alloc(s->cfg.alloc_ctx, s, 0);

@@ -138,7 +138,7 @@ struct sosmc {
 
     scratch *worker;
     fault *faults; /* per task */
-    pool *threads;
+    crew *threads;
     sosmc_info info;
     uint32_t retry;
     int move_evaluates, move_steps; /* what the current carry does */

@@ -9,18 +9,19 @@
 
 /* ---------------------------------------------------------------------------- particles */
 
-/* A particle without weight may stand where dU/dtheta is not finite, and zero times that is no number. The batch is taken
- * from a copy in which such particles stand where the first live one does; 0 when the tile has no live one. */
-static int bury_the_dead(sosmc *s, int worker, int t, sosmc_batch *b)
+/* A particle without weight may be at a place where dU/dtheta is not finite, and zero times that is not a number. Where the tile
+ * has such particles, this points the batch to a copy of the tile in which each of them is replaced by the first particle that
+ * has weight. Returns 0 when no particle of the tile has weight. */
+static int replace_weightless(sosmc *s, int worker, int t, sosmc_batch *b)
 {
     const double *logw = row_at(s->now->logw, &s->cut, t);
     double *copy = s->worker[worker].vec;
     size_t ld = (size_t)b->ld;
-    int live = 0, dead = 0;
+    int live = 0, weightless = 0;
     while (live < b->n && logw[live] == -INFINITY) live++;
-    for (int i = live; i < b->n; i++) dead += logw[i] == -INFINITY;
+    for (int i = live; i < b->n; i++) weightless += logw[i] == -INFINITY;
     if (live == b->n) return 0;
-    if (live == 0 && dead == 0) return 1;
+    if (live == 0 && weightless == 0) return 1;
     memcpy(copy, b->x, (size_t)b->dim * ld * sizeof(double));
     for (size_t i = 0; i < (size_t)b->n; i++)
         for (size_t j = 0; logw[i] == -INFINITY && j < (size_t)b->dim; j++)
@@ -60,7 +61,7 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = s->worker[worker].work;
         if (l == &s->cut) sosmc_i_lend_work(s, t, worker, &b);
-        if (s->dropped && !bury_the_dead(s, worker, t, &b)) continue;
+        if (s->dropped && !replace_weightless(s, worker, t, &b)) continue;
         int rc = o->H ? o->H(s->p.model.self, s->now->theta, &b, c, g)
                       : s->p.model.grad_theta(s->p.model.self, s->now->theta, &b, c, g);
         if (rc) return sosmc_i_broken(s, task, o->H ? "H" : "grad_theta", rc, b.first);

@@ -57,7 +57,7 @@ static int finite_particle(const sosmc *s, const tile *a, int i)
     return 1;
 }
 
-/* A quick look; padding may raise a false alarm, which the particle-wise look then dismisses. */
+/* A quick test of a whole tile. Values in the padding may fail it too; the test of single particles that follows ignores them. */
 static int looks_finite(const sosmc *s, const tile *a, int n)
 {
     size_t len = (size_t)s->cut.dim * (size_t)s->cut.ld;
@@ -159,7 +159,9 @@ static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from
 
 /* ---------------------------------------------------------------------------- evaluate */
 
-/* The gradient that nobody keeps is taken all the same where the contraction will then find the model's pass done. */
+/* Where evaluate_tile writes dU/dx; NULL: it does not compute it. A kernel that is blind (it neither reads nor returns U and gx)
+ * does not need gx. We compute it anyway when the tile's scratch is parked: grad_theta then reuses that pass (batch.fresh)
+ * instead of repeating it. */
 static double *gradient_for_work(const sosmc *s, int worker, int t, const tile *a)
 {
     int contracts = s->p.objective.scale != 0 && s->cfg.scheme.keep == 1 && s->p.model.work > 0;

@@ -45,7 +45,7 @@ static sosmc_status fold_columns(void *ctx, int task, int worker)
     return SOSMC_OK;
 }
 
-static void fold_all(pool *threads, fold *f)
+static void fold_all(crew *threads, fold *f)
 {
     (void)sosmc_i_parallel(threads, fold_columns, f, (int)((f->len + COLUMNS - 1) / COLUMNS));
 }

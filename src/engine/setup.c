@@ -89,6 +89,7 @@ static sosmc_status check_scheme(const sosmc *s)
     return SOSMC_OK;
 }
 
+/* What the engine itself reads of a kernel; then the kernel checks its own parameters. */
 static sosmc_status check_kernel(const sosmc *s)
 {
     const sosmc_kernel *k = &s->cfg.kernel;
@@ -101,22 +102,13 @@ static sosmc_status check_kernel(const sosmc *s)
            "kernel %s is blind, it knows no U: no_weight must be 1, and invariant, metropolis and uses_gradient 0",
            k->name);
     REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
-    REQUIRE(k->noise >= 0 && isfinite(k->noise), "kernel.noise", k->noise, "it must not be negative");
-    REFUSE(s->cfg.scheme.weighted && !(k->noise > 0), "kernel.noise is %g; weights need it to be positive", k->noise);
-    REQUIRE(k->clamp >= 0, "kernel.clamp", k->clamp, "it must not be negative");
-    REFUSE(s->cfg.scheme.weighted && k->clamp > 0, "kernel.clamp is %g; a clamped move has no density to weigh with",
-           k->clamp);
-    REQUIRE(k->gradient_clip >= 0, "kernel.gradient_clip", k->gradient_clip, "it must not be negative");
     REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
            k->name);
-    REQUIRE(!k->uses_prox || (k->lambda > 0 && isfinite(k->lambda)), "kernel.lambda", k->lambda, "it must be positive");
-    REQUIRE((k->spread == 0 || k->spread >= 1) && isfinite(k->spread), "kernel.spread", k->spread,
-            "it must be at least 1, or 0 for none");
-    REQUIRE(k->mass > 0 && isfinite(k->mass), "kernel.mass", k->mass, "it must be positive");
-    REQUIRE(k->friction >= 0, "kernel.friction", k->friction, "it must not be negative");
-    REQUIRE(k->leapfrog >= 1, "kernel.leapfrog", k->leapfrog, "it must be at least 1");
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,
             "it must not be negative");
+    char text[MESSAGE];
+    const char *wrong = k->check ? k->check(k, s->cfg.scheme.weighted, text, sizeof text) : NULL;
+    REFUSE(wrong, "%s", wrong);
     return SOSMC_OK;
 }
 
@@ -255,7 +247,7 @@ static void resolve(sosmc *s)
 /* Large pages, where the system grants them on request: parked scratch and leaves are walked from end to end in every
  * iteration, and with small ones the walk waits for the page table. Only whole large pages inside are asked for, so nothing
  * is used that was not taken. */
-static void ask_for_large_pages(char *p, size_t bytes)
+static void advise_large_pages(char *p, size_t bytes)
 {
 #if defined(MADV_HUGEPAGE)
     const size_t page = (size_t)2 << 20;
@@ -273,7 +265,7 @@ static void *take(sosmc *s, size_t count, size_t bytes)
     if (!p) return NULL;
     s->owned[s->owned_count++] = p;
     p += ALIGNMENT - (uintptr_t)p % ALIGNMENT;
-    ask_for_large_pages(p, count * bytes);
+    advise_large_pages(p, count * bytes);
     memset(p, 0, count * bytes);
     return p;
 }
@@ -499,8 +491,8 @@ static sosmc_status start_threads(sosmc *s)
 {
     void *memory;
     if (s->cfg.threads < 2) return SOSMC_OK;
-    TAKE_BYTES(memory, sosmc_i_pool_bytes(s->cfg.threads));
-    s->threads = sosmc_i_pool_start(memory, s->cfg.threads);
+    TAKE_BYTES(memory, sosmc_i_crew_bytes(s->cfg.threads));
+    s->threads = sosmc_i_crew_start(memory, s->cfg.threads);
     REFUSE(!s->threads, "threads is %d, but so many could not be started", s->cfg.threads);
     return SOSMC_OK;
 }

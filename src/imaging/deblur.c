@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "imaging.h"
+#include "base/table.h"
 
 /* Numbers of work in front of the images, and room that keeps the images aligned. */
 enum { TV, MISFIT, HEAD = 8 };
@@ -115,7 +116,7 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
 {
     const sosmc_deblur *m = self;
     int kept = b->fresh && gx && !(m->envelope > 0); /* the envelope's gradient changes with theta */
-    double strength = exp(theta[0]);
+    double strength = sosmc_i_exp1(b->simd, theta[0]);
     for (int i = 0; i < b->n; i++) {
         const double *own = (const double *)b->work + (size_t)i * work_of(m);
         if (!kept && evaluate(m, strength, b, i, gx)) return 1;
@@ -128,7 +129,7 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
 {
     const sosmc_deblur *m = self;
     size_t pixels = pixels_of(m);
-    double strength = exp(theta[0]);
+    double strength = sosmc_i_exp1(b->simd, theta[0]);
     for (int i = 0; i < b->n; i++) {
         double *own = (double *)b->work + (size_t)i * work_of(m), tv = 0;
         if (!b->fresh && m->envelope > 0 && evaluate(m, strength, b, i, NULL)) return 1;
@@ -145,7 +146,7 @@ static int prox(const void *self, const double *theta, double lambda, const sosm
 {
     const sosmc_deblur *m = self;
     size_t pixels = pixels_of(m), work = work_of(m);
-    double weight = lambda * exp(theta[0]);
+    double weight = lambda * sosmc_i_exp1(b->simd, theta[0]);
     for (int i = 0; i < b->n; i++) {
         double *own = (double *)b->work + (size_t)i * work, *room = own + HEAD, *out = room + pixels;
         double *scratch = out + pixels;

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "imaging.h"
-#include "kernels/kernel.h"
+#include "base/table.h"
 
 /* Vectors of scratch; the first three hold normals, later the residual, the direction and Q times the direction. */
 enum { NORMAL, ANGLE, LEVEL, DOWN, RIGHT, ETA, OLD, NEW, SCRATCH };
@@ -84,8 +84,8 @@ static void differences(const sosmc_blur *b, const double *x, size_t e, double *
 /* One set of precisions for all pixels: kind 0 of whole pixels, 1 of edges down, 2 of edges to the right. */
 static void draw_precisions(const picture *p, unsigned names, int kind, double *out)
 {
-    double *z = sosmc_i_vector(p->k, p->m, NORMAL), *u = sosmc_i_vector(p->k, p->m, ANGLE);
-    double *w = sosmc_i_vector(p->k, p->m, LEVEL), s = sosmc_i_exp1(p->m->b.simd, p->m->theta[0]), down, right;
+    double *z = sosmc_move_vector(p->m, NORMAL), *u = sosmc_move_vector(p->m, ANGLE);
+    double *w = sosmc_move_vector(p->m, LEVEL), s = sosmc_i_exp1(p->m->b.simd, p->m->theta[0]), down, right;
     draw(p, names, z);
     draw(p, names + 1, u);
     draw(p, names + 2, w);
@@ -116,8 +116,8 @@ static void draw_eta(const picture *p, const double *down, const double *right, 
 {
     const sosmc_deblur *d = p->d;
     const double *mask = d->blur.mask;
-    double *z = sosmc_i_vector(p->k, p->m, NORMAL), *fd = sosmc_i_vector(p->k, p->m, ANGLE);
-    double *fr = sosmc_i_vector(p->k, p->m, LEVEL), scale = 1 / (d->sigma * d->sigma), a, b;
+    double *z = sosmc_move_vector(p->m, NORMAL), *fd = sosmc_move_vector(p->m, ANGLE);
+    double *fr = sosmc_move_vector(p->m, LEVEL), scale = 1 / (d->sigma * d->sigma), a, b;
     draw(p, OF_DATA, z);
     draw(p, OF_DOWN, fd);
     draw(p, OF_RIGHT, fr);
@@ -194,13 +194,13 @@ static const double *without_gaps(const sosmc_move *m, double *room)
 static int gibbs_step(const sosmc_kernel *k, sosmc_move *m)
 {
     const sosmc_deblur *d = k->self;
-    double *down = sosmc_i_vector(k, m, DOWN), *right = sosmc_i_vector(k, m, RIGHT), *eta = sosmc_i_vector(k, m, ETA);
-    double *scratch = m->b.work, *log_ratio = sosmc_i_row(k, m, 0), *to = sosmc_i_vector(k, m, NEW);
+    double *down = sosmc_move_vector(m, DOWN), *right = sosmc_move_vector(m, RIGHT), *eta = sosmc_move_vector(m, ETA);
+    double *scratch = m->b.work, *log_ratio = sosmc_move_row(k, m, 0), *to = sosmc_move_vector(m, NEW);
     if (m->b.n != 1 || m->model->self != d) return 1; /* a tile of this model is one picture */
     picture p = {.k = k,
                  .m = m,
                  .d = d,
-                 .x = without_gaps(m, sosmc_i_vector(k, m, OLD)),
+                 .x = without_gaps(m, sosmc_move_vector(m, OLD)),
                  .pixels = (size_t)d->blur.rows * (size_t)d->blur.columns,
                  .all = (size_t)m->b.dim};
     if (d->tv == SOSMC_TV_ISOTROPIC) {
@@ -219,13 +219,13 @@ static int gibbs_step(const sosmc_kernel *k, sosmc_move *m)
                        .down = down + from,
                        .right = right + from,
                        .scratch = scratch};
-        log_ratio[0] += propose(&q, eta + from, m->h, p.x + from, d->y + from, sosmc_i_vector(k, m, RESIDUAL),
-                                sosmc_i_vector(k, m, DIRECTION), sosmc_i_vector(k, m, PRODUCT), to + from);
+        log_ratio[0] += propose(&q, eta + from, m->h, p.x + from, d->y + from, sosmc_move_vector(m, RESIDUAL),
+                                sosmc_move_vector(m, DIRECTION), sosmc_move_vector(m, PRODUCT), to + from);
     }
     for (size_t e = 0; e < p.all; e++) m->x_new[e * (size_t)m->b.ld] = to[e];
     int rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
     if (rc) return rc;
-    sosmc_i_accept(k, m, log_ratio);
+    sosmc_metropolis(k, m, log_ratio);
     return 0;
 }
 
@@ -234,9 +234,6 @@ sosmc_kernel sosmc_deblur_gibbs(const sosmc_deblur *d, double tolerance)
     return (sosmc_kernel){.name = "gibbs",
                           .step = d->envelope > 0 ? NULL : gibbs_step, /* which sosmc_create refuses */
                           .h = tolerance,
-                          .noise = 1,
-                          .mass = 1,
-                          .leapfrog = 1,
                           .self = d,
                           .invariant = 1,
                           .metropolis = 1,

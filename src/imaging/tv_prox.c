@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "imaging.h"
+#include "base/table.h"
 #include "tv_line.h"
 
 enum { MOST_PASSES = 10000, UPDATES_PER_PIXEL = 4 };
@@ -31,15 +32,7 @@ extern const imaging_code sosmc_i_imaging_plain;
 extern const imaging_code sosmc_i_imaging_avx2, sosmc_i_imaging_avx512;
 #endif
 
-const imaging_code *sosmc_i_imaging(const sosmc_simd *simd)
-{
-#if defined(SOSMC_HAVE_X86_LEVELS)
-    const char *name = sosmc_simd_name(simd);
-    if (!strcmp(name, "avx512")) return &sosmc_i_imaging_avx512;
-    if (!strcmp(name, "avx2")) return &sosmc_i_imaging_avx2;
-#endif
-    return &sosmc_i_imaging_plain;
-}
+const imaging_code *sosmc_i_imaging(const sosmc_simd *simd) { return SIMD_CHOOSE(simd, sosmc_i_imaging); }
 
 /* One call: what was asked, and what has been reached. */
 typedef struct {

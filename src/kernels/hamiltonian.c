@@ -19,8 +19,8 @@ void sosmc_i_fresh_momentum(sosmc_rng rng, double mass, const sosmc_batch *b, do
 int sosmc_i_leapfrog(const sosmc_kernel *k, sosmc_move *m, int steps, double *p, double *log_ratio)
 {
     const sosmc_simd *v = m->b.simd;
-    double *kinetic = sosmc_i_row(k, m, 1), eps = m->h;
-    size_t len = sosmc_i_vector_length(m);
+    double *kinetic = sosmc_move_row(k, m, 1), eps = m->h;
+    size_t len = sosmc_move_length(m);
     if (log_ratio) v->norm2(m->b.dim, m->b.n, m->b.ld, p, log_ratio);
     for (size_t e = 0; e < len; e++) p[e] -= 0.5 * eps * m->gx[e];
     for (int step = 0; step < steps; step++) {

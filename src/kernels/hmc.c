@@ -7,11 +7,11 @@ enum { MOMENTUM, SCRATCH };
 
 static int hmc_step(const sosmc_kernel *k, sosmc_move *m)
 {
-    double *p = sosmc_i_vector(k, m, MOMENTUM), *ratio = sosmc_i_row(k, m, 0);
+    double *p = sosmc_move_vector(m, MOMENTUM), *ratio = sosmc_move_row(k, m, 0);
     sosmc_i_fresh_momentum(m->rng, k->mass, &m->b, p);
     int rc = sosmc_i_leapfrog(k, m, k->leapfrog, p, ratio);
     if (rc) return rc;
-    sosmc_i_accept(k, m, ratio);
+    sosmc_metropolis(k, m, ratio);
     return 0;
 }
 
@@ -19,8 +19,8 @@ sosmc_kernel sosmc_hmc(double step, int leapfrog, double mass)
 {
     return (sosmc_kernel){.name = "hmc",
                           .step = hmc_step,
+                          .check = sosmc_i_check_leapfrog,
                           .h = step,
-                          .noise = 1,
                           .mass = mass,
                           .leapfrog = leapfrog,
                           .uses_gradient = 1,

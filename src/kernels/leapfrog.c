@@ -10,7 +10,7 @@ enum { MOMENTUM, SCRATCH };
 
 static int leapfrog_step(const sosmc_kernel *k, sosmc_move *m)
 {
-    double *p = sosmc_i_vector(k, m, MOMENTUM);
+    double *p = sosmc_move_vector(m, MOMENTUM);
     sosmc_i_fresh_momentum(m->rng, k->mass, &m->b, p);
     return sosmc_i_leapfrog(k, m, k->leapfrog, p, m->logG);
 }
@@ -19,8 +19,8 @@ sosmc_kernel sosmc_leapfrog(double step, int leapfrog, double mass)
 {
     return (sosmc_kernel){.name = "leapfrog",
                           .step = leapfrog_step,
+                          .check = sosmc_i_check_leapfrog,
                           .h = step,
-                          .noise = 1,
                           .mass = mass,
                           .leapfrog = leapfrog,
                           .uses_gradient = 1,

@@ -6,21 +6,18 @@
 
 #include "kernel.h"
 
-size_t sosmc_i_vector_length(const sosmc_move *m)
+size_t sosmc_move_length(const sosmc_move *m)
 {
     size_t len = (size_t)m->b.dim * (size_t)m->b.ld;
     return (len + 7) / 8 * 8;
 }
 
-double *sosmc_i_vector(const sosmc_kernel *k, const sosmc_move *m, int v)
-{
-    return m->tmp + (size_t)v * sosmc_i_vector_length(m);
-}
+double *sosmc_move_vector(const sosmc_move *m, int v) { return m->tmp + (size_t)v * sosmc_move_length(m); }
 
-double *sosmc_i_row(const sosmc_kernel *k, const sosmc_move *m, int row)
+double *sosmc_move_row(const sosmc_kernel *k, const sosmc_move *m, int row)
 {
     size_t ld = m->b.ld == 1 ? 8 : (size_t)m->b.ld;
-    return sosmc_i_vector(k, m, k->scratch) + (size_t)row * ld;
+    return sosmc_move_vector(m, k->scratch) + (size_t)row * ld;
 }
 
 static void go_back(const sosmc_kernel *k, sosmc_move *m, int i)
@@ -34,9 +31,9 @@ static void go_back(const sosmc_kernel *k, sosmc_move *m, int i)
     m->U_new[i] = m->U[i];
 }
 
-void sosmc_i_accept(const sosmc_kernel *k, sosmc_move *m, const double *log_ratio)
+void sosmc_metropolis(const sosmc_kernel *k, sosmc_move *m, const double *log_ratio)
 {
-    double *log_u = sosmc_i_row(k, m, 2), *capped = sosmc_i_row(k, m, 3);
+    double *log_u = sosmc_move_row(k, m, 2), *capped = sosmc_move_row(k, m, 3);
     sosmc_rng rng = m->rng;
     rng.stream = SOSMC_STREAM_ACCEPT;
     sosmc_uniforms(rng, 0, &m->b, log_u);

@@ -9,5 +9,7 @@ int sosmc_i_pull(const sosmc_kernel *k, const sosmc_move *m, const double *x, do
 /* drift = f + rate pull. */
 void sosmc_i_drift(size_t len, const double *restrict f, const double *restrict pull, double rate,
                    double *restrict drift);
+/* The noise and the width of the envelope (see `check` of sosmc_kernel). */
+const char *sosmc_i_check_moreau(const sosmc_kernel *k, int weighted, char *text, size_t room);
 
 #endif

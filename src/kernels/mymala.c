@@ -10,9 +10,9 @@ enum { NOISE, PULL, DRIFT, DRIFT_NEW, SCRATCH };
 
 static int mymala_step(const sosmc_kernel *k, sosmc_move *m)
 {
-    double *z = sosmc_i_vector(k, m, NOISE), *pull = sosmc_i_vector(k, m, PULL), *ratio = sosmc_i_row(k, m, 0);
-    double *g0 = sosmc_i_vector(k, m, DRIFT), *g1 = sosmc_i_vector(k, m, DRIFT_NEW);
-    size_t len = sosmc_i_vector_length(m);
+    double *z = sosmc_move_vector(m, NOISE), *pull = sosmc_move_vector(m, PULL), *ratio = sosmc_move_row(k, m, 0);
+    double *g0 = sosmc_move_vector(m, DRIFT), *g1 = sosmc_move_vector(m, DRIFT_NEW);
+    size_t len = sosmc_move_length(m);
     int rc = sosmc_i_pull(k, m, m->x, pull);
     if (rc) return rc;
     sosmc_i_drift(len, m->gx, pull, 1 / k->lambda, g0);
@@ -24,7 +24,7 @@ static int mymala_step(const sosmc_kernel *k, sosmc_move *m)
     sosmc_i_drift(len, m->gx_new, pull, 1 / k->lambda, g1);
     m->b.simd->langevin_ratio(m->b.dim, m->b.n, m->b.ld, m->x, m->x_new, g0, g1, m->h, 1 / (k->noise * k->noise), m->U,
                               m->U_new, ratio);
-    sosmc_i_accept(k, m, ratio);
+    sosmc_metropolis(k, m, ratio);
     return 0;
 }
 
@@ -32,10 +32,9 @@ sosmc_kernel sosmc_mymala(double h, double lambda)
 {
     return (sosmc_kernel){.name = "mymala",
                           .step = mymala_step,
+                          .check = sosmc_i_check_moreau,
                           .h = h,
                           .noise = 1,
-                          .mass = 1,
-                          .leapfrog = 1,
                           .lambda = lambda,
                           .uses_gradient = 1,
                           .uses_prox = 1,

@@ -26,8 +26,14 @@ int sosmc_i_pull(const sosmc_kernel *k, const sosmc_move *m, const double *x, do
     b.fresh = 0;
     int rc = m->model->prox(m->model->self, m->theta, k->lambda, &b, pull);
     if (rc) return rc;
-    for (size_t e = 0, len = sosmc_i_vector_length(m); e < len; e++) pull[e] = x[e] - pull[e];
+    for (size_t e = 0, len = sosmc_move_length(m); e < len; e++) pull[e] = x[e] - pull[e];
     return 0;
+}
+
+const char *sosmc_i_check_moreau(const sosmc_kernel *k, int weighted, char *text, size_t room)
+{
+    const char *wrong = sosmc_i_check_noise(k, weighted, text, room);
+    return wrong ? wrong : sosmc_i_check_positive("kernel.lambda", k->lambda, text, room);
 }
 
 void sosmc_i_drift(size_t len, const double *restrict f, const double *restrict pull, double rate,
@@ -39,9 +45,10 @@ void sosmc_i_drift(size_t len, const double *restrict f, const double *restrict 
 static int myula_step(const sosmc_kernel *k, sosmc_move *m)
 {
     const sosmc_simd *v = m->b.simd;
-    double *z = sosmc_i_vector(k, m, NOISE), *pull = sosmc_i_vector(k, m, PULL);
-    double *g0 = sosmc_i_vector(k, m, DRIFT), *g1 = sosmc_i_vector(k, m, DRIFT_NEW), *unused_U = sosmc_i_row(k, m, 0);
-    size_t len = sosmc_i_vector_length(m);
+    double *z = sosmc_move_vector(m, NOISE), *pull = sosmc_move_vector(m, PULL);
+    double *g0 = sosmc_move_vector(m, DRIFT), *g1 = sosmc_move_vector(m, DRIFT_NEW),
+           *unused_U = sosmc_move_row(k, m, 0);
+    size_t len = sosmc_move_length(m);
     const double *f = m->gx;
     int cached = k->forward_at == SOSMC_AT_PREVIOUS, rc = 0;
     if (!cached && m->theta_prev != m->theta) {
@@ -68,10 +75,9 @@ sosmc_kernel sosmc_myula(double h, double lambda, sosmc_myula_weight weight)
 {
     return (sosmc_kernel){.name = "myula",
                           .step = myula_step,
+                          .check = sosmc_i_check_moreau,
                           .h = h,
                           .noise = 1,
-                          .mass = 1,
-                          .leapfrog = 1,
                           .lambda = lambda,
                           .uses_gradient = 1,
                           .uses_prox = 1,

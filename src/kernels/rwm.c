@@ -11,7 +11,7 @@ enum { NOISE, SCRATCH };
 /* z times f, particle by particle. */
 static void spread_out(const sosmc_kernel *k, const sosmc_move *m, double *z)
 {
-    double *f = sosmc_i_row(k, m, 1), log_spread;
+    double *f = sosmc_move_row(k, m, 1), log_spread;
     sosmc_log(m->b.simd, 1, &k->spread, &log_spread);
     sosmc_uniforms(m->rng, 0, &m->b, f);
     for (int i = 0; i < m->b.n; i++) f[i] = log_spread * (2 * f[i] - 1);
@@ -22,26 +22,32 @@ static void spread_out(const sosmc_kernel *k, const sosmc_move *m, double *z)
 
 static int rwm_step(const sosmc_kernel *k, sosmc_move *m)
 {
-    double *z = sosmc_i_vector(k, m, NOISE), *ratio = sosmc_i_row(k, m, 0);
+    double *z = sosmc_move_vector(m, NOISE), *ratio = sosmc_move_row(k, m, 0);
     sosmc_normals(m->rng, &m->b, z);
     if (k->spread > 1) spread_out(k, m, z);
-    m->b.simd->propose(sosmc_i_vector_length(m), m->x, NULL, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
+    m->b.simd->propose(sosmc_move_length(m), m->x, NULL, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
     int rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, NULL);
     if (rc) return rc;
     for (int i = 0; i < m->b.n; i++) ratio[i] = m->U[i] - m->U_new[i];
-    sosmc_i_accept(k, m, ratio);
+    sosmc_metropolis(k, m, ratio);
     return 0;
+}
+
+static const char *rwm_check(const sosmc_kernel *k, int weighted, char *text, size_t room)
+{
+    const char *wrong = sosmc_i_check_noise(k, weighted, text, room);
+    if (wrong || ((k->spread == 0 || k->spread >= 1) && isfinite(k->spread))) return wrong;
+    return sosmc_i_wrong("kernel.spread", k->spread, "it must be at least 1, or 0 for none", text, room);
 }
 
 sosmc_kernel sosmc_rwm(double h)
 {
     return (sosmc_kernel){.name = "rwm",
                           .step = rwm_step,
+                          .check = rwm_check,
                           .h = h,
                           .noise = 1,
                           .spread = 1,
-                          .mass = 1,
-                          .leapfrog = 1,
                           .invariant = 1,
                           .metropolis = 1,
                           .scratch = SCRATCH,

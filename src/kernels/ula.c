@@ -11,7 +11,7 @@
 
 enum { NOISE, OTHER_GRADIENT, SCRATCH };
 
-/* A coordinate that is not a number stays one, so that it is noticed. */
+/* NaN passes through both comparisons unchanged; the engine's finiteness check then reports it. */
 static void hold(size_t len, double bound, double *restrict x)
 {
     for (size_t j = 0; j < len; j++) x[j] = x[j] > bound ? bound : x[j] < -bound ? -bound : x[j];
@@ -20,8 +20,8 @@ static void hold(size_t len, double bound, double *restrict x)
 static int ula_step(const sosmc_kernel *k, sosmc_move *m)
 {
     const sosmc_simd *v = m->b.simd;
-    double *z = sosmc_i_vector(k, m, NOISE), *other = sosmc_i_vector(k, m, OTHER_GRADIENT);
-    double *unused_U = sosmc_i_row(k, m, 0);
+    double *z = sosmc_move_vector(m, NOISE), *other = sosmc_move_vector(m, OTHER_GRADIENT);
+    double *unused_U = sosmc_move_row(k, m, 0);
     const double *g0 = m->gx, *g1 = m->gx_new;
     int moved = m->theta_prev != m->theta, rc = 0;
     if (moved && k->forward_at == SOSMC_AT_CURRENT) {
@@ -30,8 +30,8 @@ static int ula_step(const sosmc_kernel *k, sosmc_move *m)
         g0 = other;
     }
     sosmc_normals(m->rng, &m->b, z);
-    v->propose(sosmc_i_vector_length(m), m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
-    if (k->clamp > 0) hold(sosmc_i_vector_length(m), k->clamp, m->x_new);
+    v->propose(sosmc_move_length(m), m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
+    if (k->clamp > 0) hold(sosmc_move_length(m), k->clamp, m->x_new);
     rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
     if (rc || !m->logG) return rc;
     if (moved && k->backward_at == SOSMC_AT_PREVIOUS) {
@@ -49,14 +49,21 @@ static int ula_step(const sosmc_kernel *k, sosmc_move *m)
     return 0;
 }
 
+static const char *ula_check(const sosmc_kernel *k, int weighted, char *text, size_t room)
+{
+    const char *wrong = sosmc_i_check_noise(k, weighted, text, room);
+    if (!wrong) wrong = sosmc_i_check_not_negative("kernel.clamp", k->clamp, text, room);
+    if (wrong || !weighted || !(k->clamp > 0)) return wrong;
+    return sosmc_i_wrong("kernel.clamp", k->clamp, "a clamped move has no density to weigh with", text, room);
+}
+
 sosmc_kernel sosmc_ula(double h)
 {
     return (sosmc_kernel){.name = "ula",
                           .step = ula_step,
+                          .check = ula_check,
                           .h = h,
                           .noise = 1,
-                          .mass = 1,
-                          .leapfrog = 1,
                           .uses_gradient = 1,
                           .scratch = SCRATCH,
                           .forward_at = SOSMC_AT_PREVIOUS,

@@ -18,12 +18,12 @@ enum { NOISE, SCRATCH };
 static void half_refresh(const sosmc_kernel *k, const sosmc_move *m, sosmc_stream stream, const double *from,
                          double *to)
 {
-    double *z = sosmc_i_vector(k, m, NOISE);
+    double *z = sosmc_move_vector(m, NOISE);
     double c = fmin(sosmc_i_exp1(m->b.simd, -0.5 * k->friction * m->h), 1), scale = sqrt((1 - c) * (1 + c) * k->mass);
     sosmc_rng rng = m->rng;
     rng.stream = stream;
     sosmc_normals(rng, &m->b, z);
-    for (size_t e = 0, len = sosmc_i_vector_length(m); e < len; e++) to[e] = c * from[e] + scale * z[e];
+    for (size_t e = 0, len = sosmc_move_length(m); e < len; e++) to[e] = c * from[e] + scale * z[e];
 }
 
 static int underdamped_step(const sosmc_kernel *k, sosmc_move *m)
@@ -41,16 +41,21 @@ static int underdamped_begin(const sosmc_kernel *k, sosmc_rng rng, const sosmc_b
     return 0;
 }
 
+static const char *underdamped_check(const sosmc_kernel *k, int weighted, char *text, size_t room)
+{
+    const char *wrong = sosmc_i_check_positive("kernel.mass", k->mass, text, room);
+    return wrong ? wrong : sosmc_i_check_not_negative("kernel.friction", k->friction, text, room);
+}
+
 sosmc_kernel sosmc_underdamped(double step, double friction, double mass)
 {
     return (sosmc_kernel){.name = "underdamped",
                           .step = underdamped_step,
+                          .check = underdamped_check,
                           .begin = underdamped_begin,
                           .h = step,
-                          .noise = 1,
                           .mass = mass,
                           .friction = friction,
-                          .leapfrog = 1,
                           .uses_gradient = 1,
                           .aux = 1,
                           .scratch = SCRATCH,

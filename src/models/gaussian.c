@@ -5,6 +5,7 @@
  *
  * Invariant: what a particle draws depends on its number alone; uniforms decide which part it comes from. */
 #include <math.h>
+#include <sosmc/models.h>
 
 #include "base/table.h"
 

@@ -5,6 +5,7 @@
  *
  * The pass over the data is in logistic_vec.c; here are what depends on the prior alone, and Newton's method. */
 #include <math.h>
+#include <sosmc/models.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +18,7 @@ data_pass sosmc_i_logistic_energy_plain;
 data_pass sosmc_i_logistic_energy_avx2, sosmc_i_logistic_energy_avx512;
 #endif
 
-static data_pass *pass_for(const sosmc_simd *simd)
-{
-#if defined(SOSMC_HAVE_X86_LEVELS)
-    const char *name = sosmc_simd_name(simd);
-    if (!strcmp(name, "avx512")) return sosmc_i_logistic_energy_avx512;
-    if (!strcmp(name, "avx2")) return sosmc_i_logistic_energy_avx2;
-#endif
-    return sosmc_i_logistic_energy_plain;
-}
+static data_pass *pass_for(const sosmc_simd *simd) { return SIMD_CHOOSE(simd, sosmc_i_logistic_energy); }
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {

@@ -10,6 +10,8 @@
  * products, each entry of the gradient once for four updates, and four exponentials are in flight.
  *
  * Invariant: a particle's U and gx come from one sequence of operations, whatever the level, the tile, the place. */
+#include <sosmc/models.h>
+
 #include "base/simd.h"
 #include "base/table.h"
 #include "base/vmath.h"

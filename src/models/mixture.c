@@ -3,9 +3,18 @@
  *
  * Invariant: softmax weights come from the library's own exp and log, so they have the same bits everywhere, and
  * log v_j is theta_j - max - log(sum), never the logarithm of a v_j that may have underflowed. */
-#include "base/table.h"
+#include "mixture.h"
 
 #include <math.h>
+
+#include "base/table.h"
+
+extern const mixture_code sosmc_i_mixture_plain;
+#if defined(SOSMC_HAVE_X86_LEVELS)
+extern const mixture_code sosmc_i_mixture_avx2, sosmc_i_mixture_avx512;
+#endif
+
+static const mixture_code *code_for(const sosmc_batch *b) { return SIMD_CHOOSE(b->simd, sosmc_i_mixture); }
 
 /* log sum_j exp(theta_j - top), where top is the largest theta_j. */
 static double softmax_shift(int components, const double *theta, double *top)
@@ -36,13 +45,13 @@ static int prepare(const void *self, const double *theta, void *prep)
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
-    sosmc_i_simd(b->simd)->mixture_energy(self, b->prep, b, U, gx);
+    code_for(b)->energy(self, b->prep, b, U, gx);
     return 0;
 }
 
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    sosmc_i_simd(b->simd)->mixture_contract(self, b->prep, b, c, g);
+    code_for(b)->contract(self, b->prep, b, c, g);
     return 0;
 }
 
@@ -83,7 +92,7 @@ static int draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x
     for (int i = 0; i < b->n; i += BLOCK) {
         int count = b->n - i < BLOCK ? b->n - i : BLOCK;
         simd->uniforms(rng, 0, b->first + i, count, u);
-        simd->mixture_place(law->mixture, law->theta, count, b->ld, u, x + i);
+        code_for(b)->place(law->mixture, law->theta, count, b->ld, u, x + i);
     }
     return 0;
 }
@@ -95,7 +104,7 @@ static int logpdf(const void *self, const sosmc_batch *b, double *lq)
     sosmc_mixture m = *law->mixture;
     double top, constant;
     m.eps = 0.0;
-    sosmc_i_simd(b->simd)->mixture_energy(&m, law->theta, b, lq, NULL);
+    code_for(b)->energy(&m, law->theta, b, lq, NULL);
     constant = softmax_shift(m.components, law->theta, &top);
     constant = (top + constant) + sosmc_mixture_logz(&m);
     for (int i = 0; i < b->n; i++) lq[i] = -lq[i] - constant;

@@ -8,21 +8,14 @@
  *
  * Invariant: U and p of a particle come from one sequence of operations, whoever asks (energy with or without gradient,
  * contraction on its own); so fused and unfused results have the same bits. The eight lanes of a vector never mix. */
+#include "mixture.h"
 #include "base/simd.h"
-#include "base/table.h"
 #include "base/vmath.h"
-
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
-                                      double *gx);
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
-                                        const double *c, double *g);
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
-                                     double *x);
 
 /* What the inner loops need, with the pointers at the first of eight particles. */
 struct octet {
     const double *x, *means, *logv;
-    double *gx, *work; /* gx is NULL when no gradient is wanted, work when nobody wants p */
+    double *gx, *work; /* gx is NULL when no gradient is wanted, work when p is not wanted */
     double *S, *top;   /* out: sum of e_j; the largest exponent, subtracted from all when eps is 0 */
     int dim, components;
     size_t ld;
@@ -160,8 +153,7 @@ static void evaluate(const sosmc_mixture *m, const double *prep, const sosmc_bat
     }
 }
 
-void AT_LEVEL(sosmc_i_mixture_energy)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U,
-                                      double *gx)
+static void energy(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *U, double *gx)
 {
     evaluate(m, prep, b, U, gx, gx ? b->work : NULL); /* without a gradient, work keeps what it holds */
 }
@@ -183,8 +175,7 @@ VEC void contract_rows(int count, const sosmc_batch *b, const double *rows, cons
 }
 
 /* sum_i c_i (v_j P_i - p_ij) = v_j T - A_j with A_j = sum_i c_i p_ij and T = sum_j A_j: no P_i is ever needed. */
-void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *prep, const sosmc_batch *b,
-                                        const double *c, double *g)
+static void contract(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, const double *c, double *g)
 {
     const double *v = prep + m->components;
     double *rows = b->work, total = 0.0, sum[4];
@@ -204,8 +195,7 @@ void AT_LEVEL(sosmc_i_mixture_contract)(const sosmc_mixture *m, const double *pr
 
 /* Inverse CDF. Component j owns (cum_{j-1}, cum_j] of (0, total], so a component of weight zero is never drawn and the
  * last one needs no comparison. Cumulative weights are made in pieces, since there is no bound on their number. */
-void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u,
-                                     double *x)
+static void place(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x)
 {
     enum { BLOCK = 256, PIECE = 64 };
     double cum[PIECE], pick[BLOCK];
@@ -247,3 +237,6 @@ void AT_LEVEL(sosmc_i_mixture_place)(const sosmc_mixture *m, const double *theta
         }
     }
 }
+
+extern const mixture_code AT_LEVEL(sosmc_i_mixture);
+const mixture_code AT_LEVEL(sosmc_i_mixture) = {.energy = energy, .contract = contract, .place = place};

@@ -5,7 +5,7 @@
 #ifndef SOSMC_MODELS_ACTIVATIONS_H
 #define SOSMC_MODELS_ACTIVATIONS_H
 
-#include <sosmc/models.h>
+#include <sosmc/networks.h>
 
 #include "base/simdf.h"
 

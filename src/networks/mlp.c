@@ -14,15 +14,7 @@ extern const mlp_code sosmc_i_mlp_plain;
 extern const mlp_code sosmc_i_mlp_avx2, sosmc_i_mlp_avx512;
 #endif
 
-static const mlp_code *code_for(const sosmc_batch *b)
-{
-#if defined(SOSMC_HAVE_X86_LEVELS)
-    const char *name = sosmc_simd_name(b->simd);
-    if (!strcmp(name, "avx512")) return &sosmc_i_mlp_avx512;
-    if (!strcmp(name, "avx2")) return &sosmc_i_mlp_avx2;
-#endif
-    return &sosmc_i_mlp_plain;
-}
+static const mlp_code *code_for(const sosmc_batch *b) { return SIMD_CHOOSE(b->simd, sosmc_i_mlp); }
 
 static int valid(const sosmc_mlp *m)
 {

@@ -13,7 +13,7 @@
 #ifndef SOSMC_MODELS_MLP_H
 #define SOSMC_MODELS_MLP_H
 
-#include <sosmc/models.h>
+#include <sosmc/networks.h>
 
 enum { PANEL = 16, MLP_MOST_HIDDEN = 32, MLP_TILE = 128 };
 

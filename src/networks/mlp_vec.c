@@ -34,33 +34,35 @@ static size_t panel_of(const sosmc_batch *b) { return (size_t)PANEL * (size_t)b-
 
 /* ------------------------------------------------------------------------------------------------ the next batch */
 
-/* A parked pass has left the second-level cache when its turn comes again. While one batch is worked on, the scratch of the
- * next comes closer from its beginning to its end: every innermost step of the products asks for `step` bytes more. */
+/* The scratch that a model parks for a batch has left the second-level cache by the time that the batch is worked on again.
+ * Therefore, while one batch is worked on, the scratch of the next is prefetched from its beginning to its end: every innermost
+ * step of the products prefetches `step` bytes more. */
 typedef struct {
     uintptr_t at; /* not a pointer: rounding of `step` takes it beyond the end */
-    size_t step;  /* 0: asks again and again for what is here, which costs nothing */
-} approach;
+    size_t
+        step; /* 0: there is nothing to prefetch, and the same line of this batch's scratch is named again and again */
+} prefetch;
 
-static approach stay_here(const sosmc_batch *b) { return (approach){.at = (uintptr_t)b->work}; }
+static prefetch prefetch_nothing(const sosmc_batch *b) { return (prefetch){.at = (uintptr_t)b->work}; }
 
 /* All that a pass reads and writes of the next batch's scratch, in so many steps. */
-static approach approach_next(const sosmc_batch *b, const mlp_shape *s, size_t steps)
+static prefetch prefetch_next(const sosmc_batch *b, const mlp_shape *s, size_t steps)
 {
     enum { LINE = 64 };
     size_t bytes = (s->d[s->hidden] + (size_t)s->padded[s->hidden]) * (size_t)b->ld * sizeof(float);
-    if (!b->next_work || steps == 0) return stay_here(b);
-    return (approach){.at = (uintptr_t)b->next_work, .step = bytes / steps < LINE ? bytes / steps + 1 : LINE};
+    if (!b->next_work || steps == 0) return prefetch_nothing(b);
+    return (prefetch){.at = (uintptr_t)b->next_work, .step = bytes / steps < LINE ? bytes / steps + 1 : LINE};
 }
 
-/* The place from which the next `steps` steps ask. */
-static uintptr_t approach_by(approach *a, size_t steps)
+/* The address at which the next `steps` steps begin to prefetch. */
+static uintptr_t prefetch_advance(prefetch *a, size_t steps)
 {
     uintptr_t from = a->at;
     a->at += steps * a->step;
     return from;
 }
 
-VEC void ask_for(uintptr_t place) { __builtin_prefetch((const void *)place, 0, 2); }
+VEC void prefetch_line(uintptr_t place) { __builtin_prefetch((const void *)place, 0, 2); }
 
 /* ------------------------------------------------------------------------------------------------ products */
 
@@ -95,7 +97,7 @@ VEC void product(const int rows, const int wide, int inner, const float *restric
             int here = end - k < PANEL ? end - k : PANEL;
             for (int c = 0; c < here; c++, weights += PANEL, ahead += step) {
                 vf w[WIDE];
-                ask_for(ahead);
+                prefetch_line(ahead);
 #pragma GCC unroll 4
                 for (int v = 0; v < wide; v++) w[v] = vf_load(weights + (size_t)v * w_panel);
 #pragma GCC unroll 16
@@ -178,7 +180,7 @@ static const beginning at_zero = {zeros, 0};
 /* All particles of the batch: `outer` units from `inner` ones, block by block, each finished while it is in the first-level
  * cache. */
 static void all_products(const sosmc_batch *b, int inner, int outer, const float *in, const float *weights,
-                         beginning from_what, finish_block *end, const finish *f, approach *a)
+                         beginning from_what, finish_block *end, const finish *f, prefetch *a)
 {
     float block[ROWS * WIDE * PANEL] __attribute__((aligned(64)));
     int blocks = row_blocks(b), panels = panels_of(outer);
@@ -188,7 +190,7 @@ static void all_products(const sosmc_batch *b, int inner, int outer, const float
         for (int k = 0; k < blocks; k++) {
             int from = (int)((int64_t)b->n * k / blocks), rows = (int)((int64_t)b->n * (k + 1) / blocks) - from;
             product_block(rows, wide, inner, in + (size_t)from * PANEL, panel_of(b), w, s, block, (size_t)rows * PANEL,
-                          approach_by(a, (size_t)inner), a->step);
+                          prefetch_advance(a, (size_t)inner), a->step);
             end(f, (size_t)p * panel_of(b) + (size_t)from * PANEL, rows, wide, block, (size_t)rows * PANEL);
         }
     }
@@ -256,7 +258,7 @@ static void take_input(const sosmc_batch *b, float *to)
 
 /* Leaves h, and where asked the slopes and curvatures. */
 static const float *forward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, int slopes, int curvatures,
-                            approach *a)
+                            prefetch *a)
 {
     const float *prep = prep_of(b);
     float *in = work_of(b, s->h[0]);
@@ -291,7 +293,7 @@ static void top(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, co
 }
 
 /* From the slopes to the deltas d_{L-1}, ..., d_1; then dE/dx, in the place of d_0. */
-static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
+static void backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, prefetch *a)
 {
     for (int l = s->hidden; l > 1; l--) {
         finish f = {.d = work_of(b, s->d[l - 1]), .panel = panel_of(b)};
@@ -314,7 +316,7 @@ static size_t steps_of_pass(const mlp_shape *s, const sosmc_batch *b)
 
 static void pass(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double *U)
 {
-    approach a = approach_next(b, s, steps_of_pass(s, b));
+    prefetch a = prefetch_next(b, s, steps_of_pass(s, b));
     const float *last = forward(m, s, b, 1, 0, &a);
     top(m, s, b, last, work_of(b, s->d[s->hidden]), U);
     backward(m, s, b, &a);
@@ -346,7 +348,7 @@ static void energy(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b,
             for (int i = 0; i < b->n; i++) gx[(size_t)j * (size_t)b->ld + (size_t)i] = (double)slope[i * PANEL];
         }
     } else {
-        approach none = stay_here(b);
+        prefetch none = prefetch_nothing(b);
         top(m, s, b, forward(m, s, b, 0, 0, &none), NULL, U);
     }
     add_base(m, b, U, gx);
@@ -366,7 +368,7 @@ VEC void outer(const int rows, const int wide, int n, const float *restrict left
         for (int v = 0; v < wide; v++) sum[r][v] = vf_set(0.0f);
     for (int i = 0; i < n; i++, left += PANEL, right += PANEL, ahead += step) {
         vf h[OUT_WIDE];
-        ask_for(ahead);
+        prefetch_line(ahead);
 #pragma GCC unroll 4
         for (int v = 0; v < wide; v++) h[v] = vf_load(right + v * PANEL * MLP_TILE);
 #pragma GCC unroll 8
@@ -414,7 +416,7 @@ static size_t steps_of_outer(int n, int outputs, int inputs)
 /* g (outputs rows of inputs) += sum_i c_i left_i right_i^T over at most MLP_TILE particles from `first`. `left` has outputs
  * units, `right` inputs units. The right side is multiplied by c and kept close by while all rows of the left pass. */
 static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
-                          const float *right, const float *c, double *g, approach *a)
+                          const float *right, const float *c, double *g, prefetch *a)
 {
     float scaled[OUT_WIDE * PANEL * MLP_TILE] __attribute__((aligned(64)));
     int panels = panels_of(inputs);
@@ -430,7 +432,7 @@ static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, i
             const float *l = left + (size_t)(o / PANEL) * panel_of(b) + (size_t)(first * PANEL) + o % PANEL;
             double *to = g + (size_t)o * (size_t)inputs + (size_t)(p * PANEL);
             int rows = outputs - o < OUT_ROWS ? outputs - o : OUT_ROWS;
-            outer_block(wide, n, l, scaled, to, (size_t)inputs, valid, rows, approach_by(a, (size_t)n), a->step);
+            outer_block(wide, n, l, scaled, to, (size_t)inputs, valid, rows, prefetch_advance(a, (size_t)n), a->step);
         }
     }
 }
@@ -498,7 +500,7 @@ static void contract(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
     float scale[MLP_TILE];
     int last = s->hidden;
     if (!b->fresh) pass(m, s, b, NULL);
-    approach a = approach_next(b, s, steps_of_contraction(s, b->n));
+    prefetch a = prefetch_next(b, s, steps_of_contraction(s, b->n));
     for (int first = 0; first < b->n; first += MLP_TILE) {
         int n = b->n - first < MLP_TILE ? b->n - first : MLP_TILE;
         double sum = 0;
@@ -560,7 +562,7 @@ static double penalise(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch
 }
 
 /* t_l, the derivatives of h_l along v, and beside them c_l = act'' (W_l t_{l-1}). */
-static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
+static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, prefetch *a)
 {
     for (int l = 1; l <= s->hidden; l++) {
         finish f = {.d = work_of(b, s->d[l]), .c = work_of(b, s->c[l]), .t = work_of(b, s->t[l]), .panel = panel_of(b)};
@@ -570,7 +572,7 @@ static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
 }
 
 /* Deltas d of the tangents, as in a plain pass, and e of the activations, in the place of c. */
-static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, approach *a)
+static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, prefetch *a)
 {
     int last = s->hidden, panels = s->padded[last] / PANEL;
     const float *w = prep_of(b) + s->out;
@@ -593,7 +595,7 @@ static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch 
 static void penalty(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double weight, double *g,
                     double *value)
 {
-    approach none = stay_here(b);
+    prefetch none = prefetch_nothing(b);
     float scale[MLP_TILE];
     int last = s->hidden;
     if (!b->fresh) pass(m, s, b, NULL);

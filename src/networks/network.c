@@ -17,15 +17,7 @@ extern const network_code sosmc_i_network_plain;
 extern const network_code sosmc_i_network_avx2, sosmc_i_network_avx512;
 #endif
 
-static const network_code *code_for(const sosmc_batch *b)
-{
-#if defined(SOSMC_HAVE_X86_LEVELS)
-    const char *name = sosmc_simd_name(b->simd);
-    if (!strcmp(name, "avx512")) return &sosmc_i_network_avx512;
-    if (!strcmp(name, "avx2")) return &sosmc_i_network_avx2;
-#endif
-    return &sosmc_i_network_plain;
-}
+static const network_code *code_for(const sosmc_batch *b) { return SIMD_CHOOSE(b->simd, sosmc_i_network); }
 
 /* ---------------------------------------------------------------------------- the description */
 

@@ -18,7 +18,7 @@
 #ifndef SOSMC_MODELS_NETWORK_H
 #define SOSMC_MODELS_NETWORK_H
 
-#include <sosmc/models.h>
+#include <sosmc/networks.h>
 
 enum { GROUP = 16, WIDE = 8, NETWORK_MOST = 64, NETWORK_TILE = 32 };
 

@@ -25,8 +25,11 @@ prefix=$scratch/prefix
 
 library=$(find "$prefix" -name libsosmc.so)
 libdir=$(dirname "$library")
-for file in "$prefix/include/sosmc/sosmc.h" "$prefix/include/sosmc/models.h" "$libdir/libsosmc.a" \
-    "$libdir/pkgconfig/sosmc.pc" "$libdir/cmake/sosmc/sosmc-config.cmake"; do
+headers='sosmc models networks imaging analysis lattice'
+for header in $headers; do
+    test -f "$prefix/include/sosmc/$header.h" || { echo "not installed: $header.h"; exit 1; }
+done
+for file in "$libdir/libsosmc.a" "$libdir/pkgconfig/sosmc.pc" "$libdir/cmake/sosmc/sosmc-config.cmake"; do
     test -f "$file" || { echo "not installed: $file"; exit 1; }
 done
 
@@ -70,9 +73,14 @@ for program in "${programs[@]}"; do
     env -u LD_LIBRARY_PATH ./pc-static
 done
 
-step 'the headers, strictly'
+step 'the headers, strictly, each on its own; programs written for the former ones'
 for std in c99 c11; do
     "$cc" -std=$std $strict $(pkg-config --cflags sosmc) -c "$here/consumer.c" -o strict.o
+    for header in $headers; do
+        printf '#include <sosmc/%s.h>\nint main(void) { return 0; }\n' "$header" >alone.c
+        "$cc" -std=$std $strict $(pkg-config --cflags sosmc) -c alone.c -o alone.o
+    done
+    "$cc" -std=$std $strict $(pkg-config --cflags sosmc) -c "$here/former.c" -o former.o
 done
 
 if test -n "$cxx"; then

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <sosmc/models.h>
 
 #include "base/table.h"
 

@@ -413,22 +413,27 @@ static void names(void **unused)
     FOR_LEVELS(v) print_message("level %s\n", sosmc_simd_name(v));
 }
 
+static void levels_have_numbers(void **state)
+{
+    for (int v = 0; v < LEVELS; v++) {
+        const sosmc_simd *simd = sosmc_simd_named(level_name[v]);
+        if (!simd) continue;
+        assert_int_equal(sosmc_simd_level(simd), v);
+        assert_string_equal(sosmc_simd_name(simd), level_name[v]);
+    }
+    assert_int_equal(sosmc_simd_level(NULL), sosmc_simd_level(sosmc_simd_best()));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(exp_is_accurate),
-        cmocka_unit_test(exp_at_the_edges),
-        cmocka_unit_test(log_is_accurate),
-        cmocka_unit_test(log_at_the_edges),
-        cmocka_unit_test(sincos_is_accurate),
-        cmocka_unit_test(levels_agree),
-        cmocka_unit_test(any_length_and_in_place),
-        cmocka_unit_test(ratio_and_norm),
-        cmocka_unit_test(ratio_sums_in_eight),
-        cmocka_unit_test(proposals),
-        cmocka_unit_test(maximum_and_finiteness),
-        cmocka_unit_test(weights_and_coefficients),
+        cmocka_unit_test(levels_have_numbers),     cmocka_unit_test(names),
+        cmocka_unit_test(exp_is_accurate),         cmocka_unit_test(exp_at_the_edges),
+        cmocka_unit_test(log_is_accurate),         cmocka_unit_test(log_at_the_edges),
+        cmocka_unit_test(sincos_is_accurate),      cmocka_unit_test(levels_agree),
+        cmocka_unit_test(any_length_and_in_place), cmocka_unit_test(ratio_and_norm),
+        cmocka_unit_test(ratio_sums_in_eight),     cmocka_unit_test(proposals),
+        cmocka_unit_test(maximum_and_finiteness),  cmocka_unit_test(weights_and_coefficients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,339 @@
+/* check.c: tests a problem before anyone waits for its run, and says what it found in numbers and sentences.
+ *
+ *   gradients   the Taylor remainder |f(x + e v) - f(x) - e g.v| falls as e^2 until rounding stops it; a wrong gradient shows
+ *               as a rate of 1
+ *   weights     along a closed path of theta, E[Z_K] = E[Z_0] with fixed steps, whatever Z is: the weights are unbiased
+ *   numbers     a short run of the problem itself stays finite
+ *   threads     it has the same bits with several threads
+ *   step        an unadjusted kernel's step is small enough for the curvature of U: otherwise a warning (check_step.c)
+ *
+ * libm's exp, log and cos serve here: no state of a run depends on a check. */
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe.h"
+#include "base/tiles.h"
+
+enum { PARTICLES = PROBE_PARTICLES, REPLICATES = 400, PATH = 8, SHORT_RUN = 20 };
+
+/* What the checks share. */
+typedef struct {
+    const sosmc_problem *problem;
+    const sosmc_settings *settings;
+    int64_t iterations;
+    int threads;
+    sosmc_check_report *report;
+    sosmc_status status; /* SOSMC_ENOMEM once memory ran out */
+} checking;
+
+static void note(checking *c, const char *name, int verdict, double value, double error, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+static void note(checking *c, const char *name, int verdict, double value, double error, const char *format, ...)
+{
+    sosmc_check_item *item = &c->report->item[c->report->count++];
+    va_list arguments;
+    *item = (sosmc_check_item){.name = name, .verdict = verdict, .value = value, .error = error};
+    va_start(arguments, format);
+    (void)vsnprintf(item->sentence, sizeof item->sentence, format, arguments);
+    va_end(arguments);
+    c->report->failed += verdict == SOSMC_CHECK_FAIL;
+    c->report->warned += verdict == SOSMC_CHECK_WARN;
+}
+
+/* The engine's own sentence, where a run failed. */
+static void note_failure(checking *c, const char *name, const sosmc *s, sosmc_status status)
+{
+    if (status == SOSMC_ENOMEM) c->status = status;
+    note(c, name, SOSMC_CHECK_FAIL, NAN, NAN, "%s", sosmc_message(s));
+}
+
+/* ---------------------------------------------------------------------------- Taylor remainders */
+
+typedef struct {
+    double rate;  /* of the remainder in e, at the smallest steps above the rounding error */
+    double slope; /* measured directional derivative over the claimed one */
+    int failed;
+} remainder_fit;
+
+/* Moves `at` (length n) along v and fits the remainder's rate between steps large enough to rise above rounding. */
+static remainder_fit fit_remainder(probe *p, double *at, size_t n, double derivative)
+{
+    enum { STEPS = 40, FITTED = 4 };
+    double log_r[STEPS], e = 0.25;
+    remainder_fit fit = {.rate = 2, .slope = NAN};
+    int points = 0;
+    double base = sosmc_i_probe_energy(p, NULL, &fit.failed), size = 1;
+    for (int i = 0; i < PARTICLES; i++) size += fabs(p->U[i]);
+    /* in double there is room for caution, in float there is less */
+    double rounding = fmax(64 * DBL_EPSILON, 16 * p->model->rounding) * size;
+    for (int k = 0; k < STEPS; k++, e *= 0.5) {
+        for (size_t i = 0; i < n; i++) at[i] += e * p->v[i];
+        double moved = sosmc_i_probe_energy(p, NULL, &fit.failed), r = fabs(moved - base - e * derivative);
+        for (size_t i = 0; i < n; i++) at[i] -= e * p->v[i];
+        if (!(r > 100 * rounding)) break; /* what is left is rounding */
+        if (derivative != 0) fit.slope = (moved - base) / (e * derivative);
+        log_r[points++] = log(r);
+    }
+    /* The smallest steps tell: a gradient that is slightly wrong still looks quadratic at the large ones. With one point
+     * or none the function is linear, or the remainder is all rounding, and the gradient is right. */
+    if (points < 2) return fit;
+    int first = points > FITTED ? points - 1 - FITTED : 0;
+    fit.rate = (log_r[first] - log_r[points - 1]) / ((points - 1 - first) * log(2.0));
+    return fit;
+}
+
+static void judge_gradient(checking *c, const char *name, const char *callback, remainder_fit fit)
+{
+    if (fit.failed)
+        note(c, name, SOSMC_CHECK_FAIL, NAN, NAN, "the callback returned an error");
+    else if (fit.rate > 1.7)
+        note(c, name, SOSMC_CHECK_OK, fit.rate, NAN, "Taylor remainder falls as step^%.2f (expected 2)", fit.rate);
+    else
+        note(
+            c, name, SOSMC_CHECK_FAIL, fit.rate, NAN,
+            "Taylor remainder falls as step^%.2f (expected 2); %s does not match the energy (finite differences over the "
+            "claimed derivative: %.6g)",
+            fit.rate, callback, fit.slope);
+}
+
+static double dot(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static void check_gradient_x(checking *c, probe *p)
+{
+    size_t nx = (size_t)p->model->dim_x * PARTICLES;
+    int failed = 0;
+    (void)sosmc_i_probe_energy(p, p->g, &failed);
+    if (!c->settings->kernel.uses_gradient) return;
+    sosmc_normals((sosmc_rng){.seed = 1, .stream = SOSMC_STREAM_USER}, &p->b, p->v);
+    remainder_fit fit = fit_remainder(p, p->x, nx, dot(nx, p->g, p->v));
+    fit.failed |= failed;
+    judge_gradient(c, "gradient in x", "gx", fit);
+}
+
+static void check_gradient_theta(checking *c, probe *p)
+{
+    const sosmc_model *m = p->model;
+    size_t nt = (size_t)m->dim_theta;
+    int failed = 0;
+    double ones[PARTICLES];
+    if (c->problem->objective.scale == 0) { /* theta stays, or follows a path of its own: its gradient is not used */
+        note(c, "gradient in theta", SOSMC_CHECK_SKIP, NAN, NAN, "nothing is optimised");
+        return;
+    }
+    for (int i = 0; i < PARTICLES; i++) ones[i] = 1;
+    memset(p->g, 0, nt * sizeof(double));
+    (void)sosmc_i_probe_energy(p, NULL, &failed);
+    if (!m->grad_theta || m->grad_theta(m->self, p->theta, &p->b, ones, p->g)) failed = 1;
+    for (size_t i = 0; i < nt; i++) p->v[i] = cos(1.0 + 2.0 * (double)i); /* any direction without zeros */
+    remainder_fit fit = fit_remainder(p, p->theta, nt, dot(nt, p->g, p->v));
+    fit.failed |= failed;
+    judge_gradient(c, "gradient in theta", "grad_theta", fit);
+}
+
+static void check_gradients(checking *c)
+{
+    probe p;
+    sosmc_status status = sosmc_i_probe_open(&p, c->problem, c->settings->seed);
+    if (status != SOSMC_OK) {
+        if (status == SOSMC_ENOMEM) c->status = status;
+        note(c, "initial law", SOSMC_CHECK_FAIL, NAN, NAN, "particles could not be drawn");
+        return;
+    }
+    check_gradient_x(c, &p);
+    check_gradient_theta(c, &p);
+    sosmc_i_probe_close(&p);
+}
+
+/* ---------------------------------------------------------------------------- unbiased weights */
+
+typedef struct {
+    const double *start; /* NULL: zeros */
+    double size;
+} closed_path;
+
+static void follow_path(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
+{
+    const closed_path *p = o->self;
+    double there = 2.0 * (double)(k + 1 <= PATH / 2 ? k + 1 : PATH - (k + 1)) / PATH; /* 0 -> 1 -> 0 */
+    for (int j = 0; j < dim; j++) theta[j] = (p->start ? p->start[j] : 0) + p->size * there * cos(1.0 + j);
+}
+
+/* Why the weights cannot be judged, before anything has run; NULL: perhaps they can. */
+static const char *no_weights(const checking *c)
+{
+    if (!c->settings->scheme.weighted) return "the scheme has none";
+    return c->problem->objective.scale == 0 ? "nothing is optimised" : NULL;
+}
+
+/* ... and once log Z at the end of the path is known. */
+static const char *no_log_z(const checking *c, double end)
+{
+    const sosmc_source *init = &c->problem->init;
+    if (isnan(end)) return "the initial law has no density and is not exact, so log Z is unknown";
+    if (init->logpdf && !init->exact && c->settings->scheme.order != SOSMC_ORDER_PAPER)
+        return "with the authors' order, checked for exact initial laws only";
+    return NULL;
+}
+
+static void skip_weights(checking *c, const char *why) { note(c, "weights", SOSMC_CHECK_SKIP, NAN, NAN, "%s", why); }
+
+/* log Z where the path begins and where it ends, of one replicate; 0: the run failed, which is noted. */
+static int walk_path(checking *c, const sosmc_settings *cfg, double *start, double *end)
+{
+    int paper = cfg->scheme.order == SOSMC_ORDER_PAPER;
+    sosmc *s = NULL;
+    sosmc_status status = sosmc_create(&s, c->problem, cfg);
+    if (status == SOSMC_OK) status = sosmc_run(s, 1, NULL, NULL);
+    *start = status == SOSMC_OK && paper ? sosmc_last(s)->logz : 0;
+    if (status == SOSMC_OK) status = sosmc_run(s, paper ? PATH : PATH - 1, NULL, NULL);
+    if (status == SOSMC_OK)
+        *end = sosmc_last(s)->logz;
+    else
+        note_failure(c, "weights", s, status);
+    sosmc_free(s);
+    return status == SOSMC_OK;
+}
+
+static void judge_weights(checking *c, double begun, double sum, double square)
+{
+    double mean = sum / REPLICATES, se = sqrt(fmax(square / REPLICATES - mean * mean, 0) / (REPLICATES - 1)) / begun;
+    mean = 1 + mean / begun;
+    int good = fabs(mean - 1) < 4.5 * fmax(se, 1e-12);
+    note(c, "weights", good ? SOSMC_CHECK_OK : SOSMC_CHECK_FAIL, mean, se,
+         "Z along a closed path of theta returns to %.4f +- %.4f (expected 1)%s", mean, se,
+         good ? "" : "; U, its gradient and the kernel do not agree, or the step is too large for weights");
+}
+
+static void check_weights(checking *c)
+{
+    /* far enough to see a wrong weight, near enough for the right ones to have a variance */
+    closed_path path = {.start = c->problem->theta0, .size = 1.5 / sqrt(c->problem->model.dim_theta)};
+    double shift = 0, begun = 0, sum = 0, square = 0, start = NAN, end = NAN;
+    const char *why = no_weights(c);
+    sosmc_settings cfg = *c->settings;
+    if (why) {
+        skip_weights(c, why);
+        return;
+    }
+    cfg.scheme.particles = cfg.scheme.pool = 50;
+    cfg.threads = 1;
+    cfg.adapt[0].factor = cfg.adapt[1].factor = 1; /* adapted steps would bias Z at order 1/N */
+    cfg.optimiser = (sosmc_optimiser){.name = "path", .self = &path, .step = follow_path};
+    for (int r = 0; r < REPLICATES; r++) {
+        cfg.seed = (uint64_t)r + 1;
+        if (!walk_path(c, &cfg, &start, &end)) return;
+        if ((why = no_log_z(c, end))) {
+            skip_weights(c, why);
+            return;
+        }
+        if (r == 0) shift = start;
+        double gain = exp(end - shift) -
+                      exp(start - shift); /* mean zero, though the quotient of the two would not be 1 */
+        begun += exp(start - shift) / REPLICATES;
+        sum += gain;
+        square += gain * gain;
+    }
+    judge_weights(c, begun, sum, square);
+}
+
+/* ---------------------------------------------------------------------------- short runs */
+
+static void check_short_run(checking *c)
+{
+    sosmc *s = NULL;
+    sosmc_settings cfg = *c->settings;
+    if (cfg.scheme.particles > 1000) {
+        cfg.scheme.particles = 1000;
+        if (cfg.scheme.pool > cfg.scheme.particles && cfg.scheme.pool == c->settings->scheme.particles)
+            cfg.scheme.pool = 1000;
+    }
+    sosmc_status status = sosmc_create(&s, c->problem, &cfg);
+    if (status == SOSMC_OK) status = sosmc_run(s, c->iterations, NULL, NULL);
+    if (status == SOSMC_OK) {
+        int bad = sosmc_last(s)->nonfinite;
+        note(c, "short run", bad ? SOSMC_CHECK_FAIL : SOSMC_CHECK_OK, bad, NAN, "%lld iterations, all values finite%s",
+             (long long)c->iterations, bad ? " but for some particles of the last" : "");
+        const char *why = sosmc_why_no_loss(s);
+        if (why) note(c, "no loss", SOSMC_CHECK_NOTE, NAN, NAN, "%s", why);
+    } else {
+        note_failure(c, "short run", s, status);
+    }
+    sosmc_free(s);
+}
+
+/* The state after a few iterations of a cloud of several tiles; 0: the run failed, which is noted. */
+static int hash_with(checking *c, int threads, uint64_t *hash)
+{
+    enum { ITERATIONS = 10 };
+    sosmc *s = NULL;
+    sosmc_settings cfg = *c->settings;
+    const sosmc_model *m = &c->problem->model;
+    int tiles = cfg.scheme.keep > 1 ? 2 : 8; /* what is kept of several sweeps takes memory */
+    int particles = tiles * sosmc_i_tile(m->tile, m->dim_x, INT32_MAX);
+    if (cfg.scheme.pool == cfg.scheme.particles || cfg.scheme.pool < particles) cfg.scheme.pool = particles;
+    cfg.scheme.particles = particles;
+    cfg.threads = threads;
+    sosmc_status status = sosmc_create(&s, c->problem, &cfg);
+    if (status == SOSMC_OK) status = sosmc_run(s, ITERATIONS, NULL, NULL);
+    if (status == SOSMC_OK)
+        *hash = sosmc_hash(s);
+    else
+        note_failure(c, "threads", s, status);
+    sosmc_free(s);
+    return status == SOSMC_OK;
+}
+
+static void check_threads(checking *c)
+{
+    enum { TRIES = 5 };
+    uint64_t alone, together;
+    int differ = 0;
+    if (c->threads < 2) return;
+    if (!hash_with(c, 1, &alone)) return;
+    for (int i = 0; i < TRIES; i++) {
+        if (!hash_with(c, c->threads, &together)) return;
+        differ += together != alone;
+    }
+    note(c, "threads", differ ? SOSMC_CHECK_FAIL : SOSMC_CHECK_OK, differ, NAN,
+         differ ? "%d threads at once give other numbers than one: a callback writes to memory that the threads share"
+                : "%d threads at once give the bits of one",
+         c->threads);
+}
+
+/* ---------------------------------------------------------------------------- all of them */
+
+static void check_step(checking *c)
+{
+    sosmc_step_check *step = &c->report->step;
+    if (sosmc_check_step(c->problem, c->settings, step) == SOSMC_ENOMEM) c->status = SOSMC_ENOMEM;
+    if (!(step->beyond > 1)) return;
+    note(
+        c, "step", SOSMC_CHECK_WARN, step->beyond, NAN,
+        "kernel.h is %.4g, %.3g times the largest that is safe for unadjusted moves: the potential has a curvature of %.4g at "
+        "the first particles; take a kernel.h of at most %.2g, or sosmc_mala",
+        c->settings->kernel.h, step->beyond, step->curvature, step->largest);
+}
+
+sosmc_status sosmc_check(const sosmc_problem *problem, const sosmc_settings *settings,
+                         const sosmc_check_options *options, sosmc_check_report *report)
+{
+    checking c = {.problem = problem, .settings = settings, .iterations = SHORT_RUN, .threads = 2, .report = report};
+    if (options && options->iterations) c.iterations = options->iterations > 0 ? options->iterations : 0;
+    if (options && options->threads > 0) c.threads = options->threads;
+    *report = (sosmc_check_report){.count = 0};
+    check_gradients(&c);
+    check_weights(&c);
+    check_short_run(&c);
+    check_threads(&c);
+    check_step(&c);
+    return c.status;
+}

@@ -1,0 +1,26 @@
+/* probe.h: a model at the theta where a problem starts, with a few of its initial particles. */
+#ifndef SOSMC_MODELS_PROBE_H
+#define SOSMC_MODELS_PROBE_H
+
+#include "host.h"
+
+enum { PROBE_PARTICLES = 8 };
+
+typedef struct {
+    host h;
+    const sosmc_model *model;
+    double *theta; /* dim_theta numbers, which the caller may change */
+    double *x, *U; /* of the particles: dim_x rows of PROBE_PARTICLES; PROBE_PARTICLES */
+    double *g, *v; /* room for the caller: as much as x, and at least dim_theta */
+    sosmc_batch b;
+} probe;
+
+/* Borrows the problem's model until sosmc_i_probe_close. On failure there is nothing to close. SOSMC_EMODEL: the particles could
+ * not be drawn. */
+sosmc_status sosmc_i_probe_open(probe *p, const sosmc_problem *problem, uint64_t seed);
+void sosmc_i_probe_close(probe *p);
+
+/* sum_i U_theta(x_i), with the x-gradient when gx is not NULL; sets *failed when a callback fails. */
+double sosmc_i_probe_energy(probe *p, double *gx, int *failed);
+
+#endif

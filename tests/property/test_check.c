@@ -1,0 +1,168 @@
+/* test_check.c: the library's checks of a user's model find what is wrong with it, and nothing in one that is right. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include <sosmc/analysis.h>
+
+#include "toys.h"
+
+enum { DIM = 2 };
+static const toy_gauss gauss = {.dim = DIM, .variance = 0.8};
+static const double start[DIM] = {0.2, -0.1};
+
+static sosmc_problem sound(void)
+{
+    static toy_normal law = {.mean = start};
+    law.sd = sqrt(gauss.variance);
+    return (sosmc_problem){
+        .model = toy_gauss_model(&gauss), .objective = sosmc_mmle(), .init = toy_normal_source(&law), .theta0 = start};
+}
+
+static sosmc_settings settings(void)
+{
+    sosmc_settings cfg = sosmc_defaults();
+    cfg.scheme = sosmc_scheme_sosmc(100);
+    cfg.kernel = sosmc_ula(0.05);
+    return cfg;
+}
+
+static const sosmc_check_item *item_named(const sosmc_check_report *r, const char *name)
+{
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->item[i].name, name) == 0) return &r->item[i];
+    return NULL;
+}
+
+static int verdict_of(const sosmc_check_report *r, const char *name)
+{
+    const sosmc_check_item *item = item_named(r, name);
+    return item ? item->verdict : -1;
+}
+
+static void a_sound_model_passes(void **state)
+{
+    static const char *const names[] = {"gradient in x", "gradient in theta", "weights", "short run", "threads"};
+    sosmc_problem p = sound();
+    sosmc_settings cfg = settings();
+    sosmc_check_report r;
+    assert_int_equal(sosmc_check(&p, &cfg, NULL, &r), SOSMC_OK);
+    assert_int_equal(r.count, 5);
+    assert_int_equal(r.failed + r.warned, 0);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(r.item[i].name, names[i]);
+        assert_int_equal(r.item[i].verdict, SOSMC_CHECK_OK);
+    }
+    assert_true(fabs(r.item[0].value - 2) < 0.3);
+    assert_true(fabs(r.item[2].value - 1) < 4.5 * r.item[2].error);
+    assert_true(fabs(r.step.curvature * gauss.variance - 1) < 0.1);
+    p.theta0 = NULL; /* zeros */
+    sosmc_check_options few = {.iterations = 3, .threads = 1};
+    assert_int_equal(sosmc_check(&p, &cfg, &few, &r), SOSMC_OK);
+    assert_int_equal(r.failed, 0);
+    assert_int_equal(verdict_of(&r, "threads"), -1);
+    assert_string_equal(item_named(&r, "short run")->sentence, "3 iterations, all values finite");
+}
+
+/* dU/dx is 1.01 times what it should be. */
+static int wrong_gx(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    int rc = toy_gauss_model(self).energy(self, theta, b, U, gx);
+    for (int e = 0; gx && e < b->dim * b->ld; e++) gx[e] *= 1.01;
+    return rc;
+}
+
+static int wrong_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    int rc = toy_gauss_model(self).grad_theta(self, theta, b, c, g);
+    g[0] += 0.05;
+    return rc;
+}
+
+/* The energy takes its variance from a place that every thread writes to, and gives the others time to do so. */
+static atomic_int shared;
+static int shared_memory(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    int rc = toy_gauss_model(self).energy(self, theta, b, U, gx);
+    atomic_store(&shared, (int)(b->first + 1));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    if (atomic_load(&shared) != b->first + 1)
+        for (int i = 0; i < b->n; i++) U[i] += 1e-3;
+    return rc;
+}
+
+static int refuses(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx) { return 1; }
+static int draws_nothing(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x) { return 1; }
+
+static void faults_are_found(void **state)
+{
+    sosmc_settings cfg = settings();
+    sosmc_check_options alone = {.threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    p.model.energy = wrong_gx;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_FAIL);
+    assert_non_null(strstr(item_named(&r, "gradient in x")->sentence, "gx does not match the energy"));
+    p = sound();
+    p.model.grad_theta = wrong_theta;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_OK);
+    assert_int_equal(verdict_of(&r, "gradient in theta"), SOSMC_CHECK_FAIL);
+    p = sound();
+    p.model.energy = refuses;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_string_equal(item_named(&r, "gradient in x")->sentence, "the callback returned an error");
+    assert_int_equal(verdict_of(&r, "short run"), SOSMC_CHECK_FAIL);
+    p = sound();
+    p.init.draw = draws_nothing;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "initial law"), SOSMC_CHECK_FAIL);
+}
+
+static void shared_memory_is_found(void **state)
+{
+    sosmc_settings cfg = settings();
+    sosmc_problem p = sound();
+    sosmc_check_options options = {.iterations = 1, .threads = 4};
+    sosmc_check_report r;
+    p.model.energy = shared_memory;
+    p.objective = (sosmc_objective){0}; /* nothing is optimised: the weights need not be checked */
+    assert_int_equal(sosmc_check(&p, &cfg, &options, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "weights"), SOSMC_CHECK_SKIP);
+    assert_int_equal(verdict_of(&r, "threads"), SOSMC_CHECK_FAIL);
+}
+
+static void large_steps_are_warned_of(void **state)
+{
+    sosmc_settings cfg = settings();
+    sosmc_problem p = sound();
+    sosmc_step_check step;
+    cfg.kernel = sosmc_ula(1.2); /* L is 1.25, so 0.4 is safe */
+    assert_int_equal(sosmc_check_step(&p, &cfg, &step), SOSMC_OK);
+    assert_true(fabs(step.beyond - 3) < 0.1 && fabs(step.largest - 0.4) < 0.01 && step.h == 1.2);
+    cfg.kernel = sosmc_leapfrog(0.5, 1, 1); /* ula at 1/8 */
+    assert_int_equal(sosmc_check_step(&p, &cfg, &step), SOSMC_OK);
+    assert_true(step.h == 0.125 && fabs(step.beyond - 0.3125) < 0.01 && fabs(step.largest - sqrt(0.8)) < 0.02);
+    cfg.kernel = sosmc_mala(1.2);
+    assert_int_equal(sosmc_check_step(&p, &cfg, &step), SOSMC_OK);
+    assert_true(step.h == 0 && isnan(step.curvature));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_model_passes),
+        cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(shared_memory_is_found),
+        cmocka_unit_test(large_steps_are_warned_of),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
