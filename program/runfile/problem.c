@@ -125,10 +125,10 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
     return rc;
 }
 
-int job_evidence(const job *j, const double *at, sosmc_evidence *out)
+int job_evidence(const job *j, const double *theta, sosmc_evidence *out)
 {
     const model_kind *kind = j->parts->kind;
-    return kind->evidence && kind->evidence(j, at, out) == 0 ? 0 : -1;
+    return kind->evidence && kind->evidence(j, theta, out) == 0 ? 0 : -1;
 }
 
 double job_strength(const job *j, const sosmc *s)

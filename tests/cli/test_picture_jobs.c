@@ -253,6 +253,28 @@ static void temperature(void **state)
     config_free(c);
 }
 
+/* A restored photograph is stored as channels x rows x columns, a picture of a network as a vector; both are pictures. */
+static void shapes(void **state)
+{
+    job j;
+    config *c;
+    picture_shape shape;
+    int64_t axes[3] = {0};
+    write_mask("photo.png", ROWS, COLUMNS, white_on_top);
+    if (build(&j, &c, "{type: deblur, picture: photo.png, noise: 1}", "none")) fail_msg("%s", error);
+    assert_int_equal(job_shape(&j, axes), 3);
+    assert_true(axes[0] == 1 && axes[1] == ROWS && axes[2] == COLUMNS);
+    assert_true(job_picture(&j, &shape) && shape.rows == ROWS && shape.white == 255);
+    job_free(&j);
+    config_free(c);
+    if (build(&j, &c, "{type: stored, file: m.safetensors}", "none")) fail_msg("%s", error);
+    assert_int_equal(job_shape(&j, axes), 1);
+    assert_true(axes[0] == DIM);
+    assert_true(job_picture(&j, &shape) && shape.rows == ROWS && shape.white == 1);
+    job_free(&j);
+    config_free(c);
+}
+
 static int make_folder(void **state)
 {
     if (folder_make(folder, "test_picture_jobs")) return -1;
@@ -263,8 +285,12 @@ static int remove_folder(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rewards_of_pixels), cmocka_unit_test(rewards_of_masks),
-                                       cmocka_unit_test(rewards_of_judges), cmocka_unit_test(pictures_to_train_on),
-                                       cmocka_unit_test(what_is_refused),   cmocka_unit_test(temperature)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rewards_of_pixels),
+                                       cmocka_unit_test(rewards_of_masks),
+                                       cmocka_unit_test(rewards_of_judges),
+                                       cmocka_unit_test(pictures_to_train_on),
+                                       cmocka_unit_test(what_is_refused),
+                                       cmocka_unit_test(temperature),
+                                       cmocka_unit_test(shapes)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
