@@ -12,6 +12,7 @@
 
 #include "config.h"
 #include "files.h"
+#include "grid.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
 
@@ -21,8 +22,8 @@ int experiment_folder(const char *out, char absolute[FILES_PATH]);
 
 /* ------------------------------------------------------------------------------------------------ runs */
 
-/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. experiment_run sets
- * the same. */
+/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. Their run
+ * files say the same. */
 sosmc_settings experiment_defaults(void);
 
 /* The code of an interrupted program, with its own sentence, or the given ones. */
@@ -32,14 +33,6 @@ int experiment_failed(int code, const char *sentence);
 int experiment_interrupted(void *ctx);
 /* "PATH: no WHAT: why", of a stored network that the library would not work with; -1. */
 int experiment_refused(const char *path, const char *what, sosmc_status status, char *error, size_t room);
-
-/* A path that is set in the run file, not written into its text: it needs no quoting then. */
-typedef struct {
-    const char *key, *path; /* path NULL: not set */
-} experiment_path;
-/* Runs the text into `dir`, or continues it there; `name` stands for the file in messages. An exit code. */
-int experiment_run(const char *text, const char *name, const experiment_path *path, int paths, const char *dir,
-                   int quiet);
 
 /* A run file that comes with the program, and what an experiment sets in it. An error stays until experiment_go says it:
  * check nothing in between. */
@@ -53,6 +46,24 @@ experiment_file experiment_load(const char *dir, const char *file);
 void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Runs it into `dir`, or continues it there, and frees it. An exit code. */
 int experiment_go(experiment_file *f, const char *dir, int quiet);
+
+/* Runs a grid with a line of progress (unless quiet) until the program is interrupted; returns what grid_run does. */
+int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room);
+/* The same with a sentence on standard error for what went wrong; an exit code. */
+int experiment_run_grid(const grid *g, int threads, int quiet);
+
+/* A run that stops behind some iterations for a look at what it has left by then, which becomes a row of DIR/FILE; continuing a
+ * run does not change its numbers. A row that an earlier process left stays. */
+typedef struct {
+    const char *dir, *file, *columns; /* the columns begin with the iteration, which is not one of the values */
+    const char *name;                 /* of the run, in messages */
+    int values, iterations;
+    int (*next)(const void *context, int k);   /* the stop behind that of k; behind -1 the first; `iterations`: none */
+    int (*run)(void *context, int iterations); /* an exit code */
+    int (*look)(void *context, int k, double *value, char *error, size_t room);
+    void *context;
+} experiment_stages;
+int experiment_run_in_stages(const experiment_stages *s); /* an exit code */
 /* How far the run in this directory has come; -1: unknown. */
 int64_t experiment_iterations(const char *dir);
 
@@ -61,6 +72,9 @@ int64_t experiment_iterations(const char *dir);
 /* A table that has rows. */
 int experiment_table(const char *dir, const char *file, csv_table *t, char *error, size_t room);
 double *experiment_column(const csv_table *t, const char *name); /* a copy, NaN where there is none; the caller frees */
+/* Columns of DIR/FILE into out[0..n-1], which the caller frees, also after -1. */
+int experiment_columns(const char *dir, const char *file, const char *const *names, int n, double **out, int *rows,
+                       char *error, size_t room);
 double experiment_last(const csv_table *t, const char *name);
 
 /* A digest of settings: begin with EXPERIMENT_DIGEST. Two doubles carry it into an array without loss. */

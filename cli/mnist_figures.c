@@ -123,7 +123,7 @@ static void deviation(pool *p, const mnist_cell *c, plot_panel *panel, plot_seri
                       .n = c->clouds,
                       .x = c->cloud[MNIST_CLOUD_K],
                       .y = c->cloud[MNIST_PIXEL_SD]});
-    if (!walk || c->clouds == 0 || c->set.kernel) return;
+    if (!walk || c->clouds == 0) return;
     variance = c->cloud[MNIST_PIXEL_SD][0] * c->cloud[MNIST_PIXEL_SD][0];
     for (int i = 0, t = 0; i < c->clouds; i++) { /* the step may have been adapted: noise adds up over iterations */
         for (; t < c->steps && c->series[MNIST_STEP][t] < c->cloud[MNIST_CLOUD_K][i]; t++)

@@ -168,9 +168,9 @@ static mnist_setting cold_setting(void)
     s.warm = 256;
     s.every = 100;
     s.steps = s.final_steps = 256;
-    s.set[0] = (experiment_path){"model.temperature", "0.01"};
-    s.set[1] = (experiment_path){"evaluate.step", "0.1"};
-    s.set[2] = (experiment_path){"evaluate.gradient_clip", "3"};
+    s.set[0] = "model.temperature=0.01";
+    s.set[1] = "evaluate.step=0.1";
+    s.set[2] = "evaluate.gradient_clip=3";
     return s;
 }
 

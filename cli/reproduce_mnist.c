@@ -7,7 +7,6 @@
  *
  * Everything that takes time is kept in a file when it is done and picked up where it was left: the same command continues
  * after Ctrl-C or worse. Runs are made in parallel, one thread each. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -17,7 +16,6 @@
 #include "mnist_chains.h"
 #include "mnist_page.h"
 #include "mnist_record.h"
-#include "parallel_runs.h"
 #include "reproduce.h"
 #include "run.h"
 #include "share.h"
@@ -33,7 +31,6 @@ typedef struct {
     likeness *digits;
     char out[FILES_PATH], data[FILES_PATH];
     int threads;
-    atomic_int code; /* of the first run that failed */
 } study;
 
 static void announce(const study *s, const char *what)
@@ -136,50 +133,55 @@ static int draw_starts(study *s)
     return code;
 }
 
-static int one_base(void *context, int job, char *error, size_t room)
+static int one_base(void *context, int base, char *error, size_t room)
 {
     study *s = context;
-    return mnist_base_draw(&s->found, job, error, room);
+    return mnist_base_draw(&s->found, base, error, room) ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
 }
 
-static int one_cell(void *context, int job, char *error, size_t room)
+static void name_of_cell(const void *context, int cell, char out[GRID_NAME])
+{
+    mnist_cell_name(&((const study *)context)->plan.cell[cell], out, GRID_NAME);
+}
+
+static int one_cell(void *context, int cell, char *error, size_t room)
 {
     study *s = context;
-    char name[MNIST_NAME];
-    int code = mnist_cell_run(&s->plan, &s->plan.cell[job]), none = SOSMC_EXIT_OK;
-    if (code == SOSMC_EXIT_OK) return mnist_cell_draw(&s->found, job, error, room);
-    (void)atomic_compare_exchange_strong(&s->code, &none, code);
-    mnist_cell_name(&s->plan.cell[job], name, sizeof name);
-    return files_fail(error, room, "%s/cells/%s did not finish", s->out, name);
+    int code = mnist_cell_run(&s->plan, cell, error, room);
+    return code != SOSMC_EXIT_OK                                ? code
+           : mnist_cell_draw(&s->found, cell, error, room) != 0 ? SOSMC_EXIT_NUMERIC
+                                                                : SOSMC_EXIT_OK;
 }
 
-static double cost_of_cell(const void *context, int job)
+static int read_cell(void *context, int cell, char *error, size_t room)
 {
-    const study *s = context;
-    return mnist_cell_cost(&s->plan.cell[job]);
+    return mnist_cell_read(&((study *)context)->plan, cell, error, room);
+}
+
+static double cost_of_cell(const void *context, int cell)
+{
+    return mnist_cell_cost(&((const study *)context)->plan.cell[cell]);
 }
 
 static int run_cells(study *s)
 {
     char error[SENTENCE], dir[FILES_PATH];
-    parallel_work bases = {
-        .run = one_base, .context = s, .jobs = s->found.bases, .threads = s->threads, .quiet = s->o->quiet};
-    parallel_work cells = {.run = one_cell,
-                           .cost = cost_of_cell,
-                           .context = s,
-                           .jobs = s->plan.cells,
-                           .threads = s->threads,
-                           .quiet = s->o->quiet};
+    const grid bases = {.cells = s->found.bases, .run = one_base, .context = s};
+    const grid cells = {.out = s->out,
+                        .cells = s->plan.cells,
+                        .name = name_of_cell,
+                        .cost = cost_of_cell,
+                        .run = one_cell,
+                        .read = read_cell,
+                        .context = s};
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     announce(s, "samples of the pre-trained model");
-    if (parallel_runs(&bases, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    int code = experiment_run_grid(&bases, s->threads, s->o->quiet);
+    if (code != SOSMC_EXIT_OK) return code;
     announce(s, "tuning");
-    if (parallel_runs(&cells, error, sizeof error))
-        return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
-    for (int i = 0; i < s->plan.cells; i++)
-        if (mnist_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
-            return complain(SOSMC_EXIT_IO, "%s", error);
+    code = experiment_run_grid(&cells, s->threads, s->o->quiet);
+    if (code != SOSMC_EXIT_OK) return code;
     return mnist_compare(&s->found, error, sizeof error) ? complain(SOSMC_EXIT_NUMERIC, "%s", error) : SOSMC_EXIT_OK;
 }
 
@@ -194,6 +196,8 @@ static int set_up(study *s, const mnist_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
+    if (code == SOSMC_EXIT_OK && mnist_find_settings(s->plan.settings, error, sizeof error))
+        code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = take_data(s);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;

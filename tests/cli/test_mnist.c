@@ -62,7 +62,7 @@ static int count(const mnist_plan *p, int group, int method)
 static mnist_plan planned(mnist_scale scale)
 {
     mnist_plan p = {.out = "/out", .scale = scale, .seed = 42};
-    if (mnist_plan_cells(&p, ERROR)) fail_msg("%s", error);
+    if (mnist_plan_cells(&p, ERROR) || mnist_find_settings(p.settings, ERROR)) fail_msg("%s", error);
     return p;
 }
 
@@ -128,6 +128,7 @@ static void every_seed_has_its_start(void **state)
     char at[FILES_PATH], a[MNIST_NAME], b[MNIST_NAME];
     npy_array x[2];
     mnist_plan p = {.out = folder, .scale = tiny(), .seed = 42};
+    assert_int_equal(mnist_find_settings(p.settings, ERROR), 0);
     (void)snprintf(p.model, sizeof p.model, "%s", small_network("starts.safetensors", 1, SMALL));
     for (int seed = 0; seed < 2; seed++) {
         mnist_cell c = {.seed = seed, .beta = 1, .set = {.particles = 4, .warm = 2, .gamma = 0.003, .noise = 1}};
@@ -151,13 +152,12 @@ static void every_seed_has_its_start(void **state)
 
 static config *resolved(const mnist_plan *p, const mnist_cell *cell)
 {
-    char text[4096];
     assert_non_null(cell);
-    config *c = config_parse(mnist_cell_text(p, cell, text, sizeof text), "cell", ERROR);
-    if (!c || config_set(c, "model.file=/m.safetensors", ERROR) || config_set(c, "init.file=/x.npz", ERROR) ||
-        config_resolve(c, ERROR))
-        fail_msg("%s", error);
-    return c;
+    experiment_file f = mnist_cell_file(p, cell);
+    experiment_set(&f, "model.file=/m.safetensors");
+    experiment_set(&f, "init.file=/x.npz");
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) fail_msg("%s", f.error);
+    return f.c;
 }
 
 /* What all cells of the authors' program share, and what the arguments say. */
