@@ -83,7 +83,7 @@ static void fail(crew *c, int cell, int code, const char *error)
     char path[FILES_PATH] = "a cell";
     (void)pthread_mutex_lock(&c->lock);
     if (c->code == 0) {
-        c->code = code;
+        c->code = code > 0 ? code : GRID_FAILED;
         if (!*error && c->g->name) (void)grid_path(c->g, cell, NULL, path, NULL, 0);
         (void)snprintf(c->error, sizeof c->error, *error ? "%.500s" : "%.480s did not finish", *error ? error : path);
     }

@@ -22,8 +22,8 @@ typedef struct {
     void (*name)(const void *context, int cell, char out[GRID_NAME]);
     /* What it takes, in any unit; NULL: each takes as long as any other. Only the time left is told by it. */
     double (*cost)(const void *context, int cell);
-    /* Called from several threads at once. 0, or what grid_run is to return, with a sentence; without one the sentence is
-     * that the cell did not finish. */
+    /* Called from several threads at once. 0; a positive number, which grid_run then returns; or -1, for GRID_FAILED. With a
+     * sentence; without one the sentence is that the cell did not finish. */
     int (*run)(void *context, int cell, char *error, size_t room);
     /* What it left, once all have finished, one after the other. 0, or -1 with a sentence. */
     int (*read)(void *context, int cell, char *error, size_t room);
@@ -37,7 +37,7 @@ typedef struct {
     void *context;
 } grid_hooks;
 
-/* Stopped by its hook; no memory or threads; a cell could not be read. */
+/* Stopped by its hook; a cell without a number of its own, no memory or no threads; a cell that could not be read. */
 enum { GRID_STOPPED = -1, GRID_FAILED = -2, GRID_UNREADABLE = -3 };
 
 /* Runs the cells 0, 1, ... in this order, so many at a time, and reads them. 0; what the first cell that failed returned,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "experiment.h"
 #include "files.h"
 #include "interrupt.h"
 #include "langevin_extras_inside.h"
@@ -18,7 +19,7 @@ double langevin_best_tenth(const langevin_result *r)
     int n = r->points - 1;
     if (n < 1) return NAN;
     for (int i = 0; i < n; i++) took[i] = (r->curve_seconds[i + 1] - r->curve_seconds[i]) / (r->at[i + 1] - r->at[i]);
-    qsort(took, (size_t)n, sizeof *took, langevin_ascending);
+    qsort(took, (size_t)n, sizeof *took, experiment_ascending);
     return took[n / 10];
 }
 

@@ -34,7 +34,6 @@ typedef struct {
     double mean, half; /* 1.96 standard errors */
 } summary;
 summary langevin_summarise(const double *v, int n);
-int langevin_ascending(const void *a, const void *b); /* doubles, for qsort */
 
 /* One run with everything we look at. */
 typedef struct {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "deblurring_page.h"
-#include "parallel_runs.h"
+#include "experiment.h"
 #include "run.h"
 #include "share.h"
 
@@ -70,25 +70,25 @@ static int set_up(study *s, const deblurring_scale *scale)
     return SOSMC_EXIT_OK;
 }
 
-static int one_cell(void *context, int job, char *error, size_t room)
+static int one_cell(void *context, int cell, char *error, size_t room)
 {
-    study *s = context;
-    return deblurring_cell_run(&s->plan, &s->plan.cell[job], error, room);
+    deblurring_plan *plan = context;
+    return deblurring_cell_run(plan, &plan->cell[cell], error, room);
+}
+
+static int read_cell(void *context, int cell, char *error, size_t room)
+{
+    deblurring_plan *plan = context;
+    return deblurring_cell_read(plan, &plan->cell[cell], error, room);
 }
 
 static int run_cells(study *s)
 {
-    char error[SENTENCE];
+    const grid cells = {.out = s->out, .cells = s->plan.cells, .run = one_cell, .read = read_cell, .context = &s->plan};
     if (!s->o->quiet)
         (void)fprintf(stderr, "%d runs of %d iterations, %d at a time\n", s->plan.cells, s->plan.scale.iterations,
                       s->threads < s->plan.cells ? s->threads : s->plan.cells);
-    parallel_work work = {
-        .run = one_cell, .context = s, .jobs = s->plan.cells, .threads = s->threads, .quiet = s->o->quiet};
-    if (parallel_runs(&work, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
-    for (int i = 0; i < s->plan.cells; i++)
-        if (deblurring_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
-            return complain(SOSMC_EXIT_IO, "%s", error);
-    return SOSMC_EXIT_OK;
+    return experiment_run_grid(&cells, s->threads, s->o->quiet);
 }
 
 static int tell(study *s)

@@ -201,8 +201,8 @@ static int one_study(void *context, int job, char *error, size_t room)
     if (rc || files_join(cache, s->out, name, error, room) ||
         ebm2d_study_run(&chains, model, cache, out, error, room) ||
         (terminal < 0 && ebm2d_exact_masses(model, chains.normal, 400, 1, &s->found.masses[job], error, room)))
-        return SOSMC_EXIT_NUMERIC;
-    return SOSMC_EXIT_OK;
+        return -1;
+    return 0;
 }
 
 /* Steps of chains. */

@@ -21,7 +21,6 @@
 #include "langevin_extras.h"
 #include "langevin_judge.h"
 #include "page.h"
-#include "parallel_runs.h"
 #include "plot.h"
 #include "run.h"
 
@@ -150,13 +149,10 @@ static int one_run(void *context, int job, char *error, size_t room)
 static int compute(study *s)
 {
     char error[SENTENCE];
-    parallel_work work = {.run = one_run,
-                          .context = s,
-                          .jobs = s->cells * s->seeds,
-                          .threads = s->o->budget_seconds > 0 ? 1 : s->threads,
-                          .quiet = s->o->quiet};
-    if (parallel_runs(&work, error, sizeof error) == 0) return SOSMC_EXIT_OK;
-    if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
+    const grid cells = {.cells = s->cells * s->seeds, .run = one_run, .context = s};
+    int code = experiment_grid(&cells, s->o->budget_seconds > 0 ? 1 : s->threads, s->o->quiet, error, sizeof error);
+    if (code == 0) return SOSMC_EXIT_OK;
+    if (code == GRID_STOPPED) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
     return complain(SOSMC_EXIT_NUMERIC, "%s", error);
 }
 
@@ -714,8 +710,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
 static int set_up(study *s)
 {
     const reproduce_options *o = s->o;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    s->threads = o->threads > 0 ? o->threads : cores > 0 ? (int)cores : 1;
+    s->threads = experiment_threads(o->threads);
     s->seeds = o->seeds > 0 ? o->seeds : o->quick ? 3 : 10;
     if (s->seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, MOST_SEEDS);

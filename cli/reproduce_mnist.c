@@ -136,7 +136,7 @@ static int draw_starts(study *s)
 static int one_base(void *context, int base, char *error, size_t room)
 {
     study *s = context;
-    return mnist_base_draw(&s->found, base, error, room) ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
+    return mnist_base_draw(&s->found, base, error, room);
 }
 
 static void name_of_cell(const void *context, int cell, char out[GRID_NAME])
@@ -148,9 +148,7 @@ static int one_cell(void *context, int cell, char *error, size_t room)
 {
     study *s = context;
     int code = mnist_cell_run(&s->plan, cell, error, room);
-    return code != SOSMC_EXIT_OK                                ? code
-           : mnist_cell_draw(&s->found, cell, error, room) != 0 ? SOSMC_EXIT_NUMERIC
-                                                                : SOSMC_EXIT_OK;
+    return code != SOSMC_EXIT_OK ? code : mnist_cell_draw(&s->found, cell, error, room);
 }
 
 static int read_cell(void *context, int cell, char *error, size_t room)
