@@ -146,6 +146,7 @@ void ebm2d_plan_free(ebm2d_plan *plan)
 {
     for (int i = 0; plan->cell && i < plan->cells; i++) forget(&plan->cell[i]);
     free(plan->cell);
+    known_close(&plan->known);
     plan->cell = NULL;
     plan->cells = 0;
 }

@@ -13,6 +13,7 @@
 
 #include "experiment.h"
 #include "files.h"
+#include "known.h"
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
 typedef enum { EBM2D_LOWER, EBM2D_UPPER, EBM2D_LEFT, EBM2D_RIGHT, EBM2D_HALVES } ebm2d_half;
@@ -92,6 +93,7 @@ typedef struct {
     ebm2d_scale scale;
     char model[EBM2D_DATASETS][FILES_PATH]; /* stored networks; empty: none */
     char settings[FILES_PATH];              /* the folder of the run files that come with the program */
+    known known;                            /* numbers from elsewhere; closed by ebm2d_plan_free */
     int cells;
     ebm2d_cell *cell;
 } ebm2d_plan;

@@ -15,7 +15,7 @@ static experiment_mean over_seeds(const ebm2d_findings *f, const ebm2d_cell *c, 
 static void print_row(const ebm2d_findings *f, const ebm2d_cell *c, FILE *out)
 {
     static const int shown[] = {EBM2D_REWARD, EBM2D_KL, EBM2D_EXCESS};
-    ebm2d_reference r = ebm2d_reference_of(c);
+    ebm2d_reference r = ebm2d_reference_of(f->plan, c);
     const double known[] = {r.reward, r.kl, r.excess};
     char t[4][32];
     fprintf(out, "%-6s %-9s %-6s %5g  %-20s", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
@@ -83,7 +83,7 @@ int ebm2d_write_table(const ebm2d_findings *f, char *error, size_t room)
     for (int i = 0; i < f->plan->cells; i++) {
         const ebm2d_cell *c = &f->plan->cell[i];
         if (c->seed) continue;
-        ebm2d_reference r = ebm2d_reference_of(c);
+        ebm2d_reference r = ebm2d_reference_of(f->plan, c);
         const double rest[] = {ebm2d_last(c, EBM2D_FRESH),
                                ebm2d_last(c, EBM2D_FRESH_ERROR),
                                ebm2d_last(c, EBM2D_SHORT),

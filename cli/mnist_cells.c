@@ -87,12 +87,18 @@ experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *c)
     return f;
 }
 
+void mnist_setting_name(const mnist_cell *c, char *out, size_t room)
+{
+    (void)snprintf(out, room, "%s%s%s-%s-beta%g", mnist_group_names[c->group], c->label ? "-" : "",
+                   c->label ? c->label : "", mnist_reward_names[c->reward], c->beta);
+}
+
 void mnist_cell_name(const mnist_cell *c, char *out, size_t room)
 {
-    int used = snprintf(out, room, "%s%s%s-%s-beta%g-%s", mnist_group_names[c->group], c->label ? "-" : "",
-                        c->label ? c->label : "", mnist_reward_names[c->reward], c->beta, method_words[c->method]);
-    if (c->seed > 0 && used > 0 && (size_t)used < room)
-        (void)snprintf(out + used, room - (size_t)used, "-seed%d", c->seed);
+    char setting[MNIST_NAME], seed[16] = "";
+    mnist_setting_name(c, setting, sizeof setting);
+    if (c->seed > 0) (void)snprintf(seed, sizeof seed, "-seed%d", c->seed);
+    (void)snprintf(out, room, "%.100s-%s%s", setting, method_words[c->method], seed);
 }
 
 static void cell_name(const void *context, int cell, char out[GRID_NAME])

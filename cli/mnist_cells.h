@@ -14,6 +14,7 @@
 
 #include "experiment.h"
 #include "files.h"
+#include "known.h"
 
 enum { MNIST_SIDE = 28, MNIST_PIXELS = MNIST_SIDE * MNIST_SIDE };
 
@@ -90,6 +91,7 @@ typedef struct {
     uint64_t seed;
     char model[FILES_PATH];    /* the pre-trained network */
     char settings[FILES_PATH]; /* the folder of the run files that come with the program */
+    known known;               /* numbers from elsewhere; closed by mnist_plan_free */
     int cells;
     mnist_cell *cell;
 } mnist_plan;
@@ -112,6 +114,7 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x);
 
 /* The name of a start: with the Langevin steps behind the sampler, or before them. */
 void mnist_start_name(const mnist_cell *cell, int purified, char out[MNIST_NAME]);
+void mnist_setting_name(const mnist_cell *cell, char *out, size_t room); /* without method and seed */
 void mnist_cell_name(const mnist_cell *cell, char *out, size_t room);
 /* The folder of the run files, experiments/mnist of the source tree or where it was installed. 0, or -1 with a sentence. */
 int mnist_find_settings(char out[FILES_PATH], char *error, size_t room);

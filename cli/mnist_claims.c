@@ -181,13 +181,13 @@ static void judge_kernels(const mnist_findings *f, claim *c)
 
 mnist_distance mnist_apart(const mnist_findings *f, const mnist_cell *cell)
 {
-    mnist_known k = mnist_known_of(cell);
+    mnist_known k = mnist_known_of(f->plan, cell);
     const mnist_finding *found = mnist_finding_of(f, cell);
     experiment_mean seeds = mnist_gain_over_seeds(f, cell);
     mnist_distance d = {NAN, NAN};
     if (!f->published || !found || cell->seed) return d;
     double chains = hypot(found->gain.error, k.rerun_gain_error), n = seeds.n > 0 ? seeds.n : 1;
-    double sd = seeds.n > 2 ? seeds.sd : mnist_run_spread() * k.rerun_gain;
+    double sd = seeds.n > 2 ? seeds.sd : mnist_run_spread(f->plan) * k.rerun_gain;
     d.chains = fabs(found->gain.mean - k.rerun_gain) / chains;
     d.all = fabs(seeds.mean - k.rerun_gain) / hypot(chains, sd * sqrt(1 + 1 / n)); /* the re-run is a run, too */
     return d;

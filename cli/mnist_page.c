@@ -29,7 +29,8 @@ static int curves(const context *x, mnist_curve what, const mnist_panel *panel, 
 {
     char stem[128], *svg = NULL;
     (void)snprintf(stem, sizeof stem, "figures/%s", name);
-    int rc = mnist_draw_curves(what, panel, panels, x->f->published, x->figures, name, &svg, x->error, x->room);
+    int rc = mnist_draw_curves(what, panel, panels, x->f->published ? x->plan : NULL, x->figures, name, &svg, x->error,
+                               x->room);
     if (rc == 0) page_figure(x->page, svg, caption, caption, stem);
     free(svg);
     return rc;
@@ -198,7 +199,7 @@ static void introduce(const context *x)
         "starts and noise, so gains are taken chain by chain. ± is a standard error over the %d chains of a recorded mean, "
         "intervals are over all chains; neither holds the variance of tuning from run to run, which is a share of %.2f of the "
         "gain by what two runs of the published program differ in.",
-        (int)MNIST_FEW, mnist_run_spread());
+        (int)MNIST_FEW, mnist_run_spread(x->plan));
     page_paragraph(
         x->page,
         "KL and l come from the running log Z of the weighted particles. They are approximate: they take the start for a sample "

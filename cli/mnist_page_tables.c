@@ -84,7 +84,7 @@ void mnist_page_rewards(page *p, const mnist_findings *findings, mnist_group gro
                head);
     for (int i = 0; i < n; i++) {
         const mnist_finding *f = mnist_finding_of(findings, cell[i]);
-        mnist_known k = mnist_known_of(cell[i]);
+        mnist_known k = mnist_known_of(findings->plan, cell[i]);
         int reduced = group == MNIST_REDUCED;
         char what[128];
         cell_text t[6];
@@ -115,7 +115,7 @@ void mnist_page_agreement(page *p, const mnist_findings *findings)
         "tuning from run to run",
         "lrrrrrr", head);
     for (int i = 0; i < n; i++) {
-        mnist_known k = mnist_known_of(cell[i]);
+        mnist_known k = mnist_known_of(findings->plan, cell[i]);
         mnist_distance apart = mnist_apart(findings, cell[i]);
         experiment_mean seeds = mnist_gain_over_seeds(findings, cell[i]);
         char what[128];
@@ -149,7 +149,7 @@ void mnist_page_samples(page *p, const mnist_findings *findings, mnist_group gro
                              mnist_method_names[cell[i]->method],
                              number(f->sample.likeness, 2, t[0]),
                              percent(f->sample.beyond, t[1]),
-                             number(mnist_known_of(cell[i]).rerun_likeness, 2, t[2]),
+                             number(mnist_known_of(findings->plan, cell[i]).rerun_likeness, 2, t[2]),
                              number(f->sample.spread / f->base->spread, 2, t[3])};
         page_mark mark[6] = {[2] = f->sample.likeness > findings->limit ? PAGE_WARN : PAGE_PLAIN, [4] = PAGE_DIM};
         page_row(p, row, mark);

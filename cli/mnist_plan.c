@@ -234,6 +234,7 @@ void mnist_plan_free(mnist_plan *plan)
 {
     for (int i = 0; plan->cell && i < plan->cells; i++) mnist_cell_forget(&plan->cell[i]);
     free(plan->cell);
+    known_close(&plan->known);
     plan->cell = NULL;
     plan->cells = 0;
 }

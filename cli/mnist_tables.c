@@ -49,7 +49,7 @@ static void fields_of(const mnist_findings *f, const mnist_cell *c, double out[F
 {
     const mnist_finding *found = mnist_finding_of(f, c);
     const mnist_setting *s = &c->set;
-    mnist_known k = mnist_known_of(c);
+    mnist_known k = mnist_known_of(f->plan, c);
     mnist_distance apart = mnist_apart(f, c);
     experiment_mean seeds = mnist_gain_over_seeds(f, c);
     int reduced = c->group == MNIST_REDUCED, weights = c->method == MNIST_SOSMC;
@@ -182,7 +182,7 @@ int mnist_write_tables(const mnist_results *r, char *error, size_t room)
 static void print_row(const mnist_results *r, const mnist_cell *c, FILE *out)
 {
     const mnist_finding *f = mnist_finding_of(r->found, c);
-    mnist_known k = mnist_known_of(c);
+    mnist_known k = mnist_known_of(r->found->plan, c);
     int reduced = c->group == MNIST_REDUCED;
     char t[10][32], what[128];
     (void)fprintf(out, "%-8s %-42s %-9s %8s [%7s] %8s [%7s] %8s +- %s", mnist_group_names[c->group],

@@ -61,7 +61,9 @@ static int set_up(study *s, const deblurring_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     int code = find_data(s);
     if (code != SOSMC_EXIT_OK) return code;
-    if (deblurring_plan_cells(&s->plan, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    if (deblurring_plan_cells(&s->plan, error, sizeof error) ||
+        known_open(&s->plan.known, "deblurring", error, sizeof error))
+        return complain(SOSMC_EXIT_IO, "%s", error);
     code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
     s->plan.out = s->out;

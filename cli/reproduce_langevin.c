@@ -17,6 +17,7 @@
 #include "experiment.h"
 #include "files.h"
 #include "interrupt.h"
+#include "known.h"
 #include "langevin_cells.h"
 #include "langevin_extras.h"
 #include "langevin_judge.h"
@@ -28,32 +29,17 @@ enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
 typedef enum { SGD_0, ADAM_0, ADAM_BETA } column;
 static const char *const column_names[COLUMNS] = {"SGD, beta = 0", "Adam, beta = 0", "Adam, selected beta"};
 
+/* Settings of known.csv are those of the experiment with these words behind them. */
+static const char *const column_words[COLUMNS] = {"SGD beta 0", "Adam beta 0", "Adam selected beta"};
+
 /* The paper's tables: mean and half-width (1.96 standard errors of 10 runs). */
 typedef struct {
     double mean, half;
 } figure;
-static const figure paper[LANGEVIN_METHODS][COLUMNS][LANGEVIN_SETTINGS] = {
-    [IMPDIFF] = {{{0.6364, 0.0009}, {0.0095, 0.0001}, {0.0173, 0.0001}, {0.0115, 0.0008}},
-                 {{0.6026, 0.0013}, {0.0169, 0.0002}, {0.0363, 0.0001}, {0.0142, 0.0012}},
-                 {{0.5766, 0.0013}, {0.0173, 0.0002}, {0.0357, 0.0002}, {0.0102, 0.0003}}},
-    [SOUL] = {{{0.5714, 0.1270}, {0.0059, 0.0055}, {0.0173, 0.0044}, {0.0000, 0.0000}},
-              {{0.6477, 0.0037}, {0.0187, 0.0003}, {0.0365, 0.0008}, {0.0000, 0.0000}},
-              {{0.3680, 0.1997}, {0.0132, 0.0057}, {0.0367, 0.0010}, {0.0000, 0.0000}}},
-    [SOSMC_ULA] = {{{0.6434, 0.0010}, {0.0133, 0.0002}, {0.0224, 0.0003}, {0.1327, 0.0994}},
-                   {{0.6484, 0.0007}, {0.0186, 0.0001}, {0.0369, 0.0001}, {0.2497, 0.0869}},
-                   {{0.6020, 0.0010}, {0.0181, 0.0000}, {0.0361, 0.0002}, {0.2002, 0.0854}}},
-    [SOSMC_MALA] = {{{0.6435, 0.0013}, {0.0128, 0.0001}, {0.0204, 0.0002}, {0.3788, 0.0006}},
-                    {{0.6491, 0.0006}, {0.0185, 0.0000}, {0.0368, 0.0002}, {0.3994, 0.0000}},
-                    {{0.6036, 0.0012}, {0.0181, 0.0001}, {0.0361, 0.0001}, {0.3220, 0.0004}}},
-    [SOSMC_RWM] = {{{0.6424, 0.0015}, {0.0129, 0.0002}, {0.0207, 0.0003}, {0.3803, 0.0004}},
-                   {{0.6476, 0.0010}, {0.0186, 0.0000}, {0.0368, 0.0002}, {0.3994, 0.0000}},
-                   {{0.6016, 0.0012}, {0.0181, 0.0001}, {0.0362, 0.0001}, {0.3216, 0.0004}}},
-    [SOSMC_HMC] = {{{0.6416, 0.0008}, {0.0127, 0.0001}, {0.0202, 0.0003}, {0.3775, 0.0009}},
-                   {{0.6485, 0.0011}, {0.0183, 0.0004}, {0.0366, 0.0001}, {0.3994, 0.0000}},
-                   {{0.6033, 0.0009}, {0.0181, 0.0000}, {0.0360, 0.0002}, {0.3218, 0.0004}}}};
 
 typedef struct {
     int setting, method, column;
+    figure paper;
     double optimum, recursion; /* exact */
     double mean, half;         /* ours: mean and 1.96 standard errors */
     double off;                /* from the recursion, in standard errors; NaN where it cannot be said */
@@ -79,6 +65,14 @@ static judge judged(const study *s)
 static int iterations_of(const study *s, int setting)
 {
     return (int)(s->scale * langevin_settings()[setting].iterations);
+}
+
+static figure figure_of(const known *k, const cell *c)
+{
+    char setting[64];
+    const char *method = langevin_method_names[c->method];
+    (void)snprintf(setting, sizeof setting, "%s %s", langevin_settings()[c->setting].name, column_words[c->column]);
+    return (figure){known_value(k, setting, method, "reward"), known_value(k, setting, method, "half_width")};
 }
 
 static langevin_run run_of(const study *s, const cell *c, int seed)
@@ -192,7 +186,7 @@ static void fill_differences(study *s)
 /* In combined standard errors. Half-widths are 1.96 of them; the paper prints four decimals, which adds a rounding error of its own. */
 static double from_paper(const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     double rounding = 0.00005 / sqrt(3), ours = c->half / 1.96, theirs = p->half / 1.96;
     return (c->mean - p->mean) / sqrt(ours * ours + theirs * theirs + rounding * rounding);
 }
@@ -208,7 +202,7 @@ static int differs(const study *s, const cell *c)
 /* Why a cell may differ from the paper's, judged from what it is and what we measured. */
 static const char *cause(const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     int weighted = c->method >= SOSMC_ULA, tight = c->setting == 3;
     double off_recursion = fabs(c->mean - c->recursion) / fmax(c->half / 1.96, 1e-6);
     if (tight && c->method == SOSMC_ULA)
@@ -258,7 +252,7 @@ static const cell *cell_at(const study *s, int setting, int method, int column)
 static void print_cell(const study *s, const cell *c, FILE *out)
 {
     char half[32], off[32];
-    double published = paper[c->method][c->column][c->setting].mean;
+    double published = c->paper.mean;
     char star = differs(s, c) ? '*' : ' ';
     fprintf(out, "  %.4f +- %-6s", c->mean, s->seeds > 1 ? decimal(c->half, half) : "-");
     if (judged(s) == BY_RECURSION)
@@ -346,7 +340,7 @@ static int write_csv(const study *s, const char *dir, char *error, size_t room)
             "seconds_per_iteration,combined_standard_errors,recursion_standard_errors\n");
     for (int i = 0; i < s->cells; i++) {
         const cell *c = &s->cell[i];
-        const figure *p = &paper[c->method][c->column][c->setting];
+        const figure *p = &c->paper;
         double beta = c->column == ADAM_BETA ? langevin_settings()[c->setting].beta : 0;
         atomic_print(&f, "%s,%s,%s,%g,%.17g,%.17g,%g,%g,%.17g,%.17g,%.17g,%.6g,%.3f,%.3f\n",
                      langevin_settings()[c->setting].name, langevin_method_names[c->method],
@@ -366,7 +360,7 @@ static const char *const full_heads[] = {"method",           "setting",    "ours
 
 static void page_cell(const study *s, page *page, const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     int by_recursion = judged(s) == BY_RECURSION;
     char t[5][32], setting[64], ours[64], theirs[64];
     (void)snprintf(setting, sizeof setting, "%s: %s", langevin_settings()[c->setting].name,
@@ -426,8 +420,7 @@ static void causes_by_paper(const study *s, page *page)
         if (!differs(s, c)) continue;
         page_paragraph(page, "%s, %s, %s: ours %.4f ± %.4f, paper %.4f ± %.4f (%.1f combined standard errors): %s.",
                        langevin_settings()[c->setting].label, langevin_method_names[c->method], column_names[c->column],
-                       c->mean, c->half, paper[c->method][c->column][c->setting].mean,
-                       paper[c->method][c->column][c->setting].half, fabs(from_paper(c)), cause(c));
+                       c->mean, c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
     }
     if (count_differing(s, 0) == 0) page_paragraph(page, "Nowhere by more than three combined standard errors.");
 }
@@ -710,6 +703,8 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
 static int set_up(study *s)
 {
     const reproduce_options *o = s->o;
+    char error[SENTENCE];
+    known paper;
     s->threads = experiment_threads(o->threads);
     s->seeds = o->seeds > 0 ? o->seeds : o->quick ? 3 : 10;
     if (s->seeds > MOST_SEEDS)
@@ -717,14 +712,18 @@ static int set_up(study *s)
     s->particles = o->quick ? 1000 : 10000;
     s->reference = s->particles / 2;
     s->scale = o->quick ? 0.2 : 1;
+    if (known_open(&paper, "langevin", error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     for (int k = 0; k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; col < COLUMNS; col++)
             for (int m = 0; m < LANGEVIN_METHODS; m++) {
                 cell *c = &s->cell[s->cells++];
                 *c = (cell){
                     .setting = k, .method = m, .column = col, .result = calloc((size_t)s->seeds, sizeof *c->result)};
-                if (!c->result) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+                c->paper = figure_of(&paper, c);
             }
+    known_close(&paper);
+    for (int i = 0; i < s->cells; i++)
+        if (!s->cell[i].result) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
     return SOSMC_EXIT_OK;
 }
 

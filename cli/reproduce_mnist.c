@@ -194,7 +194,8 @@ static int set_up(study *s, const mnist_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
-    if (code == SOSMC_EXIT_OK && mnist_find_settings(s->plan.settings, error, sizeof error))
+    if (code == SOSMC_EXIT_OK && (mnist_find_settings(s->plan.settings, error, sizeof error) ||
+                                  known_open(&s->plan.known, "mnist", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = take_data(s);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);

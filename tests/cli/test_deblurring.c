@@ -295,6 +295,7 @@ static void verdicts(void **state)
     static invention v;
     claim c[DEBLURRING_CLAIMS];
     v.plan.scale = deblurring_scale_full();
+    if (known_open(&v.plan.known, "deblurring", ERROR)) fail_msg("%s", error);
     invent(&v, DEBLURRING_A, DEBLURRING_MYPGD, -3.30, 312.71, 0.74);
     invent(&v, DEBLURRING_A, DEBLURRING_P, -3.48, 215.47 + 4, 0.80);      /* 2.5 standard deviations */
     invent(&v, DEBLURRING_C, DEBLURRING_MYPGD, -3.94, 1520.36 - 6, 0.22); /* 3.8 */
@@ -326,8 +327,12 @@ static void verdicts(void **state)
     assert_non_null(strstr(c[4].because, "the quick version runs drawn pictures alone"));
     assert_non_null(strstr(c[4].because, "smaller on 1 of 1 drawn pictures"));
     for (int i = 0; i < DEBLURRING_CLAIMS; i++) assert_null(strstr(c[i].because, "0 of 0"));
-    deblurring_known k = deblurring_known_of(DEBLURRING_B, DEBLURRING_P); /* of another picture: not compared */
-    assert_true(isnan(k.theta) && isnan(k.check_theta));
+    deblurring_known k = deblurring_known_of(&v.plan, DEBLURRING_B,
+                                             DEBLURRING_P); /* of another picture: not compared */
+    assert_true(isnan(k.theta) && isnan(k.check_theta) && k.check_particles == 0);
+    k = deblurring_known_of(&v.plan, DEBLURRING_A, DEBLURRING_LARGE_STEP);
+    assert_true(isnan(k.theta) && k.check_theta == -3.4931 && k.check_mean_ssim == 0.8599 && k.check_particles == 4);
+    known_close(&v.plan.known);
 }
 
 /* ---------------------------------------------------------------------------- magnifiers */

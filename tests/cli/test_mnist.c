@@ -62,7 +62,8 @@ static int count(const mnist_plan *p, int group, int method)
 static mnist_plan planned(mnist_scale scale)
 {
     mnist_plan p = {.out = "/out", .scale = scale, .seed = 42};
-    if (mnist_plan_cells(&p, ERROR) || mnist_find_settings(p.settings, ERROR)) fail_msg("%s", error);
+    if (mnist_plan_cells(&p, ERROR) || mnist_find_settings(p.settings, ERROR) || known_open(&p.known, "mnist", ERROR))
+        fail_msg("%s", error);
     return p;
 }
 
@@ -251,23 +252,31 @@ static void rewards(void **state)
 static void recorded(void **state)
 {
     mnist_plan p = planned(mnist_scale_full());
-    mnist_known k = mnist_known_of(mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC));
+    mnist_curves on_the_way;
+    mnist_known k = mnist_known_of(&p, mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC));
     assert_true(k.baseline == 0.0406 && k.final == 0.3376 && isnan(k.rerun_gain));
-    assert_true(k.fresh[19][0] == 0.3833 && k.fresh[19][1] == 0.1394 && k.cloud[9][4] == 1911.2);
-    k = mnist_known_of(mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF));
-    assert_true(k.final == -0.4868 && k.fresh[0][0] == -0.6413 && isnan(k.cloud[0][4]) && k.cloud[0][2] == 0.023);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC));
-    assert_true(k.final == 0.4917 && k.fresh[1][0] == 0.4818 && k.cloud[9][0] == 0.1220 && k.rerun_gain == 0.133);
+    mnist_known_curves(&p, mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC), &on_the_way);
+    assert_true(on_the_way.fresh[19][0] == 0.3833 && on_the_way.fresh[19][1] == 0.1394 &&
+                on_the_way.cloud[9][4] == 1911.2 && k.particles == 2000);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF), &on_the_way);
+    assert_true(k.final == -0.4868 && on_the_way.fresh[0][0] == -0.6413 && isnan(on_the_way.cloud[0][4]) &&
+                on_the_way.cloud[0][2] == 0.023);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC), &on_the_way);
+    assert_true(k.final == 0.4917 && on_the_way.fresh[1][0] == 0.4818 && on_the_way.cloud[9][0] == 0.1220 &&
+                k.rerun_gain == 0.133);
     assert_true(fabs(k.rerun_gain_error - 0.009 / 3.92) < 1e-12 && k.rerun_ess == 996.6 && k.rerun_likeness == 0.36);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC));
-    assert_true(isnan(k.final) && !k.fresh && k.rerun_after == 0.2219);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_IMPDIFF));
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC), &on_the_way);
+    assert_true(isnan(k.final) && !on_the_way.known && k.rerun_after == 0.2219);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_IMPDIFF));
     assert_true(isnan(k.rerun_gain) && isnan(k.final));
-    k = mnist_known_of(mnist_find(&p, MNIST_PAPER, MNIST_BRIGHT, 2, MNIST_SOSMC));
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_PAPER, MNIST_BRIGHT, 2, MNIST_SOSMC));
     assert_true(isnan(k.rerun_gain) && isnan(k.final));
-    mnist_plan_free(&p);
     /* by hand: relative differences of the eight pairs of gains, and half of their mean square */
-    assert_true(fabs(mnist_run_spread() - 0.067) < 0.002);
+    assert_true(fabs(mnist_run_spread(&p) - 0.067) < 0.002);
+    mnist_plan_free(&p);
 }
 
 static void published(void **state)
@@ -353,7 +362,7 @@ static void make_findings(mnist_findings *f, mnist_plan *plan)
     for (int i = 0; i < plan->cells; i++) {
         mnist_cell *c = &plan->cell[i];
         mnist_finding *found = &f->cell[i];
-        double gain = isnan(mnist_known_of(c).rerun_gain) ? 0.2 : mnist_known_of(c).rerun_gain;
+        double gain = isnan(mnist_known_of(plan, c).rerun_gain) ? 0.2 : mnist_known_of(plan, c).rerun_gain;
         found->gain = (experiment_mean){.n = 192, .mean = gain, .sd = 0.05, .error = 0.004};
         found->over = (experiment_mean){
             .n = c->method == MNIST_SOSMC ? 192 : 0, .mean = c->reward == MNIST_HALF ? 0.01 : 0.001, .error = 0.002};
@@ -466,7 +475,7 @@ static void distances(void **state)
     const mnist_cell *c = mnist_find(&p, MNIST_SWEEP, MNIST_BRIGHT, 1, MNIST_SOSMC);
     f.cell[c - p.cell].gain.mean = 0.259; /* the re-run has 0.229, with an interval of 0.015 */
     mnist_distance d = mnist_apart(&f, c);
-    double chains = hypot(0.004, 0.015 / 3.92), run = mnist_run_spread() * 0.229 * sqrt(2);
+    double chains = hypot(0.004, 0.015 / 3.92), run = mnist_run_spread(&p) * 0.229 * sqrt(2);
     assert_true(fabs(d.chains - 0.03 / chains) < 1e-9 && fabs(d.all - 0.03 / hypot(chains, run)) < 1e-9);
     assert_true(isnan(mnist_apart(&f, mnist_find(&p, MNIST_SWEEP, MNIST_BRIGHT, 1, MNIST_IMPDIFF)).all));
     mnist_findings_free(&f);
