@@ -13,7 +13,6 @@
 
 #include "ebm2d_extras.h"
 #include "run.h"
-#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -154,22 +153,6 @@ void ebm2d_plan_free(ebm2d_plan *plan)
 /* ---------------------------------------------------------------------------- run files */
 
 static const char *const method_files[EBM2D_METHODS] = {"impdiff.yaml", "sosmc.yaml", "sosmc.yaml", "tune.yaml"};
-
-static int has_settings(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "tune", "yaml", path);
-}
-
-int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room)
-{
-    if (share_place("ebm2d", has_settings, NULL, out) == 0) return 0;
-    return files_fail(
-        error, room,
-        "no folder with tune.yaml was found; expected the environment variable SOSMC_SHARE with the folder "
-        "above ebm2d");
-}
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_TEMPERED || method == EBM2D_OURS; }
 

@@ -111,8 +111,6 @@ int ebm2d_starts_by_smc(ebm2d_method method);
 
 /* What a cell takes, in passes of one particle through the network or back. */
 double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *cell);
-/* The folder of the run files, experiments/ebm2d of the source tree or where it was installed. 0, or -1 with a sentence. */
-int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room);
 /* The run file of a cell with all it sets but its paths. */
 experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *cell);
 

@@ -29,6 +29,25 @@ int experiment_folder(const char *out, char absolute[FILES_PATH])
     return share_make_folder(out, absolute, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }
 
+int experiment_find(const char *name, const char *file, char dir[FILES_PATH], char *error, size_t room)
+{
+    if (share_find(name, file, dir) == 0) return 0;
+    return files_fail(
+        error, room,
+        "no folder with %s was found; expected the environment variable SOSMC_SHARE with the folder above %s", file,
+        name);
+}
+
+int experiment_check_sizes(const reproduce_options *options, const char *name)
+{
+    if (options->quick && options->full)
+        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
+    if (options->budget_seconds > 0)
+        return complain(SOSMC_EXIT_USAGE, "--budget-seconds belongs to langevin; %s has a fixed number of iterations",
+                        name);
+    return SOSMC_EXIT_OK;
+}
+
 /* ---------------------------------------------------------------------------- runs */
 
 sosmc_settings experiment_defaults(void)
@@ -297,6 +316,19 @@ const char *experiment_decimals(double value, int digits, char out[32])
     if (isnan(value)) return "-";
     (void)snprintf(out, 32, "%.*f", digits, value);
     return out;
+}
+
+void experiment_row(page *p, const page_mark *mark, const char *format, ...)
+{
+    enum { CELLS = 16, LINE = 1024 };
+    char line[LINE], *rest = line;
+    const char *cell[CELLS] = {NULL};
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    for (int i = 0; i < CELLS && rest; i++) cell[i] = strsep(&rest, "|");
+    page_row(p, cell, mark);
 }
 
 void experiment_field(atomic_file *f, double value)

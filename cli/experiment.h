@@ -13,12 +13,20 @@
 #include "config.h"
 #include "files.h"
 #include "grid.h"
+#include "page.h"
+#include "reproduce.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
 
 int experiment_threads(int wanted); /* 0: as many as the machine has cores */
 /* Makes the folder; `absolute` is its name from the root. An exit code. */
 int experiment_folder(const char *out, char absolute[FILES_PATH]);
+
+/* The folder of the experiment's files that come with the program, which has to hold `file`. 0, or -1 with a sentence. */
+int experiment_find(const char *name, const char *file, char dir[FILES_PATH], char *error, size_t room);
+
+/* --quick beside --full, and --budget-seconds, which is langevin's, are refused. An exit code. */
+int experiment_check_sizes(const reproduce_options *options, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ runs */
 
@@ -99,6 +107,8 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-void experiment_field(atomic_file *f, double value);                        /* ",VALUE", empty for NaN */
+/* A row of a page's table from one formatted line whose cells are separated by bars. */
+void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */
 
 #endif

@@ -6,13 +6,6 @@
 
 #include "share.h"
 
-static int has_file(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "known", "csv", path);
-}
-
 static char **text_of(const csv_table *t, const char *name)
 {
     const csv_column *c = csv_find(t, name);
@@ -24,7 +17,7 @@ int known_open(known *k, const char *experiment, char *error, size_t room)
     char dir[FILES_PATH], path[FILES_PATH];
     const csv_options options = {.header = CSV_HEADER_YES};
     *k = (known){.value = NULL};
-    if (share_place(experiment, has_file, NULL, dir))
+    if (share_find(experiment, "known.csv", dir))
         return files_fail(
             error, room,
             "no folder with known.csv was found; expected the environment variable SOSMC_SHARE with the folder "

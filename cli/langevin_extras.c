@@ -25,23 +25,6 @@ int langevin_iterations(const extras *e, int setting)
 
 /* ---------------------------------------------------------------------------- text */
 
-void langevin_put_row(page *p, const char *format, ...)
-{
-    enum { CELLS = 12 };
-    char line[LINE], *at = line;
-    const char *cell[CELLS] = {NULL};
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    for (int i = 0; i < CELLS && at; i++) {
-        cell[i] = at;
-        at = strchr(at, '|');
-        if (at) *at++ = 0;
-    }
-    page_row(p, cell, NULL);
-}
-
 summary langevin_summarise(const double *v, int n)
 {
     double mean = 0, square = 0;

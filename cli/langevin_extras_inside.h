@@ -5,6 +5,8 @@
 #ifndef CLI_LANGEVIN_EXTRAS_INSIDE_H
 #define CLI_LANGEVIN_EXTRAS_INSIDE_H
 
+#include "claims.h"
+#include "experiment.h"
 #include "langevin_extras.h"
 #include "plot.h"
 
@@ -25,8 +27,6 @@ typedef struct {
 
 int langevin_iterations(const extras *e, int setting);
 
-/* A row from one formatted line whose cells are separated by bars. */
-void langevin_put_row(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The figure as files, and on the page. */
 int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption);
 

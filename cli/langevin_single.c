@@ -96,8 +96,8 @@ int langevin_single_run(const extras *e)
     if (rc == 0) {
         page_table(e->page, "Seed 0", "lrrr", head);
         for (int m = 0; m < LANGEVIN_METHODS; m++)
-            langevin_put_row(e->page, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
-                             1e6 * r[m].seconds / r[m].iterations);
+            experiment_row(e->page, NULL, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
+                           1e6 * r[m].seconds / r[m].iterations);
         page_table_end(e->page);
         page_paragraph(
             e->page,

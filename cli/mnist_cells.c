@@ -13,7 +13,6 @@
 
 #include "mnist_chains.h"
 #include "run.h"
-#include "share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -39,22 +38,6 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x)
     }
     double r = reward == MNIST_HALF ? lower - upper : reward == MNIST_DARK ? -lower - upper : lower + upper;
     return scale * r / MNIST_PIXELS; /* half: (1/2) of means over half of the pixels */
-}
-
-static int has_settings(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "sampler", "yaml", path);
-}
-
-int mnist_find_settings(char out[FILES_PATH], char *error, size_t room)
-{
-    if (share_place("mnist", has_settings, NULL, out) == 0) return 0;
-    return files_fail(
-        error, room,
-        "no folder with sampler.yaml was found; expected the environment variable SOSMC_SHARE with the folder "
-        "above mnist");
 }
 
 static void set_method(experiment_file *f, const mnist_cell *c)

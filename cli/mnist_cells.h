@@ -116,8 +116,6 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x);
 void mnist_start_name(const mnist_cell *cell, int purified, char out[MNIST_NAME]);
 void mnist_setting_name(const mnist_cell *cell, char *out, size_t room); /* without method and seed */
 void mnist_cell_name(const mnist_cell *cell, char *out, size_t room);
-/* The folder of the run files, experiments/mnist of the source tree or where it was installed. 0, or -1 with a sentence. */
-int mnist_find_settings(char out[FILES_PATH], char *error, size_t room);
 /* The run file of a cell with all it sets but its paths. */
 experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *cell);
 /* The network a cell ended with. */

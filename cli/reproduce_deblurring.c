@@ -28,12 +28,6 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-static int has_guitar(const void *context, const char *dir)
-{
-    (void)context;
-    return deblurring_has_guitar(dir);
-}
-
 /* A folder that was named must have the photograph; without a name it is the one that comes with the program. */
 static int find_data(study *s)
 {
@@ -43,7 +37,7 @@ static int find_data(study *s)
                         s->o->data);
     if (s->o->data)
         s->plan.data = s->o->data;
-    else if (share_place("deblurring", has_guitar, NULL, s->data) == 0)
+    else if (share_find("deblurring", "guitar_292x119.f64", s->data) == 0)
         s->plan.data = s->data;
     else
         announce(s,
@@ -123,10 +117,6 @@ int reproduce_deblurring(const reproduce_options *options)
     deblurring_scale scale = options->quick  ? deblurring_scale_quick()
                              : options->full ? deblurring_scale_full()
                                              : deblurring_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; deblurring has a fixed number of iterations");
-    return reproduce_deblurring_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "deblurring");
+    return code == SOSMC_EXIT_OK ? reproduce_deblurring_scaled(options, &scale) : code;
 }

@@ -362,7 +362,7 @@ static int set_up(study *s, const ebm2d_scale *scale)
     if (s->plan.scale.seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->plan.scale.seeds, MOST_SEEDS);
     int code = find_models(s);
-    if (code == SOSMC_EXIT_OK && (ebm2d_find_settings(s->plan.settings, error, sizeof error) ||
+    if (code == SOSMC_EXIT_OK && (experiment_find("ebm2d", "tune.yaml", s->plan.settings, error, sizeof error) ||
                                   known_open(&s->plan.known, "ebm2d", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(o->out, s->out);
@@ -417,10 +417,6 @@ int reproduce_ebm2d(const reproduce_options *options)
     ebm2d_scale scale = options->quick  ? ebm2d_scale_quick()
                         : options->full ? ebm2d_scale_full()
                                         : ebm2d_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; ebm2d has a fixed number of iterations");
-    return reproduce_ebm2d_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "ebm2d");
+    return code == SOSMC_EXIT_OK ? reproduce_ebm2d_scaled(options, &scale) : code;
 }

@@ -40,20 +40,13 @@ static void announce(const study *s, const char *what)
 
 /* ---------------------------------------------------------------------------- model and data */
 
-static int has_model(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "mnist", "safetensors", path);
-}
-
 static int find_model(study *s)
 {
     char dir[FILES_PATH], given[FILES_PATH], error[SENTENCE];
     mnist_network n;
     if (s->o->checkpoint)
         (void)snprintf(given, sizeof given, "%s", s->o->checkpoint);
-    else if (share_place("mnist", has_model, NULL, dir) ||
+    else if (share_find("mnist", "mnist.safetensors", dir) ||
              files_join(given, dir, "mnist.safetensors", error, sizeof error))
         return complain(SOSMC_EXIT_IO, "no folder with mnist.safetensors was found; expected --checkpoint FILE, or the "
                                        "environment variable SOSMC_SHARE with the folder above mnist");
@@ -194,7 +187,7 @@ static int set_up(study *s, const mnist_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
-    if (code == SOSMC_EXIT_OK && (mnist_find_settings(s->plan.settings, error, sizeof error) ||
+    if (code == SOSMC_EXIT_OK && (experiment_find("mnist", "sampler.yaml", s->plan.settings, error, sizeof error) ||
                                   known_open(&s->plan.known, "mnist", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = take_data(s);
@@ -241,10 +234,6 @@ int reproduce_mnist(const reproduce_options *options)
     mnist_scale scale = options->quick  ? mnist_scale_quick()
                         : options->full ? mnist_scale_full()
                                         : mnist_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; mnist has a fixed number of iterations");
-    return reproduce_mnist_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "mnist");
+    return code == SOSMC_EXIT_OK ? reproduce_mnist_scaled(options, &scale) : code;
 }

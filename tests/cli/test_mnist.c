@@ -62,7 +62,8 @@ static int count(const mnist_plan *p, int group, int method)
 static mnist_plan planned(mnist_scale scale)
 {
     mnist_plan p = {.out = "/out", .scale = scale, .seed = 42};
-    if (mnist_plan_cells(&p, ERROR) || mnist_find_settings(p.settings, ERROR) || known_open(&p.known, "mnist", ERROR))
+    if (mnist_plan_cells(&p, ERROR) || experiment_find("mnist", "sampler.yaml", p.settings, ERROR) ||
+        known_open(&p.known, "mnist", ERROR))
         fail_msg("%s", error);
     return p;
 }
@@ -129,7 +130,7 @@ static void every_seed_has_its_start(void **state)
     char at[FILES_PATH], a[MNIST_NAME], b[MNIST_NAME];
     npy_array x[2];
     mnist_plan p = {.out = folder, .scale = tiny(), .seed = 42};
-    assert_int_equal(mnist_find_settings(p.settings, ERROR), 0);
+    assert_int_equal(experiment_find("mnist", "sampler.yaml", p.settings, ERROR), 0);
     (void)snprintf(p.model, sizeof p.model, "%s", small_network("starts.safetensors", 1, SMALL));
     for (int seed = 0; seed < 2; seed++) {
         mnist_cell c = {.seed = seed, .beta = 1, .set = {.particles = 4, .warm = 2, .gamma = 0.003, .noise = 1}};
