@@ -79,7 +79,7 @@ static const char report_text[] =
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--data DIR] [--seeds N] [--seed S] [--threads T] "
+    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--seeds N] [--seed S] [--threads T] "
     "[--out DIR] [--quiet]\n"
     "sosmc reproduce deblurring [--quick | --full] [--data DIR] [--seeds N] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce theory [--quick] [--only ID] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
@@ -101,7 +101,6 @@ static const char reproduce_text[] =
     "  --paper               the sweeps with the settings of the paper's text too, not only of its program: 24 runs more\n"
     "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
     "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
-    "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
     "  --seed S              of all runs (default 42)\n"
     "\n"
     "deblurring, which continues likewise:\n"
@@ -386,7 +385,7 @@ static int command_reproduce(int argc, char **argv)
                       {"pretrain", pretrain, EBM2D},
                       {"models", f.models != NULL, EBM2D},
                       {"checkpoint", f.checkpoint != NULL, MNIST},
-                      {"data", f.data != NULL, MNIST | DEBLURRING},
+                      {"data", f.data != NULL, DEBLURRING},
                       {"seed", *f.seed_set != 0, MNIST | DEBLURRING | THEORY},
                       {"only", f.only != NULL, THEORY},
                       {"seeds", f.seeds > 0, LANGEVIN | EBM2D | MNIST | DEBLURRING},

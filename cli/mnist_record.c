@@ -41,7 +41,6 @@ mnist_known mnist_known_of(const mnist_plan *plan, const mnist_cell *c)
                          .rerun_gain = value(&r, "rerun_gain"),
                          .rerun_gain_error = (value(&r, "rerun_gain_high") - value(&r, "rerun_gain_low")) / (2 * 1.96),
                          .rerun_ess = value(&r, "rerun_least_ess"),
-                         .rerun_likeness = value(&r, "rerun_likeness"),
                          .reduced_before = reduced ? before : NAN,
                          .reduced = reduced ? after : NAN,
                          .reduced_error = value(&r, "after_sd") / sqrt(128),

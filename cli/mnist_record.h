@@ -14,7 +14,6 @@ typedef struct {
     double rerun_before, rerun_after;    /* the independent re-run: 192 chains */
     double rerun_gain, rerun_gain_error; /* paired, with its standard error */
     double rerun_ess;                    /* the smallest over the run */
-    double rerun_likeness;               /* median digit-likeness score of the samples */
     double reduced_before, reduced, reduced_error; /* the reduced scale, 128 chains */
     double reduced_resamplings, reduced_ess;
 } mnist_known;

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "files.h"
-#include "images.h"
 #include "mnist_chains.h"
 #include "mnist_page.h"
 #include "mnist_record.h"
@@ -21,15 +20,13 @@
 #include "share.h"
 
 enum { SENTENCE = 1024 };
-#define DEFAULT_DATA "data/mnist"
 
 typedef struct {
     const reproduce_options *o;
     mnist_plan plan;
     mnist_findings found;
     mnist_results results;
-    likeness *digits;
-    char out[FILES_PATH], data[FILES_PATH];
+    char out[FILES_PATH];
     int threads;
 } study;
 
@@ -38,7 +35,7 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-/* ---------------------------------------------------------------------------- model and data */
+/* ---------------------------------------------------------------------------- the model */
 
 static int find_model(study *s)
 {
@@ -55,47 +52,6 @@ static int find_model(study *s)
     if (mnist_open(&n, s->plan.model, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     s->found.published = mnist_is_published(n.file.theta, n.file.parameters);
     mnist_close(&n);
-    return SOSMC_EXIT_OK;
-}
-
-/* Pictures and labels of the training set. */
-static int fit_digits(study *s, const char *pictures, const char *labels)
-{
-    char error[SENTENCE];
-    image_set set;
-    unsigned char *label = NULL;
-    int64_t count = 0;
-    likeness_recipe recipe = likeness_digits();
-    if (images_read(pictures, &set, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    int code = SOSMC_EXIT_OK;
-    if (idx_labels_read(labels, &label, &count, error, sizeof error))
-        code = complain(SOSMC_EXIT_IO, "%s", error);
-    else if (count != set.count || set.rows != MNIST_SIDE || set.columns != MNIST_SIDE || set.channels != 1)
-        code = complain(SOSMC_EXIT_IO, "%s and %s do not belong together, or hold no pictures of %d by %d", pictures,
-                        labels, (int)MNIST_SIDE, (int)MNIST_SIDE);
-    else if (!(s->digits = likeness_fit(&set, label, &recipe, error, sizeof error)))
-        code = complain(SOSMC_EXIT_IO, "%s: %s", pictures, error);
-    free(label);
-    images_free(&set);
-    return code;
-}
-
-/* Without data there is no likeness score; everything else goes on. */
-static int take_data(study *s)
-{
-    const char *dir = s->o->data ? s->o->data : DEFAULT_DATA;
-    char pictures[FILES_PATH], labels[FILES_PATH], error[SENTENCE];
-    if (files_join(pictures, dir, "train-images-idx3-ubyte", error, sizeof error) ||
-        files_join(labels, dir, "train-labels-idx1-ubyte", error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    if (!s->o->data && (access(pictures, R_OK) || access(labels, R_OK))) {
-        announce(s, "no MNIST in " DEFAULT_DATA ": no digit-likeness scores (sosmc fetch mnist gets it)");
-        return SOSMC_EXIT_OK;
-    }
-    int code = fit_digits(s, pictures, labels);
-    if (code != SOSMC_EXIT_OK) return code;
-    if (realpath(dir, s->data)) s->results.data = s->data;
-    s->found.digits = s->digits;
     return SOSMC_EXIT_OK;
 }
 
@@ -190,7 +146,6 @@ static int set_up(study *s, const mnist_scale *scale)
     if (code == SOSMC_EXIT_OK && (experiment_find("mnist", "sampler.yaml", s->plan.settings, error, sizeof error) ||
                                   known_open(&s->plan.known, "mnist", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
-    if (code == SOSMC_EXIT_OK) code = take_data(s);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
     s->plan.out = s->out;
@@ -224,7 +179,6 @@ int reproduce_mnist_scaled(const reproduce_options *options, const mnist_scale *
     if (code == SOSMC_EXIT_OK) code = tell(s);
     mnist_findings_free(&s->found);
     mnist_plan_free(&s->plan);
-    likeness_free(s->digits);
     free(s);
     return code;
 }
