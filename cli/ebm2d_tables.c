@@ -128,7 +128,7 @@ static void put_cell(json_writer *w, const ebm2d_cell *c)
     json_put_number(w, "best_reward", c->best_reward);
     json_put_number(w, "best_kl", c->best_kl);
     json_put_number(w, "best_loss", c->best_loss);
-    for (int v = 0; v < EBM2D_VALUES; v++) json_put_numbers(w, value_names[v], c->value[v], c->evaluations);
+    for (int v = 0; v < EBM2D_VALUES; v++) json_put_number(w, value_names[v], ebm2d_last(c, (ebm2d_value)v));
     json_close(w);
 }
 

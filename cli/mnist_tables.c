@@ -95,11 +95,6 @@ static void put_cell(json_writer *w, const mnist_findings *f, const mnist_cell *
     json_put_text(w, "method", mnist_method_names[c->method]);
     json_put_whole(w, "seed", c->seed);
     for (int i = 0; i < FIELDS; i++) json_put_number(w, one[i].name, one[i].value);
-    json_put_numbers(w, "k", c->value[MNIST_K], c->evaluations);
-    json_put_numbers(w, "fresh", c->value[MNIST_FRESH], c->evaluations);
-    json_put_numbers(w, "fresh_se", c->value[MNIST_FRESH_ERROR], c->evaluations);
-    json_put_numbers(w, "particles_k", c->cloud[MNIST_CLOUD_K], c->clouds);
-    json_put_numbers(w, "pixel_sd_path", c->cloud[MNIST_PIXEL_SD], c->clouds);
     json_close(w);
 }
 
