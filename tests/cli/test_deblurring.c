@@ -18,6 +18,7 @@
 #include "deblurring_figures.h"
 #include "deblurring_page.h"
 #include "folder.h"
+#include "problem.h"
 #include "images.h"
 #include "interrupt.h"
 #include "reference.h"
@@ -435,6 +436,75 @@ static void refusals(void **state)
     assert_int_equal(access(folder_path(folder, "refused"), F_OK), -1); /* nothing is left behind */
 }
 
+/* ---------------------------------------------------------------------------- run files */
+
+/* theta and step of an engine made from experiments/deblurring/FILE with these keys, for what the cell saw. */
+static void by_run_file(const deblurring_plan *p, const deblurring_cell *c, const char *file, const char *const *set,
+                        double theta[2])
+{
+    char dir[FILES_PATH];
+    int io = 0, rows, columns;
+    job j;
+    sosmc *engine = NULL;
+    (void)deblurring_truth(p, c, &rows, &columns);
+    double *y = malloc((size_t)rows * (size_t)columns * sizeof *y),
+           *scratch = malloc(deblurring_see_scratch(p, c) * sizeof *scratch);
+    assert_true(y && scratch);
+    deblurring_see(p, c, y, scratch);
+    const npy_array seen = npy_matrix(y, rows, columns);
+    if (npy_write(folder_path(folder, "seen.npy"), &seen, ERROR) ||
+        experiment_find("deblurring", "mypgd.yaml", dir, ERROR))
+        fail_msg("%s", error);
+    experiment_file f = experiment_load(dir, file);
+    for (; *set; set++) experiment_set(&f, "%s", *set);
+    experiment_set(&f, "model.picture=%s", folder_path(folder, "seen.npy"));
+    experiment_set(&f, "model.theta=[%.17g]", p->scale.theta);
+    experiment_set(&f, "particles=%d", deblurring_cell_particles(p, c));
+    experiment_set(&f, "seed=%d", (int)p->seed);
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error) || job_build(&j, f.c, &io, f.error, sizeof f.error))
+        fail_msg("%s", f.error);
+    assert_int_equal(sosmc_create(&engine, &j.problem, &j.settings), SOSMC_OK);
+    for (int k = 0; k < p->scale.iterations; k++) assert_int_equal(sosmc_step(engine), SOSMC_OK);
+    theta[0] = sosmc_theta(engine)[0];
+    theta[1] = sosmc_last(engine)->h;
+    sosmc_free(engine);
+    job_free(&j);
+    config_free(f.c);
+    free(y);
+    free(scratch);
+}
+
+/* The settings that a reader runs by hand (README.md beside them) are those of the experiment, to the last bit. */
+static void run_files_are_the_cells(void **state)
+{
+    static const char *const grows = "adapt.threshold=1e-9";
+    static const struct {
+        deblurring_method method;
+        const char *file, *set[3];
+    } cases[] = {{DEBLURRING_MYPGD, "mypgd.yaml", {NULL}},
+                 {DEBLURRING_P, "sosmc-myula.yaml", {NULL}},
+                 {DEBLURRING_RATIO, "sosmc-myula.yaml", {"kernel.weight=ratio", grows, NULL}},
+                 {DEBLURRING_CACHED, "sosmc-myula.yaml", {"kernel.weight=cached", grows, NULL}},
+                 {DEBLURRING_LARGE_STEP, "mypgd.yaml", {"kernel.step=0.396", NULL}},
+                 {DEBLURRING_P_SMALL_STEP, "sosmc-myula.yaml", {"adapt=null", NULL}},
+                 {DEBLURRING_P_LARGE_STEP, "sosmc-myula.yaml", {"adapt=null", "kernel.step=0.396", NULL}}};
+    deblurring_scale scale = tiny();
+    scale.theta = -3; /* where the prior matters */
+    char out[FOLDER_ROOM];
+    (void)snprintf(out, sizeof out, "%s", folder_path(folder, "files"));
+    deblurring_plan p = planned(scale, out);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double by_file[2];
+        const deblurring_cell *c = made(&p, cases[i].method);
+        by_run_file(&p, c, cases[i].file, cases[i].set, by_file);
+        if (by_file[0] != deblurring_last(c, DEBLURRING_THETA) || by_file[1] != deblurring_last(c, DEBLURRING_STEP))
+            fail_msg("%s: theta %.17g and step %.17g by the run file, %.17g and %.17g by the experiment",
+                     deblurring_recipes[cases[i].method].name, by_file[0], by_file[1],
+                     deblurring_last(c, DEBLURRING_THETA), deblurring_last(c, DEBLURRING_STEP));
+    }
+    deblurring_plan_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +519,7 @@ int main(void)
         cmocka_unit_test(magnifiers),
         cmocka_unit_test(the_whole),
         cmocka_unit_test(the_shipped_photograph),
+        cmocka_unit_test(run_files_are_the_cells),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
