@@ -48,17 +48,17 @@ mnist_known mnist_known_of(const mnist_plan *plan, const mnist_cell *c)
                          .reduced_ess = value(&r, "least_ess")};
 }
 
-void mnist_known_curves(const mnist_plan *plan, const mnist_cell *c, mnist_curves *k)
+void mnist_known_curves(const mnist_plan *plan, const mnist_cell *c, mnist_curves *out)
 {
     static const char *const cloud[] = {"reward", "weighted_reward", "energy", "reference_energy", "ess"};
     const rows row = rows_of(plan, c), *r = &row;
-    k->known = !isnan(value_at(r, "fresh", 0));
-    for (int i = 0; k->known && i < MNIST_RECORDED; i++) {
-        k->fresh[i][0] = value_at(r, "fresh", 50 * i);
-        k->fresh[i][1] = value_at(r, "fresh_sd", 50 * i);
+    out->known = !isnan(value_at(r, "fresh", 0));
+    for (int i = 0; out->known && i < MNIST_RECORDED; i++) {
+        out->fresh[i][0] = value_at(r, "fresh", 50 * i);
+        out->fresh[i][1] = value_at(r, "fresh_sd", 50 * i);
     }
-    for (int i = 0; k->known && i < MNIST_RECORDED_CLOUDS; i++)
-        for (int j = 0; j < 5; j++) k->cloud[i][j] = value_at(r, cloud[j], 100 * i);
+    for (int i = 0; out->known && i < MNIST_RECORDED_CLOUDS; i++)
+        for (int j = 0; j < 5; j++) out->cloud[i][j] = value_at(r, cloud[j], 100 * i);
 }
 
 double mnist_run_spread(const mnist_plan *plan)

@@ -444,7 +444,7 @@ static void by_run_file(const deblurring_plan *p, const deblurring_cell *c, cons
 {
     char dir[FILES_PATH];
     int io = 0, rows, columns;
-    job j;
+    job j = {.iterations = 0};
     sosmc *engine = NULL;
     (void)deblurring_truth(p, c, &rows, &columns);
     double *y = malloc((size_t)rows * (size_t)columns * sizeof *y),

@@ -286,7 +286,7 @@ static double by_run_file(const langevin_run *r, const char *const *set)
 {
     char dir[FILES_PATH], file[32], why[512];
     int io = 0;
-    job j;
+    job j = {.iterations = 0};
     sosmc *engine = NULL;
     if (experiment_find("langevin", "A.yaml", dir, why, sizeof why)) fail_msg("%s", why);
     (void)snprintf(file, sizeof file, "%s.yaml", r->setting->name);
