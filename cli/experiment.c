@@ -318,6 +318,17 @@ const char *experiment_decimals(double value, int digits, char out[32])
     return out;
 }
 
+int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
+                      size_t room)
+{
+    char stem[FILES_PATH], *svg = NULL;
+    if (plot_write(f, 1, dir, &svg, error, room)) return -1;
+    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
+    page_figure(p, svg, alt, caption, stem);
+    free(svg);
+    return 0;
+}
+
 void experiment_row(page *p, const page_mark *mark, const char *format, ...)
 {
     enum { CELLS = 16, LINE = 1024 };

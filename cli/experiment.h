@@ -14,6 +14,7 @@
 #include "files.h"
 #include "grid.h"
 #include "page.h"
+#include "plot.h"
 #include "reproduce.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
@@ -107,6 +108,9 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
+/* The figure as DIR/NAME.svg and .pdf, and on the page; DIR is `figures` beside it. */
+int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
+                      size_t room);
 /* A row of a page's table from one formatted line whose cells are separated by bars. */
 void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */

@@ -130,9 +130,10 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     }
     plot_figure f = {
         .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
-    return langevin_put_figure(
-        e, &f, "Histograms of the terminal reward under both rules",
-        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.");
+    return experiment_figure(
+        e->page, &f, e->figures, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
+        e->error, e->room);
 }
 
 int langevin_initial_step(const extras *e)

@@ -35,16 +35,6 @@ summary langevin_summarise(const double *v, int n)
 
 /* ---------------------------------------------------------------------------- one run with everything we look at */
 
-int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption)
-{
-    char stem[FILES_PATH], *svg = NULL;
-    if (plot_write(f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
-    page_figure(e->page, svg, alt, caption, stem);
-    free(svg);
-    return 0;
-}
-
 /* What the cloud looks like at the end: x has n rows of dim, logw n numbers. */
 static void look_at(task *t, int n, int dim, double *x, const double *logw)
 {

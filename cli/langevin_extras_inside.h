@@ -27,9 +27,6 @@ typedef struct {
 
 int langevin_iterations(const extras *e, int setting);
 
-/* The figure as files, and on the page. */
-int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption);
-
 typedef struct {
     double mean, half; /* 1.96 standard errors */
 } summary;

@@ -566,7 +566,7 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     band *bands = calloc((size_t)PANELS * LANGEVIN_METHODS, sizeof *bands);
     plot_series series[PANELS][LANGEVIN_METHODS + 1];
     plot_panel panel[PANELS];
-    char name[64], title[128], caption[256], stem[128], *svg = NULL;
+    char name[64], title[128], caption[256];
     int rc = bands ? 0 : files_fail(error, room, "out of memory");
     double optimum = 0;
     for (int p = 0; rc == 0 && p < PANELS; p++) {
@@ -602,12 +602,9 @@ static int curves(const study *s, page *page, int setting, int col, const char *
                                    : "adam_beta");
     (void)snprintf(title, sizeof title, "Setting %s: %s, %s", st->name, st->label, column_names[col]);
     (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with bands of 1.96 standard errors.", title, s->seeds);
-    (void)snprintf(stem, sizeof stem, "figures/%s", name);
     plot_figure f = {
         .name = name, .title = title, .panel = panel, .panels = PANELS, .columns = 2, .width = 460, .height = 280};
-    if (rc == 0) rc = plot_write(&f, 1, dir, &svg, error, room);
-    if (rc == 0) page_figure(page, svg, title, caption, stem);
-    free(svg);
+    if (rc == 0) rc = experiment_figure(page, &f, dir, title, caption, error, room);
     free(bands);
     return rc;
 }
@@ -621,7 +618,6 @@ static int settings_figure(page *page, const char *dir, char *error, size_t room
     static char title[2 * LANGEVIN_SETTINGS][96];
     plot_lattice map[2 * LANGEVIN_SETTINGS];
     plot_panel panel[2 * LANGEVIN_SETTINGS];
-    char *svg = NULL;
     for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
         const langevin_setting *s = &langevin_settings()[k];
         double q[LANGEVIN_MAX], box = 7;
@@ -655,13 +651,10 @@ static int settings_figure(page *page, const char *dir, char *error, size_t room
     }
     plot_figure f = {
         .name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
-    if (plot_write(&f, 1, dir, &svg, error, room)) return -1;
-    page_figure(
-        page, svg, "Densities and rewards of the four settings",
+    return experiment_figure(
+        page, &f, dir, "Densities and rewards of the four settings",
         "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.",
-        "figures/settings");
-    free(svg);
-    return 0;
+        error, room);
 }
 
 static int write_page(const study *s, const char *dir, char *error, size_t room)
