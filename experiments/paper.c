@@ -11,7 +11,7 @@
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce ebm2d [--quick | --full] [--pretrain] [--models DIR] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
-    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--data DIR] [--seeds N] [--seed S] [--threads T] "
+    "sosmc reproduce mnist [--quick | --full] [--paper] [--checkpoint FILE] [--seeds N] [--seed S] [--threads T] "
     "[--out DIR] [--quiet]\n"
     "sosmc reproduce deblurring [--quick | --full] [--data DIR] [--seeds N] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
     "sosmc reproduce theory [--quick] [--only ID] [--seed S] [--threads T] [--out DIR] [--quiet]\n"
@@ -33,7 +33,6 @@ static const char reproduce_text[] =
     "  --paper               the sweeps with the settings of the paper's text too, not only of its program: 24 runs more\n"
     "  --full                the published sizes, the paper's settings too, and every evaluation: hours\n"
     "  --checkpoint FILE     another network of digits than ours, safetensors or NPZ\n"
-    "  --data DIR            the folder of the IDX files of MNIST (default: data/mnist, if it is there), for the digit score\n"
     "  --seed S              of all runs (default 42)\n"
     "\n"
     "deblurring, which continues likewise:\n"
@@ -100,7 +99,7 @@ static const int owners[FLAGS] = {[FULL] = EBM2D | MNIST | DEBLURRING,
                                   [PRETRAIN] = EBM2D,
                                   [MODELS] = EBM2D,
                                   [CHECKPOINT] = MNIST,
-                                  [DATA] = MNIST | DEBLURRING,
+                                  [DATA] = DEBLURRING,
                                   [SEED] = MNIST | DEBLURRING | THEORY,
                                   [ONLY] = THEORY,
                                   [SEEDS] = LANGEVIN | EBM2D | MNIST | DEBLURRING,

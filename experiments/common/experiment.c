@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "terminal/interrupt.h"
+#include "terminal/progress.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
 #include "files/share.h"
@@ -27,6 +28,25 @@ int experiment_folder(const char *out, char absolute[FILES_PATH])
 {
     char error[SENTENCE];
     return share_make_folder(out, absolute, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
+}
+
+int experiment_find(const char *name, const char *file, char dir[FILES_PATH], char *error, size_t room)
+{
+    if (share_find(name, file, dir) == 0) return 0;
+    return files_fail(
+        error, room,
+        "no folder with %s was found; expected the environment variable SOSMC_SHARE with the folder above %s", file,
+        name);
+}
+
+int experiment_check_sizes(const reproduce_options *options, const char *name)
+{
+    if (options->quick && options->full)
+        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
+    if (options->budget_seconds > 0)
+        return complain(SOSMC_EXIT_USAGE, "--budget-seconds belongs to langevin; %s has a fixed number of iterations",
+                        name);
+    return SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- runs */
@@ -57,31 +77,6 @@ int experiment_refused(const char *path, const char *what, sosmc_status status, 
                       : status == SOSMC_ENOMEM   ? "there is not enough memory"
                                                  : sosmc_status_name(status);
     return files_fail(error, room, "%s: no %s: %s", path, what, why);
-}
-
-static int set_path(config *c, const experiment_path *p, char *error, size_t room)
-{
-    char assignment[FILES_PATH + 64];
-    if (!p->path) return 0;
-    (void)snprintf(assignment, sizeof assignment, "%s=%s", p->key, p->path);
-    return config_set(c, assignment, error, room);
-}
-
-int experiment_run(const char *text, const char *name, const experiment_path *path, int paths, const char *dir,
-                   int quiet)
-{
-    char error[SENTENCE];
-    int code = SOSMC_EXIT_USAGE, rc;
-    session_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
-    config *c = config_parse(text, name, error, sizeof error);
-    rc = c ? config_set(c, "on_collapse=continue", error, sizeof error) : -1;
-    for (int i = 0; rc == 0 && i < paths; i++) rc = set_path(c, &path[i], error, sizeof error);
-    if (rc || config_resolve(c, error, sizeof error))
-        (void)complain(0, "%s", error);
-    else
-        code = session_run(c, &options);
-    config_free(c);
-    return code;
 }
 
 experiment_file experiment_load(const char *dir, const char *file)
@@ -119,6 +114,31 @@ int experiment_go(experiment_file *f, const char *dir, int quiet)
     return code;
 }
 
+static void show_progress(void *context, int done, int cells, double left)
+{
+    progress *bar = context;
+    if (progress_due(bar)) progress_line(bar, done, cells, "runs", left);
+}
+
+int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room)
+{
+    progress bar;
+    const grid_hooks hooks = {.stop = experiment_interrupted, .progress = show_progress, .context = &bar};
+    progress_begin(&bar, quiet, 0);
+    int code = grid_run(g, threads, &hooks, error, room);
+    progress_end(&bar);
+    return code;
+}
+
+int experiment_run_grid(const grid *g, int threads, int quiet)
+{
+    char error[SENTENCE];
+    int code = experiment_grid(g, threads, quiet, error, sizeof error);
+    if (code == 0) return SOSMC_EXIT_OK;
+    if (code == GRID_UNREADABLE) return complain(SOSMC_EXIT_IO, "%s", error);
+    return experiment_failed(code > 0 ? code : SOSMC_EXIT_NUMERIC, error);
+}
+
 int64_t experiment_iterations(const char *dir)
 {
     char path[FILES_PATH], ignored[SENTENCE];
@@ -129,6 +149,50 @@ int64_t experiment_iterations(const char *dir)
     int64_t done = json_integer_value(json_object_get(summary, "iterations"));
     json_decref(summary);
     return done;
+}
+
+/* ---------------------------------------------------------------------------- runs with stops */
+
+enum { STAGE_VALUES = 16 };
+
+static int look_row(const experiment_stages *s, trace *rows, int k, char *error, size_t room)
+{
+    double value[STAGE_VALUES];
+    if (experiment_iterations(s->dir) != k + 1)
+        return files_fail(
+            error, room,
+            "%s is beyond iteration %d, whose row in %s is missing; delete the folder and run the command "
+            "again",
+            s->dir, k, s->file);
+    if (s->look(s->context, k, value, error, room)) return -1;
+    trace_append(rows, k, value, s->values);
+    return trace_flush(rows, error, room);
+}
+
+static int open_rows(const experiment_stages *s, trace **rows, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    if (files_directory(s->dir, error, room) || files_join(path, s->dir, s->file, error, room)) return -1;
+    return trace_open(rows, path, s->columns, access(path, F_OK) == 0 ? INT64_MAX : 0, error, room);
+}
+
+/* The last stage is always run: one that is finished returns at once. */
+int experiment_run_in_stages(const experiment_stages *s)
+{
+    char error[SENTENCE];
+    trace *rows = NULL;
+    int code = SOSMC_EXIT_OK;
+    if (open_rows(s, &rows, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    int64_t done = trace_kept(rows, NULL);
+    for (int k = s->next(s->context, -1); code == SOSMC_EXIT_OK && k < s->iterations; k = s->next(s->context, k)) {
+        if (k <= done && s->next(s->context, k) < s->iterations) continue;
+        code = s->run(s->context, k + 1);
+        if (code == SOSMC_EXIT_OK && k > done && look_row(s, rows, k, error, sizeof error))
+            code = interrupt_requested() ? SOSMC_EXIT_INTERRUPTED
+                                         : complain(SOSMC_EXIT_NUMERIC, "%s: %s", s->name, error);
+    }
+    if (trace_close(rows, error, sizeof error) && code == SOSMC_EXIT_OK) code = complain(SOSMC_EXIT_IO, "%s", error);
+    return code;
 }
 
 /* ---------------------------------------------------------------------------- what runs left */
@@ -149,6 +213,19 @@ double *experiment_column(const csv_table *t, const char *name)
     double *out = malloc(((size_t)t->rows + 1) * sizeof *out);
     for (int64_t i = 0; out && i < t->rows; i++) out[i] = c && c->number ? c->number[i] : NAN;
     return out;
+}
+
+int experiment_columns(const char *dir, const char *file, const char *const *names, int n, double **out, int *rows,
+                       char *error, size_t room)
+{
+    csv_table t;
+    int rc = 0;
+    if (experiment_table(dir, file, &t, error, room)) return -1;
+    *rows = (int)t.rows;
+    for (int i = 0; i < n; i++)
+        if (!(out[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    csv_free(&t);
+    return rc;
 }
 
 double experiment_last(const csv_table *t, const char *name)
@@ -240,6 +317,30 @@ const char *experiment_decimals(double value, int digits, char out[32])
     if (isnan(value)) return "-";
     (void)snprintf(out, 32, "%.*f", digits, value);
     return out;
+}
+
+int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
+                      size_t room)
+{
+    char stem[FILES_PATH], *svg = NULL;
+    if (plot_write(f, 1, dir, &svg, error, room)) return -1;
+    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
+    page_figure(p, svg, alt, caption, stem);
+    free(svg);
+    return 0;
+}
+
+void experiment_row(page *p, const page_mark *mark, const char *format, ...)
+{
+    enum { CELLS = 16, LINE = 1024 };
+    char line[LINE], *rest = line;
+    const char *cell[CELLS] = {NULL};
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    for (int i = 0; i < CELLS && rest; i++) cell[i] = strsep(&rest, "|");
+    page_row(p, cell, mark);
 }
 
 void experiment_field(atomic_file *f, double value)

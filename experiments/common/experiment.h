@@ -12,6 +12,10 @@
 
 #include "runfile/config.h"
 #include "files/files.h"
+#include "run/grid.h"
+#include "view/page.h"
+#include "view/plot.h"
+#include "reproduce.h"
 
 /* ------------------------------------------------------------------------------------------------ places */
 
@@ -19,10 +23,16 @@ int experiment_threads(int wanted); /* 0: as many as the machine has cores */
 /* Makes the folder; `absolute` is its name from the root. An exit code. */
 int experiment_folder(const char *out, char absolute[FILES_PATH]);
 
+/* The folder of the experiment's files that come with the program, which has to hold `file`. 0, or -1 with a sentence. */
+int experiment_find(const char *name, const char *file, char dir[FILES_PATH], char *error, size_t room);
+
+/* --quick beside --full, and --budget-seconds, which is langevin's, are refused. An exit code. */
+int experiment_check_sizes(const reproduce_options *options, const char *name);
+
 /* ------------------------------------------------------------------------------------------------ runs */
 
-/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. experiment_run sets
- * the same. */
+/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. Their run
+ * files say the same. */
 sosmc_settings experiment_defaults(void);
 
 /* The code of an interrupted program, with its own sentence, or the given ones. */
@@ -32,14 +42,6 @@ int experiment_failed(int code, const char *sentence);
 int experiment_interrupted(void *ctx);
 /* "PATH: no WHAT: why", of a stored network that the library would not work with; -1. */
 int experiment_refused(const char *path, const char *what, sosmc_status status, char *error, size_t room);
-
-/* A path that is set in the run file, not written into its text: it needs no quoting then. */
-typedef struct {
-    const char *key, *path; /* path NULL: not set */
-} experiment_path;
-/* Runs the text into `dir`, or continues it there; `name` stands for the file in messages. An exit code. */
-int experiment_run(const char *text, const char *name, const experiment_path *path, int paths, const char *dir,
-                   int quiet);
 
 /* A run file that comes with the program, and what an experiment sets in it. An error stays until experiment_go says it:
  * check nothing in between. */
@@ -53,6 +55,24 @@ experiment_file experiment_load(const char *dir, const char *file);
 void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Runs it into `dir`, or continues it there, and frees it. An exit code. */
 int experiment_go(experiment_file *f, const char *dir, int quiet);
+
+/* Runs a grid with a line of progress (unless quiet) until the program is interrupted; returns what grid_run does. */
+int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room);
+/* The same with a sentence on standard error for what went wrong; an exit code. */
+int experiment_run_grid(const grid *g, int threads, int quiet);
+
+/* A run that stops behind some iterations for a look at what it has left by then, which becomes a row of DIR/FILE; continuing a
+ * run does not change its numbers. A row that an earlier process left stays. */
+typedef struct {
+    const char *dir, *file, *columns; /* the columns begin with the iteration, which is not one of the values */
+    const char *name;                 /* of the run, in messages */
+    int values, iterations;
+    int (*next)(const void *context, int k);   /* the stop behind that of k; behind -1 the first; `iterations`: none */
+    int (*run)(void *context, int iterations); /* an exit code */
+    int (*look)(void *context, int k, double *value, char *error, size_t room);
+    void *context;
+} experiment_stages;
+int experiment_run_in_stages(const experiment_stages *s); /* an exit code */
 /* How far the run in this directory has come; -1: unknown. */
 int64_t experiment_iterations(const char *dir);
 
@@ -61,6 +81,9 @@ int64_t experiment_iterations(const char *dir);
 /* A table that has rows. */
 int experiment_table(const char *dir, const char *file, csv_table *t, char *error, size_t room);
 double *experiment_column(const csv_table *t, const char *name); /* a copy, NaN where there is none; the caller frees */
+/* Columns of DIR/FILE into out[0..n-1], which the caller frees, also after -1. */
+int experiment_columns(const char *dir, const char *file, const char *const *names, int n, double **out, int *rows,
+                       char *error, size_t room);
 double experiment_last(const csv_table *t, const char *name);
 
 /* A digest of settings: begin with EXPERIMENT_DIGEST. Two doubles carry it into an array without loss. */
@@ -85,6 +108,11 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-void experiment_field(atomic_file *f, double value);                        /* ",VALUE", empty for NaN */
+/* The figure as DIR/NAME.svg and .pdf, and on the page; DIR is `figures` beside it. */
+int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
+                      size_t room);
+/* A row of a page's table from one formatted line whose cells are separated by bars. */
+void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */
 
 #endif

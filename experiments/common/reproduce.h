@@ -14,7 +14,7 @@ typedef struct {
     int pretrain;           /* ebm2d: train the models first instead of taking the stored ones */
     const char *models;     /* ebm2d: the folder of the stored models; NULL: where they were installed */
     const char *checkpoint; /* mnist: a stored network of digits; NULL: the one that was installed */
-    const char *data;       /* mnist: the folder of the IDX files; NULL: data/mnist, if it is there */
+    const char *data;       /* deblurring: the folder of the photograph; NULL: the one that was installed */
     uint64_t seed;          /* mnist, deblurring, theory: of all runs */
     const char *only;       /* theory: the id of one statement; NULL: all of them */
 } reproduce_options;

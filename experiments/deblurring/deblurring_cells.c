@@ -341,20 +341,16 @@ int deblurring_cell_run(const deblurring_plan *plan, const deblurring_cell *c, c
 int deblurring_cell_read(const deblurring_plan *plan, deblurring_cell *c, char *error, size_t room)
 {
     places at;
-    csv_table t;
     int rows, columns, particles = deblurring_cell_particles(plan, c);
     (void)deblurring_truth(plan, c, &rows, &columns);
     size_t pixels = (size_t)rows * (size_t)columns;
-    if (places_of(plan, c, &at, error, room) || experiment_table(at.dir, "metrics.csv", &t, error, room)) return -1;
-    c->rows = (int)t.rows;
+    if (places_of(plan, c, &at, error, room) || experiment_columns(at.dir, "metrics.csv", deblurring_value_names,
+                                                                   DEBLURRING_VALUES, c->value, &c->rows, error, room))
+        return -1;
     c->shown_count = particles < DEBLURRING_SHOWN ? particles : DEBLURRING_SHOWN;
-    int whole = 1;
-    for (int v = 0; v < DEBLURRING_VALUES; v++)
-        whole = (c->value[v] = experiment_column(&t, deblurring_value_names[v])) != NULL && whole;
-    csv_free(&t);
     c->mean = malloc(pixels * sizeof *c->mean);
     c->shown = malloc(pixels * (size_t)c->shown_count * sizeof *c->shown);
-    if (!whole || !c->mean || !c->shown) return files_fail(error, room, "out of memory");
+    if (!c->mean || !c->shown) return files_fail(error, room, "out of memory");
     if (experiment_recall(at.result, "mean", c->mean, (int64_t)pixels) ||
         experiment_recall(at.result, "shown", c->shown, (int64_t)pixels * c->shown_count))
         return files_fail(error, room, "%s is damaged; delete the folder and run the command again", at.result);

@@ -14,6 +14,7 @@
 
 #include "deblurring_pictures.h"
 #include "files/files.h"
+#include "common/known.h"
 
 /* ------------------------------------------------------------------------------------------------ setups and methods */
 
@@ -118,6 +119,7 @@ typedef struct {
     int rows[DEBLURRING_PICTURES], columns[DEBLURRING_PICTURES];
     deblurring_cell cell[DEBLURRING_CELLS];
     int cells;
+    known known; /* numbers from elsewhere; closed by deblurring_plan_free */
 } deblurring_plan;
 
 /* Pictures and cells from scale, data and seed. */

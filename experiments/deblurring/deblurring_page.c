@@ -158,7 +158,7 @@ void deblurring_print(const deblurring_results *r, FILE *out)
     for (int s = 0; s < DEBLURRING_SETUPS; s++)
         for (int m = 0; m < DEBLURRING_METHODS; m++) {
             const char *name = deblurring_settings[s].name;
-            const deblurring_known k = deblurring_known_of((deblurring_setup)s, (deblurring_method)m);
+            const deblurring_known k = deblurring_known_of(r->plan, (deblurring_setup)s, (deblurring_method)m);
             text_row t;
             if (!deblurring_find(r->plan, (deblurring_setup)s, (deblurring_method)m, 0)) continue;
             t = ours(r->plan, (deblurring_setup)s, (deblurring_method)m);
@@ -197,7 +197,7 @@ static void table_of(const context *x, deblurring_setup s, int ablation)
     page_table(x->page, NULL, "lrrrrrrrrrr", heads);
     for (int m = 0; m < DEBLURRING_METHODS; m++) {
         const deblurring_cell *c = deblurring_find(x->plan, s, (deblurring_method)m, 0);
-        const deblurring_known k = deblurring_known_of(s, (deblurring_method)m);
+        const deblurring_known k = deblurring_known_of(x->plan, s, (deblurring_method)m);
         text_row t;
         if (!c || (!ablation && c->ablation)) continue;
         t = ours(x->plan, s, (deblurring_method)m);

@@ -16,7 +16,7 @@ typedef struct {
     double check_theta, check_mse, check_ssim, check_mean_mse, check_mean_ssim;
     int check_particles;
 } deblurring_known;
-deblurring_known deblurring_known_of(deblurring_setup setup, deblurring_method method);
+deblurring_known deblurring_known_of(const deblurring_plan *plan, deblurring_setup setup, deblurring_method method);
 
 /* A value at the end, over the seeds. */
 experiment_mean deblurring_over_seeds(const deblurring_plan *plan, deblurring_setup setup, deblurring_method method,

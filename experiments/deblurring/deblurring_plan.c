@@ -143,6 +143,7 @@ void deblurring_plan_free(deblurring_plan *plan)
         free(c->shown);
     }
     for (int i = 0; i < DEBLURRING_PICTURES; i++) free(plan->truth[i]);
+    known_close(&plan->known);
     plan->cells = 0;
 }
 

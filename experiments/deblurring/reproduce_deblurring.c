@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "deblurring_page.h"
-#include "common/parallel_runs.h"
+#include "common/experiment.h"
 #include "terminal/say.h"
 #include "files/share.h"
 
@@ -28,12 +28,6 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-static int has_guitar(const void *context, const char *dir)
-{
-    (void)context;
-    return deblurring_has_guitar(dir);
-}
-
 /* A folder that was named must have the photograph; without a name it is the one that comes with the program. */
 static int find_data(study *s)
 {
@@ -43,7 +37,7 @@ static int find_data(study *s)
                         s->o->data);
     if (s->o->data)
         s->plan.data = s->o->data;
-    else if (share_place("deblurring", has_guitar, NULL, s->data) == 0)
+    else if (share_find("deblurring", "guitar_292x119.f64", s->data) == 0)
         s->plan.data = s->data;
     else
         announce(s,
@@ -61,7 +55,9 @@ static int set_up(study *s, const deblurring_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     int code = find_data(s);
     if (code != SOSMC_EXIT_OK) return code;
-    if (deblurring_plan_cells(&s->plan, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    if (deblurring_plan_cells(&s->plan, error, sizeof error) ||
+        known_open(&s->plan.known, "deblurring", error, sizeof error))
+        return complain(SOSMC_EXIT_IO, "%s", error);
     code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
     s->plan.out = s->out;
@@ -70,25 +66,25 @@ static int set_up(study *s, const deblurring_scale *scale)
     return SOSMC_EXIT_OK;
 }
 
-static int one_cell(void *context, int job, char *error, size_t room)
+static int one_cell(void *context, int cell, char *error, size_t room)
 {
-    study *s = context;
-    return deblurring_cell_run(&s->plan, &s->plan.cell[job], error, room);
+    deblurring_plan *plan = context;
+    return deblurring_cell_run(plan, &plan->cell[cell], error, room);
+}
+
+static int read_cell(void *context, int cell, char *error, size_t room)
+{
+    deblurring_plan *plan = context;
+    return deblurring_cell_read(plan, &plan->cell[cell], error, room);
 }
 
 static int run_cells(study *s)
 {
-    char error[SENTENCE];
+    const grid cells = {.out = s->out, .cells = s->plan.cells, .run = one_cell, .read = read_cell, .context = &s->plan};
     if (!s->o->quiet)
         (void)fprintf(stderr, "%d runs of %d iterations, %d at a time\n", s->plan.cells, s->plan.scale.iterations,
                       s->threads < s->plan.cells ? s->threads : s->plan.cells);
-    parallel_work work = {
-        .run = one_cell, .context = s, .jobs = s->plan.cells, .threads = s->threads, .quiet = s->o->quiet};
-    if (parallel_runs(&work, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
-    for (int i = 0; i < s->plan.cells; i++)
-        if (deblurring_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
-            return complain(SOSMC_EXIT_IO, "%s", error);
-    return SOSMC_EXIT_OK;
+    return experiment_run_grid(&cells, s->threads, s->o->quiet);
 }
 
 static int tell(study *s)
@@ -121,10 +117,6 @@ int reproduce_deblurring(const reproduce_options *options)
     deblurring_scale scale = options->quick  ? deblurring_scale_quick()
                              : options->full ? deblurring_scale_full()
                                              : deblurring_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; deblurring has a fixed number of iterations");
-    return reproduce_deblurring_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "deblurring");
+    return code == SOSMC_EXIT_OK ? reproduce_deblurring_scaled(options, &scale) : code;
 }

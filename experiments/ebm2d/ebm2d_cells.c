@@ -10,12 +10,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "ebm2d_extras.h"
-#include "terminal/interrupt.h"
 #include "terminal/say.h"
-#include "files/share.h"
 
 enum { SENTENCE = 1024 };
 
@@ -148,6 +145,7 @@ void ebm2d_plan_free(ebm2d_plan *plan)
 {
     for (int i = 0; plan->cell && i < plan->cells; i++) forget(&plan->cell[i]);
     free(plan->cell);
+    known_close(&plan->known);
     plan->cell = NULL;
     plan->cells = 0;
 }
@@ -155,22 +153,6 @@ void ebm2d_plan_free(ebm2d_plan *plan)
 /* ---------------------------------------------------------------------------- run files */
 
 static const char *const method_files[EBM2D_METHODS] = {"impdiff.yaml", "sosmc.yaml", "sosmc.yaml", "tune.yaml"};
-
-static int has_settings(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "tune", "yaml", path);
-}
-
-int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room)
-{
-    if (share_place("ebm2d", has_settings, NULL, out) == 0) return 0;
-    return files_fail(
-        error, room,
-        "no folder with tune.yaml was found; expected the environment variable SOSMC_SHARE with the folder "
-        "above ebm2d");
-}
 
 int ebm2d_starts_by_smc(ebm2d_method method) { return method == EBM2D_TEMPERED || method == EBM2D_OURS; }
 
@@ -236,18 +218,11 @@ static experiment_file start_file(const ebm2d_plan *plan, int smc)
     return f;
 }
 
-void ebm2d_cell_name(const ebm2d_cell *c, char *out, size_t room)
+static void cell_name(const void *context, int cell, char out[GRID_NAME])
 {
-    (void)snprintf(out, room, "%s-%s-%s-beta%g-%s-seed%d", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
-                   ebm2d_half_names[c->half], c->beta, method_words[c->method], c->seed);
-}
-
-int ebm2d_cell_directory(const ebm2d_plan *plan, const ebm2d_cell *c, char out[FILES_PATH], char *error, size_t room)
-{
-    char name[128], relative[160];
-    ebm2d_cell_name(c, name, sizeof name);
-    (void)snprintf(relative, sizeof relative, "cells/%s", name);
-    return files_join(out, plan->out, relative, error, room);
+    const ebm2d_cell *c = &((const ebm2d_plan *)context)->cell[cell];
+    (void)snprintf(out, GRID_NAME, "%s-%s-%s-beta%g-%s-seed%d", ebm2d_group_names[c->group],
+                   ebm2d_dataset_names[c->data], ebm2d_half_names[c->half], c->beta, method_words[c->method], c->seed);
 }
 
 static int start_directory(const ebm2d_plan *plan, ebm2d_dataset data, int smc, const char *file, char out[FILES_PATH],
@@ -286,69 +261,70 @@ int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int thr
     return experiment_go(&f, dir, quiet);
 }
 
-#define SHORT_COLUMNS "iteration,short,short_error"
+/* A cell under way. */
+typedef struct {
+    const ebm2d_plan *plan;
+    const ebm2d_cell *cell;
+    char dir[FILES_PATH], init[FILES_PATH];
+} cell_run;
 
-/* The rows that an earlier process left stay. */
-static int open_short(trace **rows, const char *dir, char *error, size_t room)
+static int next_evaluation(const void *context, int k)
 {
-    char path[FILES_PATH];
-    if (files_join(path, dir, "short.csv", error, room)) return -1;
-    return trace_open(rows, path, SHORT_COLUMNS, access(path, F_OK) == 0 ? INT64_MAX : 0, error, room);
+    const ebm2d_cell *c = ((const cell_run *)context)->cell;
+    return k < 0 ? 0 : k + c->every < c->iterations ? k + c->every : c->iterations;
+}
+
+static int run_until(void *context, int iterations)
+{
+    const cell_run *r = context;
+    ebm2d_cell stage = *r->cell;
+    stage.iterations = iterations;
+    return run_cell_file(r->plan, &stage, r->init, r->dir);
 }
 
 /* The reduced evaluation of the network that the run has just left. */
-static int short_row(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, trace *rows, int k, char *error,
-                     size_t room)
+static int evaluate_shortly(void *context, int k, double value[2], char *error, size_t room)
 {
-    const ebm2d_scale *s = &plan->scale;
+    const cell_run *r = context;
+    const ebm2d_scale *s = &r->plan->scale;
     char path[FILES_PATH];
-    double value[2] = {NAN, NAN};
     ebm2d_study study = {.chains = s->fresh_chains,
                          .burn_in = s->short_burn_in,
                          .averaged = s->short_averaged,
-                         .seed = 1000003U * (uint64_t)(k + 1) + (uint64_t)c->seed,
-                         .normal = ebm2d_normals[c->half],
+                         .seed = 1000003U * (uint64_t)(k + 1) + (uint64_t)r->cell->seed,
+                         .normal = ebm2d_normals[r->cell->half],
                          .threads = 1};
-    if (experiment_iterations(dir) != k + 1)
-        return files_fail(error, room,
-                          "%s is beyond iteration %d, whose row in short.csv is missing; delete the folder and run the "
-                          "command again",
-                          dir, k);
-    if (files_join(path, dir, "model.safetensors", error, room) ||
-        ebm2d_study_reward(&study, path, &value[0], &value[1], error, room))
-        return -1;
-    trace_append(rows, k, value, 2);
-    return trace_flush(rows, error, room);
+    return files_join(path, r->dir, "model.safetensors", error, room) ||
+                   ebm2d_study_reward(&study, path, &value[0], &value[1], error, room)
+               ? -1
+               : 0;
 }
 
-static int run_in_stages(const ebm2d_plan *plan, const ebm2d_cell *c, const char *dir, const char *init)
+static int run_in_stages(cell_run *r, const char *name)
 {
-    char error[SENTENCE], name[128];
-    trace *rows = NULL;
-    int code = SOSMC_EXIT_OK;
-    if (files_directory(dir, error, sizeof error) || open_short(&rows, dir, error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    int64_t done = trace_kept(rows, NULL);
-    ebm2d_cell_name(c, name, sizeof name);
-    for (int k = 0; code == SOSMC_EXIT_OK && k < c->iterations; k += c->every) {
-        ebm2d_cell stage = *c;
-        stage.iterations = k + 1;
-        if (k <= done && k + c->every < c->iterations) continue;
-        code = run_cell_file(plan, &stage, init, dir);
-        if (code == SOSMC_EXIT_OK && k > done && short_row(plan, c, dir, rows, k, error, sizeof error))
-            code = interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : complain(SOSMC_EXIT_NUMERIC, "%s: %s", name, error);
-    }
-    if (trace_close(rows, error, sizeof error) && code == SOSMC_EXIT_OK) code = complain(SOSMC_EXIT_IO, "%s", error);
-    return code;
+    return experiment_run_in_stages(&(experiment_stages){.dir = r->dir,
+                                                         .file = "short.csv",
+                                                         .columns = "iteration,short,short_error",
+                                                         .name = name,
+                                                         .values = 2,
+                                                         .iterations = r->cell->iterations,
+                                                         .next = next_evaluation,
+                                                         .run = run_until,
+                                                         .look = evaluate_shortly,
+                                                         .context = r});
 }
 
-int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *c)
+static int run_cell(void *context, int cell, char *error, size_t room)
 {
-    char dir[FILES_PATH], init[FILES_PATH], error[SENTENCE];
-    if (ebm2d_cell_directory(plan, c, dir, error, sizeof error) ||
-        ebm2d_start_file(plan, c->data, ebm2d_starts_by_smc(c->method), init, error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    return c->reduced ? run_in_stages(plan, c, dir, init) : run_cell_file(plan, c, init, dir);
+    ebm2d_plan *plan = context;
+    char name[GRID_NAME];
+    const grid g = ebm2d_grid(plan);
+    cell_run r = {.plan = plan, .cell = &plan->cell[cell]};
+    if (grid_path(&g, cell, NULL, r.dir, error, room) ||
+        ebm2d_start_file(plan, r.cell->data, ebm2d_starts_by_smc(r.cell->method), r.init, error, room))
+        return SOSMC_EXIT_IO;
+    cell_name(plan, cell, name);
+    return r.cell->reduced ? run_in_stages(&r, name) : run_cell_file(plan, r.cell, r.init, r.dir);
 }
 
 /* ---------------------------------------------------------------------------- reading */
@@ -364,32 +340,24 @@ static int read_evaluations(ebm2d_cell *c, const char *dir, char *error, size_t 
     static const char *const names[EBM2D_VALUES] = {
         "iteration", "reward", "kl", "excess", "particle_reward", "weighted_reward", "fresh", "fresh_error", "", ""};
     csv_table t;
-    int rc = 0;
-    if (experiment_table(dir, "evaluation.csv", &t, error, room)) return -1;
-    c->evaluations = (int)t.rows;
-    for (int i = 0; i < EBM2D_VALUES; i++)
-        if (!(c->value[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    if (experiment_columns(dir, "evaluation.csv", names, EBM2D_VALUES, c->value, &c->evaluations, error, room) ||
+        experiment_table(dir, "evaluation.csv", &t, error, room))
+        return -1;
     count_as_published(c, c->value[EBM2D_K], c->evaluations);
     c->ref_reward = experiment_last(&t, "ref_reward");
     c->best_reward = experiment_last(&t, "best_reward");
     c->best_kl = experiment_last(&t, "best_kl");
     c->best_loss = experiment_last(&t, "best_loss");
     csv_free(&t);
-    return rc;
+    return 0;
 }
 
 static int read_trace(ebm2d_cell *c, const char *dir, char *error, size_t room)
 {
     static const char *const names[EBM2D_SERIES] = {"iteration", "mean_score", "grad_norm", "ess"};
-    csv_table t;
-    int rc = 0;
-    if (experiment_table(dir, "trace.csv", &t, error, room)) return -1;
-    c->steps = (int)t.rows;
-    for (int i = 0; i < EBM2D_SERIES; i++)
-        if (!(c->series[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
+    if (experiment_columns(dir, "trace.csv", names, EBM2D_SERIES, c->series, &c->steps, error, room)) return -1;
     count_as_published(c, c->series[EBM2D_STEP], c->steps);
-    csv_free(&t);
-    return rc;
+    return 0;
 }
 
 /* Put beside the evaluations of the same iteration. */
@@ -408,14 +376,40 @@ static int read_short(ebm2d_cell *c, const char *dir, char *error, size_t room)
     return 0;
 }
 
-int ebm2d_cell_read(const ebm2d_plan *plan, ebm2d_cell *c, char *error, size_t room)
+static int read_cell(void *context, int cell, char *error, size_t room)
 {
+    ebm2d_plan *plan = context;
+    ebm2d_cell *c = &plan->cell[cell];
     char dir[FILES_PATH];
+    const grid g = ebm2d_grid(plan);
     forget(c);
-    if (ebm2d_cell_directory(plan, c, dir, error, room) || read_evaluations(c, dir, error, room) ||
+    if (grid_path(&g, cell, NULL, dir, error, room) || read_evaluations(c, dir, error, room) ||
         read_trace(c, dir, error, room))
         return -1;
     return c->reduced ? read_short(c, dir, error, room) : 0;
+}
+
+static double cell_cost(const void *context, int cell)
+{
+    const ebm2d_plan *plan = context;
+    return ebm2d_cell_cost(plan, &plan->cell[cell]);
+}
+
+grid ebm2d_grid(ebm2d_plan *plan)
+{
+    return (grid){.out = plan->out,
+                  .cells = plan->cells,
+                  .name = cell_name,
+                  .cost = cell_cost,
+                  .run = run_cell,
+                  .read = read_cell,
+                  .context = plan};
+}
+
+int ebm2d_cell_model(const ebm2d_plan *plan, const ebm2d_cell *c, char out[FILES_PATH], char *error, size_t room)
+{
+    const grid g = {.out = plan->out, .name = cell_name, .context = (void *)plan};
+    return grid_path(&g, (int)(c - plan->cell), "model.safetensors", out, error, room);
 }
 
 /* ---------------------------------------------------------------------------- looking up */

@@ -13,6 +13,7 @@
 
 #include "common/experiment.h"
 #include "files/files.h"
+#include "common/known.h"
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
 typedef enum { EBM2D_LOWER, EBM2D_UPPER, EBM2D_LEFT, EBM2D_RIGHT, EBM2D_HALVES } ebm2d_half;
@@ -81,7 +82,7 @@ typedef struct {
     int seed, iterations, every;
     int fresh;   /* with R_fresh */
     int reduced; /* with R_fresh by the reduced evaluation too */
-    /* What the run left; set by ebm2d_cell_read. */
+    /* What the run left; set when the grid has run. */
     int evaluations, steps;
     double *value[EBM2D_VALUES], *series[EBM2D_SERIES];
     double ref_reward, best_reward, best_kl, best_loss; /* pi_0(H), pi*(H), KL*, l* */
@@ -92,6 +93,7 @@ typedef struct {
     ebm2d_scale scale;
     char model[EBM2D_DATASETS][FILES_PATH]; /* stored networks; empty: none */
     char settings[FILES_PATH];              /* the folder of the run files that come with the program */
+    known known;                            /* numbers from elsewhere; closed by ebm2d_plan_free */
     int cells;
     ebm2d_cell *cell;
 } ebm2d_plan;
@@ -109,23 +111,20 @@ int ebm2d_starts_by_smc(ebm2d_method method);
 
 /* What a cell takes, in passes of one particle through the network or back. */
 double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *cell);
-void ebm2d_cell_name(const ebm2d_cell *cell, char *out, size_t room);
-int ebm2d_cell_directory(const ebm2d_plan *plan, const ebm2d_cell *cell, char out[FILES_PATH], char *error,
-                         size_t room);
-/* The folder of the run files, experiments/ebm2d of the source tree or where it was installed. 0, or -1 with a sentence. */
-int ebm2d_find_settings(char out[FILES_PATH], char *error, size_t room);
 /* The run file of a cell with all it sets but its paths. */
 experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *cell);
 
-/* Both return an exit code, having said what went wrong. */
+/* The cells as a grid, which runs and reads them; the plan must stay where it is. */
+grid ebm2d_grid(ebm2d_plan *plan);
+/* The network that a cell ended with. */
+int ebm2d_cell_model(const ebm2d_plan *plan, const ebm2d_cell *cell, char out[FILES_PATH], char *error, size_t room);
+
+/* Returns an exit code, having said what went wrong. */
 int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int threads, int quiet);
-int ebm2d_cell_run(const ebm2d_plan *plan, const ebm2d_cell *cell);
 
 /* Where the start particles are. */
 int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char out[FILES_PATH], char *error,
                      size_t room);
-
-int ebm2d_cell_read(const ebm2d_plan *plan, ebm2d_cell *cell, char *error, size_t room);
 
 /* The cell of the plan, NULL when there is none. */
 const ebm2d_cell *ebm2d_find(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,

@@ -17,25 +17,16 @@ enum { PAPER = EBM2D_PAPER_METHODS };
 
 ebm2d_value ebm2d_estimate_of(ebm2d_method method) { return method == EBM2D_IMPDIFF ? EBM2D_PARTICLE : EBM2D_WEIGHTED; }
 
-ebm2d_reference ebm2d_reference_of(const ebm2d_cell *c)
+ebm2d_reference ebm2d_reference_of(const ebm2d_plan *plan, const ebm2d_cell *c)
 {
-    static const ebm2d_reference none = {NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    static const ebm2d_reference trial[PAPER] = {{0.96515, 0.51265, 0.0199, 0.8153, NAN, 0.9526, NAN},
-                                                 {0.98319, 0.56510, 0.0150, 0.9777, 0.9770, 0.9748, NAN}};
-    /* Printed: KL and R_fresh of the reduced evaluation, particle reward of the full one. */
-    static const double kl[PAPER][EBM2D_BETAS] = {{0.6220, 0.5245, 0.2805, 0.0962, 0.0044},
-                                                  {0.5932, 0.5837, 0.2772, 0.0981, 0.0044}};
-    static const double reduced[PAPER][EBM2D_BETAS] = {{0.8693, 0.8367, 0.7513, 0.6491, 0.5363},
-                                                       {0.9984, 0.9959, 0.7627, 0.6477, 0.5399}};
-    static const double particle[PAPER][EBM2D_BETAS] = {{0.9714, 0.9361, 0.8330, 0.7058, 0.5653},
-                                                        {0.9993, 0.9939, 0.8686, 0.7159, 0.5930}};
-    if ((int)c->method >= PAPER || c->group == EBM2D_PAIR) return none;
-    if (c->group == EBM2D_TRIAL) return trial[c->method];
-    for (int b = 0; b < EBM2D_BETAS; b++)
-        if (ebm2d_betas[b] == c->beta)
-            return (ebm2d_reference){NAN, kl[c->method][b],     NAN, particle[c->method][b], NAN,
-                                     NAN, reduced[c->method][b]};
-    return none;
+    static const char *const names[] = {"reward",          "kl",    "excess",       "particle_reward",
+                                        "weighted_reward", "fresh", "fresh_reduced"};
+    double v[sizeof names / sizeof *names];
+    char setting[64];
+    (void)snprintf(setting, sizeof setting, "%s beta %g", ebm2d_group_names[c->group], c->beta);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        v[i] = known_value(&plan->known, setting, ebm2d_method_names[c->method], names[i]);
+    return (ebm2d_reference){v[0], v[1], v[2], v[3], v[4], v[5], v[6]};
 }
 
 int ebm2d_efficiency_steps(int steps, double out[EBM2D_EFFICIENCY])
@@ -63,7 +54,7 @@ static const char *of_mean(experiment_mean m, char out[64]) { return experiment_
 static void table_row(const ebm2d_page_context *x, const ebm2d_cell *c)
 {
     char what[96], t[10][64];
-    ebm2d_reference r = ebm2d_reference_of(c);
+    ebm2d_reference r = ebm2d_reference_of(x->plan, c);
     (void)snprintf(what, sizeof what, "%s, %s, beta %g", ebm2d_dataset_names[c->data], ebm2d_half_names[c->half],
                    c->beta);
     const char *row[] = {what,
@@ -111,7 +102,7 @@ static void reduced_table(const ebm2d_page_context *x)
                              plain(ebm2d_last(c, EBM2D_REWARD), t[1]),
                              experiment_with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[2]),
                              experiment_with_error(ebm2d_last(c, EBM2D_SHORT), ebm2d_last(c, EBM2D_SHORT_ERROR), t[3]),
-                             plain(ebm2d_reference_of(c).reduced, t[4])};
+                             plain(ebm2d_reference_of(x->plan, c).reduced, t[4])};
         page_mark mark[6] = {[5] = PAGE_DIM};
         page_row(x->page, row, mark);
     }
@@ -138,7 +129,7 @@ static void agreement(const ebm2d_page_context *x)
         for (int v = 0; v < 3; v++) {
             const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
                                              (ebm2d_method)m, 0);
-            ebm2d_reference r = ebm2d_reference_of(c);
+            ebm2d_reference r = ebm2d_reference_of(x->plan, c);
             experiment_mean ours = over_seeds(x, c, values[v]);
             double known = v == 0 ? r.reward : v == 1 ? r.kl : r.excess, apart = fabs(ours.mean - known) / ours.sd;
             char t[4][64];

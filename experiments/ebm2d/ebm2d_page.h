@@ -13,7 +13,7 @@ typedef struct {
     double fresh, reduced; /* R_fresh by the full and by the reduced evaluation */
 } ebm2d_reference;
 /* The trial: values of a rerun of the published program, R_fresh as printed. The sweep: as printed. */
-ebm2d_reference ebm2d_reference_of(const ebm2d_cell *cell);
+ebm2d_reference ebm2d_reference_of(const ebm2d_plan *plan, const ebm2d_cell *cell);
 
 /* Chains on the pre-trained circles network and on the final networks of the illustrative trial. */
 enum { EBM2D_PRETRAINED = EBM2D_PAPER_METHODS, EBM2D_STUDIED };

@@ -15,7 +15,7 @@ static experiment_mean over_seeds(const ebm2d_findings *f, const ebm2d_cell *c, 
 static void print_row(const ebm2d_findings *f, const ebm2d_cell *c, FILE *out)
 {
     static const int shown[] = {EBM2D_REWARD, EBM2D_KL, EBM2D_EXCESS};
-    ebm2d_reference r = ebm2d_reference_of(c);
+    ebm2d_reference r = ebm2d_reference_of(f->plan, c);
     const double known[] = {r.reward, r.kl, r.excess};
     char t[4][32];
     fprintf(out, "%-6s %-9s %-6s %5g  %-20s", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
@@ -83,7 +83,7 @@ int ebm2d_write_table(const ebm2d_findings *f, char *error, size_t room)
     for (int i = 0; i < f->plan->cells; i++) {
         const ebm2d_cell *c = &f->plan->cell[i];
         if (c->seed) continue;
-        ebm2d_reference r = ebm2d_reference_of(c);
+        ebm2d_reference r = ebm2d_reference_of(f->plan, c);
         const double rest[] = {ebm2d_last(c, EBM2D_FRESH),
                                ebm2d_last(c, EBM2D_FRESH_ERROR),
                                ebm2d_last(c, EBM2D_SHORT),
@@ -128,7 +128,7 @@ static void put_cell(json_writer *w, const ebm2d_cell *c)
     json_put_number(w, "best_reward", c->best_reward);
     json_put_number(w, "best_kl", c->best_kl);
     json_put_number(w, "best_loss", c->best_loss);
-    for (int v = 0; v < EBM2D_VALUES; v++) json_put_numbers(w, value_names[v], c->value[v], c->evaluations);
+    for (int v = 0; v < EBM2D_VALUES; v++) json_put_number(w, value_names[v], ebm2d_last(c, (ebm2d_value)v));
     json_close(w);
 }
 

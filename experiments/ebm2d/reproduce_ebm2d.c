@@ -10,14 +10,12 @@
 #include "common/reproduce.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ebm2d_page.h"
 #include "files/files.h"
-#include "common/parallel_runs.h"
 #include "terminal/say.h"
 #include "files/share.h"
 
@@ -29,7 +27,6 @@ typedef struct {
     ebm2d_findings found;
     char out[FILES_PATH], models[FILES_PATH];
     int threads;
-    atomic_int code; /* of the first run that failed */
 } study;
 
 static void announce(const study *s, const char *what)
@@ -138,39 +135,11 @@ static int draw_starts(study *s)
     return code;
 }
 
-static int one_cell(void *context, int job, char *error, size_t room)
-{
-    study *s = context;
-    char name[128];
-    int code = ebm2d_cell_run(&s->plan, &s->plan.cell[job]), none = SOSMC_EXIT_OK;
-    if (code == SOSMC_EXIT_OK) return 0;
-    (void)atomic_compare_exchange_strong(&s->code, &none, code);
-    ebm2d_cell_name(&s->plan.cell[job], name, sizeof name);
-    return files_fail(error, room, "%s/cells/%s did not finish", s->out, name);
-}
-
-static double cost_of_cell(const void *context, int job)
-{
-    const study *s = context;
-    return ebm2d_cell_cost(&s->plan, &s->plan.cell[job]);
-}
-
 static int run_cells(study *s)
 {
-    char error[SENTENCE];
-    parallel_work work = {.run = one_cell,
-                          .cost = cost_of_cell,
-                          .context = s,
-                          .jobs = s->plan.cells,
-                          .threads = s->threads,
-                          .quiet = s->o->quiet};
+    const grid cells = ebm2d_grid(&s->plan);
     announce(s, "tuning");
-    if (parallel_runs(&work, error, sizeof error))
-        return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
-    for (int i = 0; i < s->plan.cells; i++)
-        if (ebm2d_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
-            return complain(SOSMC_EXIT_IO, "%s", error);
-    return SOSMC_EXIT_OK;
+    return experiment_run_grid(&cells, s->threads, s->o->quiet);
 }
 
 /* ---------------------------------------------------------------------------- chains on the models */
@@ -191,12 +160,9 @@ static int snapshot_steps(int steps, int64_t out[MOST_SNAPSHOTS])
 static int final_model(const study *s, ebm2d_group group, double beta, int method, char out[FILES_PATH], char *error,
                        size_t room)
 {
-    char dir[FILES_PATH];
     const ebm2d_cell *c = ebm2d_find(&s->plan, group, EBM2D_CIRCLES, EBM2D_LOWER, beta, (ebm2d_method)method, 0);
     if (!c) return files_fail(error, room, "there is no run with beta %g", beta);
-    return ebm2d_cell_directory(&s->plan, c, dir, error, room) || files_join(out, dir, "model.safetensors", error, room)
-               ? -1
-               : 0;
+    return ebm2d_cell_model(&s->plan, c, out, error, room);
 }
 
 /* Jobs: the final models of the trial, the pre-trained one, then the final models of the sweep. */
@@ -232,10 +198,11 @@ static int one_study(void *context, int job, char *error, size_t room)
         (void)snprintf(model, sizeof model, "%s", s->plan.model[EBM2D_CIRCLES]);
         rc = before ? 0 : final_model(s, EBM2D_TRIAL, EBM2D_TRIAL_BETA, job, model, error, room);
     }
-    if (rc || files_join(cache, s->out, name, error, room) || ebm2d_study_run(&chains, model, cache, out, error, room))
+    if (rc || files_join(cache, s->out, name, error, room) ||
+        ebm2d_study_run(&chains, model, cache, out, error, room) ||
+        (terminal < 0 && ebm2d_exact_masses(model, chains.normal, 400, 1, &s->found.masses[job], error, room)))
         return -1;
-    if (terminal >= 0) return 0;
-    return ebm2d_exact_masses(model, chains.normal, 400, 1, &s->found.masses[job], error, room);
+    return 0;
 }
 
 /* Steps of chains. */
@@ -250,16 +217,15 @@ static double cost_of_study(const void *context, int job)
 static int run_studies(study *s)
 {
     char error[SENTENCE], dir[FILES_PATH];
-    parallel_work work = {.run = one_study,
-                          .cost = cost_of_study,
-                          .context = s,
-                          .jobs = EBM2D_STUDIED + (s->plan.scale.full ? EBM2D_PAPER_METHODS * EBM2D_BETAS : 0),
-                          .threads = s->threads,
-                          .quiet = s->o->quiet};
+    const grid chains = {.cells = EBM2D_STUDIED + (s->plan.scale.full ? EBM2D_PAPER_METHODS * EBM2D_BETAS : 0),
+                         .cost = cost_of_study,
+                         .run = one_study,
+                         .context = s};
     announce(s, "chains on the tuned models");
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
-    if (parallel_runs(&work, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    int code = experiment_run_grid(&chains, s->threads, s->o->quiet);
+    if (code != SOSMC_EXIT_OK) return code;
     s->found.published = ebm2d_is_published(&s->found.masses[EBM2D_PRETRAINED]);
     for (int smc = 0; smc < 2; smc++) {
         char file[FILES_PATH];
@@ -396,7 +362,8 @@ static int set_up(study *s, const ebm2d_scale *scale)
     if (s->plan.scale.seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->plan.scale.seeds, MOST_SEEDS);
     int code = find_models(s);
-    if (code == SOSMC_EXIT_OK && ebm2d_find_settings(s->plan.settings, error, sizeof error))
+    if (code == SOSMC_EXIT_OK && (experiment_find("ebm2d", "tune.yaml", s->plan.settings, error, sizeof error) ||
+                                  known_open(&s->plan.known, "ebm2d", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
@@ -450,10 +417,6 @@ int reproduce_ebm2d(const reproduce_options *options)
     ebm2d_scale scale = options->quick  ? ebm2d_scale_quick()
                         : options->full ? ebm2d_scale_full()
                                         : ebm2d_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; ebm2d has a fixed number of iterations");
-    return reproduce_ebm2d_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "ebm2d");
+    return code == SOSMC_EXIT_OK ? reproduce_ebm2d_scaled(options, &scale) : code;
 }

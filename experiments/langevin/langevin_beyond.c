@@ -92,11 +92,11 @@ int langevin_several_peaks(const extras *e)
                 for (int j = 0; j < PEAKS; j++) w[j] += t[k * n + i].end.weight[2 * j + 1] / n;
             summary m = langevin_summarise(v, n);
             double z = fabs(m.mean - exact) / fmax(m.half / 1.96, 1e-5);
-            langevin_put_row(e->page, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA",
-                             m.mean, m.half, exact, optimum, w[0], w[1], w[2],
-                             z < 4                      ? "follows the recursion"
-                             : m.mean >= 0.99 * optimum ? "within 1% of the optimum"
-                                                        : "differs from the recursion");
+            experiment_row(e->page, NULL, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA",
+                           m.mean, m.half, exact, optimum, w[0], w[1], w[2],
+                           z < 4                      ? "follows the recursion"
+                           : m.mean >= 0.99 * optimum ? "within 1% of the optimum"
+                                                      : "differs from the recursion");
         }
         page_table_end(e->page);
     }
@@ -130,9 +130,10 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     }
     plot_figure f = {
         .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
-    return langevin_put_figure(
-        e, &f, "Histograms of the terminal reward under both rules",
-        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.");
+    return experiment_figure(
+        e->page, &f, e->figures, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
+        e->error, e->room);
 }
 
 int langevin_initial_step(const extras *e)
@@ -178,8 +179,8 @@ int langevin_initial_step(const extras *e)
                 optimal[k] += v >= 0.99 * kinds[2];
             }
             summary m = langevin_summarise(reward[k], n);
-            langevin_put_row(e->page, "%s|%.4f|%d|%d|%d|%d|%d|%.4f|%.4f", rule_names[k], steps[k], n, count[0],
-                             count[1], count[2], count[3], m.mean, m.half / 1.96 * sqrt(n));
+            experiment_row(e->page, NULL, "%s|%.4f|%d|%d|%d|%d|%d|%.4f|%.4f", rule_names[k], steps[k], n, count[0],
+                           count[1], count[2], count[3], m.mean, m.half / 1.96 * sqrt(n));
         }
         page_table_end(e->page);
         if (plot_available()) rc = histograms(e, reward, n);
@@ -251,9 +252,9 @@ int langevin_feedback(const extras *e)
                 (void)snprintf(its, sizeof its, "%.0f (%d of %d runs)", reached / there, there, n);
             else
                 (void)snprintf(its, sizeof its, "none of %d runs", n);
-            langevin_put_row(e->page, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s",
-                             langevin_settings()[where].name, langevin_kernel_names[kernel], ways[rule], exp(step), low,
-                             high, acceptance, m.mean, m.half, own->optimum, its);
+            experiment_row(e->page, NULL, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s",
+                           langevin_settings()[where].name, langevin_kernel_names[kernel], ways[rule], exp(step), low,
+                           high, acceptance, m.mean, m.half, own->optimum, its);
             if (rule == PUBLISHED) continue;
             double before = 0, before_reached = 0;
             int before_there = 0;

@@ -4,13 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/experiment.h"
 #include "files/files.h"
 #include "terminal/interrupt.h"
 #include "langevin_extras_inside.h"
-
-typedef struct {
-    char claim[LINE / 3], measured[LINE / 2], verdict[LINE / 4];
-} claim;
 
 double langevin_best_tenth(const langevin_result *r)
 {
@@ -18,7 +15,7 @@ double langevin_best_tenth(const langevin_result *r)
     int n = r->points - 1;
     if (n < 1) return NAN;
     for (int i = 0; i < n; i++) took[i] = (r->curve_seconds[i + 1] - r->curve_seconds[i]) / (r->at[i + 1] - r->at[i]);
-    qsort(took, (size_t)n, sizeof *took, langevin_ascending);
+    qsort(took, (size_t)n, sizeof *took, experiment_ascending);
     return took[n / 10];
 }
 
@@ -56,40 +53,32 @@ static int measure_times(const extras *e, double us[LANGEVIN_METHODS][TIMES])
     return 0;
 }
 
-static void claim_cheapest(double us[LANGEVIN_METHODS][TIMES], claim *c)
+static void claim_cheapest(const extras *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
 {
     int next = SOUL; /* the cheapest of the others */
     for (int m = SOUL; m < LANGEVIN_METHODS; m++)
         if (us[m][LARGE] < us[next][LARGE]) next = m;
     double ratio = us[next][LARGE] / us[IMPDIFF][LARGE];
-    (void)snprintf(c->claim, sizeof c->claim, "ImpDiff is the cheapest per iteration");
-    (void)snprintf(c->measured, sizeof c->measured,
-                   "%.0f µs at N = 10,000 on one thread; next is %s with %.0f µs (%.2f times)", us[IMPDIFF][LARGE],
-                   langevin_method_names[next], us[next][LARGE], ratio);
-    if (ratio > 1.05)
-        (void)snprintf(c->verdict, sizeof c->verdict, "confirmed");
-    else if (ratio > 0.95)
-        (void)snprintf(c->verdict, sizeof c->verdict, "a tie with %s", langevin_method_names[next]);
-    else
-        (void)snprintf(c->verdict, sizeof c->verdict, "not here: %s is cheaper", langevin_method_names[next]);
+    c->claim = "ImpDiff is the cheapest per iteration";
+    claim_decide(c, !e->o->quick, ratio > 1.05,
+                 "%.0f µs at N = 10,000 on one thread; next is %s with %.0f µs (%.2f times)%s", us[IMPDIFF][LARGE],
+                 langevin_method_names[next], us[next][LARGE], ratio,
+                 ratio > 1.05   ? ""
+                 : ratio > 0.95 ? ": a tie"
+                                : ", which is cheaper");
 }
 
-static void claim_soul(double us[LANGEVIN_METHODS][TIMES], claim *c)
+static void claim_soul(const extras *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
 {
     double growth = us[SOUL][LARGE] / us[SOUL][SMALL], gain = us[SOUL][LARGE] / us[SOUL][WIDE];
     double other = us[SOSMC_ULA][LARGE] / us[SOSMC_ULA][WIDE], ratio = us[SOUL][LARGE] / us[SOSMC_ULA][LARGE];
     int proportional = growth > 7 && growth < 13, serial = gain < 1.2;
-    (void)snprintf(c->claim, sizeof c->claim,
-                   "SOUL costs N serial steps: time proportional to N, no profit from threads or vectors");
-    (void)snprintf(
-        c->measured, sizeof c->measured,
-        "1,000 to 10,000 steps: %.1f times the time; two threads: %.2f times as fast (SOSMC-ULA: %.2f); %.1f "
-        "times the time of SOSMC-ULA at N = 10,000",
-        growth, gain, other, ratio);
-    (void)snprintf(c->verdict, sizeof c->verdict, "%s",
-                   proportional && serial && ratio > 1 ? "confirmed"
-                   : proportional && serial            ? "serial, yet not slower than SOSMC here"
-                                                       : "not confirmed here");
+    c->claim = "SOUL costs N serial steps: time proportional to N, no profit from threads or vectors";
+    claim_decide(c, !e->o->quick, proportional && serial && ratio > 1,
+                 "1,000 to 10,000 steps: %.1f times the time; two threads: %.2f times as fast (SOSMC-ULA: %.2f); %.1f "
+                 "times the time of SOSMC-ULA at N = 10,000%s",
+                 growth, gain, other, ratio,
+                 proportional && serial && ratio <= 1 ? ": serial, yet not slower than SOSMC here" : "");
 }
 
 enum { SGD, ADAM };
@@ -121,19 +110,18 @@ static int claim_optimisers(const extras *e, claim *c)
         int lower = reward[ADAM].mean + reward[ADAM].half < reward[SGD].mean - reward[SGD].half;
         int higher = reward[ADAM].mean - reward[ADAM].half > reward[SGD].mean + reward[SGD].half;
         int ahead = asked[ADAM].mean - there[ADAM].mean > asked[SGD].mean - there[SGD].mean;
-        (void)snprintf(c->claim, sizeof c->claim,
-                       "ImpDiff earns less with Adam than with SGD in setting A, because theta moves away before the "
-                       "particles cross");
-        (void)snprintf(c->measured, sizeof c->measured,
-                       "reward %.4f ± %.4f (Adam), %.4f ± %.4f (SGD) after %d iterations; theta gives the good mode a "
-                       "weight of %.4f and %.4f, where %.4f and %.4f of the particles are",
-                       reward[ADAM].mean, reward[ADAM].half, reward[SGD].mean, reward[SGD].half, K, asked[ADAM].mean,
-                       asked[SGD].mean, there[ADAM].mean, there[SGD].mean);
-        (void)snprintf(c->verdict, sizeof c->verdict, "%s",
-                       lower && ahead ? "confirmed, with its cause"
-                       : lower        ? "confirmed; the cause is another"
-                       : higher       ? "the opposite here"
-                                      : "no difference here");
+        c->claim =
+            "ImpDiff earns less with Adam than with SGD in setting A, because theta moves away before the particles "
+            "cross";
+        claim_decide(c, !e->o->quick, lower && ahead,
+                     "reward %.4f ± %.4f (Adam), %.4f ± %.4f (SGD) after %d iterations; theta gives the good mode a "
+                     "weight of %.4f and %.4f, where %.4f and %.4f of the particles are%s",
+                     reward[ADAM].mean, reward[ADAM].half, reward[SGD].mean, reward[SGD].half, K, asked[ADAM].mean,
+                     asked[SGD].mean, there[ADAM].mean, there[SGD].mean,
+                     lower && ahead ? ""
+                     : lower        ? ": less, but the cause is another"
+                     : higher       ? ": the opposite"
+                                    : ": no difference");
     }
     free(v);
     free(t);
@@ -185,18 +173,15 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
         }
     const double *rwm = d->acceptance[RWM], *mala = d->acceptance[MALA];
     int last = DIMENSIONS - 1, falls = rwm[last] < 0.2 * rwm[0], faster = rwm[last] / rwm[0] < mala[last] / mala[0];
-    (void)snprintf(c->claim, sizeof c->claim, "RWM degrades with the dimension");
-    (void)snprintf(c->measured, sizeof c->measured,
-                   "step 0.1, dimension 2 to 64: acceptance %.3f to %.4f (MALA: %.3f to %.3f); different particles "
-                   "%.0f%% to %.0f%% (MALA: %.0f%% to %.0f%%); reward at 64: %.4f (MALA: %.4f)",
-                   rwm[0], rwm[last], mala[0], mala[last], 100 * d->distinct[RWM][0], 100 * d->distinct[RWM][last],
-                   100 * d->distinct[MALA][0], 100 * d->distinct[MALA][last], d->reward[RWM][last].mean,
-                   d->reward[MALA][last].mean);
-    (void)snprintf(c->verdict, sizeof c->verdict, "%s",
-                   falls && faster && d->reward[RWM][last].mean < 0.99 * d->reward[MALA][last].mean ? "confirmed"
-                   : falls && faster
-                       ? "confirmed for the particles; the reward does not show it, since weights carry it"
-                       : "not confirmed here");
+    int shown = d->reward[RWM][last].mean < 0.99 * d->reward[MALA][last].mean;
+    c->claim = "RWM degrades with the dimension";
+    claim_decide(c, !e->o->quick, falls && faster,
+                 "step 0.1, dimension 2 to 64: acceptance %.3f to %.4f (MALA: %.3f to %.3f); different particles "
+                 "%.0f%% to %.0f%% (MALA: %.0f%% to %.0f%%); reward at 64: %.4f (MALA: %.4f)%s",
+                 rwm[0], rwm[last], mala[0], mala[last], 100 * d->distinct[RWM][0], 100 * d->distinct[RWM][last],
+                 100 * d->distinct[MALA][0], 100 * d->distinct[MALA][last], d->reward[RWM][last].mean,
+                 d->reward[MALA][last].mean,
+                 falls && faster && !shown ? ": the reward does not show it, since weights carry it" : "");
     free(t);
     return rc;
 }
@@ -204,34 +189,30 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
 int langevin_claims(const extras *e)
 {
     enum { CLAIMS = 4 };
-    static const char *const head[] = {"claim", "what we measured", "verdict", NULL};
     static const char *const time_head[] = {
         "method", "µs at N = 1,000", "µs at N = 10,000", "growth", "µs, two threads", "speed-up", NULL};
     static const char *const dim_head[] = {"dimension", "method",    "acceptance", "different particles",
                                            "reward",    "± 1.96 se", NULL};
-    claim c[CLAIMS] = {{{0}, {0}, {0}}};
+    claim c[CLAIMS] = {{.claim = NULL}};
     double us[LANGEVIN_METHODS][TIMES];
     dimension_study d = {{0}, {{0}}, {{0}}, {{{0, 0}}}};
     if (measure_times(e, us) || claim_optimisers(e, &c[2]) || claim_dimension(e, &d, &c[3])) return -1;
-    claim_cheapest(us, &c[0]);
-    claim_soul(us, &c[1]);
-    page_heading(e->page, "Claims of the section");
-    page_table(e->page, NULL, "lll", head);
-    for (int i = 0; i < CLAIMS; i++) langevin_put_row(e->page, "%s|%s|%s", c[i].claim, c[i].measured, c[i].verdict);
-    page_table_end(e->page);
+    claim_cheapest(e, us, &c[0]);
+    claim_soul(e, us, &c[1]);
+    claims_page(e->page, c, CLAIMS);
     page_table(e->page,
                "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
                "lrrrrr", time_head);
     for (int m = 0; m < LANGEVIN_METHODS; m++)
-        langevin_put_row(e->page, "%s|%.1f|%.1f|%.1f|%.1f|%.2f", langevin_method_names[m], us[m][SMALL], us[m][LARGE],
-                         us[m][LARGE] / us[m][SMALL], us[m][WIDE], us[m][LARGE] / us[m][WIDE]);
+        experiment_row(e->page, NULL, "%s|%.1f|%.1f|%.1f|%.1f|%.2f", langevin_method_names[m], us[m][SMALL],
+                       us[m][LARGE], us[m][LARGE] / us[m][SMALL], us[m][WIDE], us[m][LARGE] / us[m][WIDE]);
     page_table_end(e->page);
     page_table(e->page, "Two Gaussians in d dimensions, half-plane reward, fixed step 0.1, Adam, beta = 0 (optimum 1)",
                "rlrrrr", dim_head);
     for (int i = 0; i < DIMENSIONS; i++)
         for (int k = 0; k < KERNELS; k++)
-            langevin_put_row(e->page, "%d|%s|%.4f|%.1f%%|%.4f|%.4f", d.dim[i], langevin_kernel_names[k],
-                             d.acceptance[k][i], 100 * d.distinct[k][i], d.reward[k][i].mean, d.reward[k][i].half);
+            experiment_row(e->page, NULL, "%d|%s|%.4f|%.1f%%|%.4f|%.4f", d.dim[i], langevin_kernel_names[k],
+                           d.acceptance[k][i], 100 * d.distinct[k][i], d.reward[k][i].mean, d.reward[k][i].half);
     page_table_end(e->page);
     return 0;
 }

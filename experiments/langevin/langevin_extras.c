@@ -15,7 +15,6 @@
 #include "files/files.h"
 #include "terminal/interrupt.h"
 #include "langevin_extras_inside.h"
-#include "common/parallel_runs.h"
 
 const char *const langevin_kernel_names[KERNELS] = {"SOSMC-RWM", "SOSMC-MALA"};
 
@@ -26,23 +25,6 @@ int langevin_iterations(const extras *e, int setting)
 
 /* ---------------------------------------------------------------------------- text */
 
-void langevin_put_row(page *p, const char *format, ...)
-{
-    enum { CELLS = 12 };
-    char line[LINE], *at = line;
-    const char *cell[CELLS] = {NULL};
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(line, sizeof line, format, list);
-    va_end(list);
-    for (int i = 0; i < CELLS && at; i++) {
-        cell[i] = at;
-        at = strchr(at, '|');
-        if (at) *at++ = 0;
-    }
-    page_row(p, cell, NULL);
-}
-
 summary langevin_summarise(const double *v, int n)
 {
     double mean = 0, square = 0;
@@ -52,22 +34,6 @@ summary langevin_summarise(const double *v, int n)
 }
 
 /* ---------------------------------------------------------------------------- one run with everything we look at */
-
-int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption)
-{
-    char stem[FILES_PATH], *svg = NULL;
-    if (plot_write(f, 1, e->figures, &svg, e->error, e->room)) return -1;
-    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
-    page_figure(e->page, svg, alt, caption, stem);
-    free(svg);
-    return 0;
-}
-
-int langevin_ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What the cloud looks like at the end: x has n rows of dim, logw n numbers. */
 static void look_at(task *t, int n, int dim, double *x, const double *logw)
@@ -83,7 +49,7 @@ static void look_at(task *t, int n, int dim, double *x, const double *logw)
     }
     for (int i = 0; i < n; i++)
         x[i] = x[(size_t)i * (size_t)dim]; /* copies agree in the first coordinate, others never */
-    qsort(x, (size_t)n, sizeof *x, langevin_ascending);
+    qsort(x, (size_t)n, sizeof *x, experiment_ascending);
     int different = 1;
     for (int i = 1; i < n; i++) different += x[i] != x[i - 1];
     t->end.distinct = (double)different / n;
@@ -135,8 +101,8 @@ static int run_task(void *context, int job, char *error, size_t room)
 
 int langevin_run_tasks(const extras *e, task *t, int n)
 {
-    parallel_work work = {.run = run_task, .context = t, .jobs = n, .threads = e->threads, .quiet = e->o->quiet};
-    return parallel_runs(&work, e->error, e->room);
+    const grid tasks = {.cells = n, .run = run_task, .context = t};
+    return experiment_grid(&tasks, e->threads, e->o->quiet, e->error, e->room) ? -1 : 0;
 }
 
 task langevin_published(const extras *e, const langevin_setting *s, sosmc_kernel kernel, int iterations, int seed)

@@ -5,6 +5,8 @@
 #ifndef CLI_LANGEVIN_EXTRAS_INSIDE_H
 #define CLI_LANGEVIN_EXTRAS_INSIDE_H
 
+#include "common/claims.h"
+#include "common/experiment.h"
 #include "langevin_extras.h"
 #include "view/plot.h"
 
@@ -25,16 +27,10 @@ typedef struct {
 
 int langevin_iterations(const extras *e, int setting);
 
-/* A row from one formatted line whose cells are separated by bars. */
-void langevin_put_row(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The figure as files, and on the page. */
-int langevin_put_figure(const extras *e, const plot_figure *f, const char *alt, const char *caption);
-
 typedef struct {
     double mean, half; /* 1.96 standard errors */
 } summary;
 summary langevin_summarise(const double *v, int n);
-int langevin_ascending(const void *a, const void *b); /* doubles, for qsort */
 
 /* One run with everything we look at. */
 typedef struct {

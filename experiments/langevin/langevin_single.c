@@ -66,9 +66,10 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
          .contour_label = "density at the start",
          .contour_colour = PLOT_BLACK}};
     plot_figure f = {.name = "single_run", .panel = panel, .panels = PANELS, .columns = 2, .width = 470, .height = 330};
-    return langevin_put_figure(
-        e, &f, "One run of every method on V_sparse with R_hard",
-        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.");
+    return experiment_figure(
+        e->page, &f, e->figures, "One run of every method on V_sparse with R_hard",
+        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.",
+        e->error, e->room);
 }
 
 int langevin_single_run(const extras *e)
@@ -96,8 +97,8 @@ int langevin_single_run(const extras *e)
     if (rc == 0) {
         page_table(e->page, "Seed 0", "lrrr", head);
         for (int m = 0; m < LANGEVIN_METHODS; m++)
-            langevin_put_row(e->page, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
-                             1e6 * r[m].seconds / r[m].iterations);
+            experiment_row(e->page, NULL, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
+                           1e6 * r[m].seconds / r[m].iterations);
         page_table_end(e->page);
         page_paragraph(
             e->page,

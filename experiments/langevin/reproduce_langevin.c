@@ -17,11 +17,11 @@
 #include "common/experiment.h"
 #include "files/files.h"
 #include "terminal/interrupt.h"
+#include "common/known.h"
 #include "langevin_cells.h"
 #include "langevin_extras.h"
 #include "langevin_judge.h"
 #include "view/page.h"
-#include "common/parallel_runs.h"
 #include "view/plot.h"
 #include "terminal/say.h"
 
@@ -29,32 +29,17 @@ enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
 typedef enum { SGD_0, ADAM_0, ADAM_BETA } column;
 static const char *const column_names[COLUMNS] = {"SGD, beta = 0", "Adam, beta = 0", "Adam, selected beta"};
 
+/* Settings of known.csv are those of the experiment with these words behind them. */
+static const char *const column_words[COLUMNS] = {"SGD beta 0", "Adam beta 0", "Adam selected beta"};
+
 /* The paper's tables: mean and half-width (1.96 standard errors of 10 runs). */
 typedef struct {
     double mean, half;
 } figure;
-static const figure paper[LANGEVIN_METHODS][COLUMNS][LANGEVIN_SETTINGS] = {
-    [IMPDIFF] = {{{0.6364, 0.0009}, {0.0095, 0.0001}, {0.0173, 0.0001}, {0.0115, 0.0008}},
-                 {{0.6026, 0.0013}, {0.0169, 0.0002}, {0.0363, 0.0001}, {0.0142, 0.0012}},
-                 {{0.5766, 0.0013}, {0.0173, 0.0002}, {0.0357, 0.0002}, {0.0102, 0.0003}}},
-    [SOUL] = {{{0.5714, 0.1270}, {0.0059, 0.0055}, {0.0173, 0.0044}, {0.0000, 0.0000}},
-              {{0.6477, 0.0037}, {0.0187, 0.0003}, {0.0365, 0.0008}, {0.0000, 0.0000}},
-              {{0.3680, 0.1997}, {0.0132, 0.0057}, {0.0367, 0.0010}, {0.0000, 0.0000}}},
-    [SOSMC_ULA] = {{{0.6434, 0.0010}, {0.0133, 0.0002}, {0.0224, 0.0003}, {0.1327, 0.0994}},
-                   {{0.6484, 0.0007}, {0.0186, 0.0001}, {0.0369, 0.0001}, {0.2497, 0.0869}},
-                   {{0.6020, 0.0010}, {0.0181, 0.0000}, {0.0361, 0.0002}, {0.2002, 0.0854}}},
-    [SOSMC_MALA] = {{{0.6435, 0.0013}, {0.0128, 0.0001}, {0.0204, 0.0002}, {0.3788, 0.0006}},
-                    {{0.6491, 0.0006}, {0.0185, 0.0000}, {0.0368, 0.0002}, {0.3994, 0.0000}},
-                    {{0.6036, 0.0012}, {0.0181, 0.0001}, {0.0361, 0.0001}, {0.3220, 0.0004}}},
-    [SOSMC_RWM] = {{{0.6424, 0.0015}, {0.0129, 0.0002}, {0.0207, 0.0003}, {0.3803, 0.0004}},
-                   {{0.6476, 0.0010}, {0.0186, 0.0000}, {0.0368, 0.0002}, {0.3994, 0.0000}},
-                   {{0.6016, 0.0012}, {0.0181, 0.0001}, {0.0362, 0.0001}, {0.3216, 0.0004}}},
-    [SOSMC_HMC] = {{{0.6416, 0.0008}, {0.0127, 0.0001}, {0.0202, 0.0003}, {0.3775, 0.0009}},
-                   {{0.6485, 0.0011}, {0.0183, 0.0004}, {0.0366, 0.0001}, {0.3994, 0.0000}},
-                   {{0.6033, 0.0009}, {0.0181, 0.0000}, {0.0360, 0.0002}, {0.3218, 0.0004}}}};
 
 typedef struct {
     int setting, method, column;
+    figure paper;
     double optimum, recursion; /* exact */
     double mean, half;         /* ours: mean and 1.96 standard errors */
     double off;                /* from the recursion, in standard errors; NaN where it cannot be said */
@@ -80,6 +65,14 @@ static judge judged(const study *s)
 static int iterations_of(const study *s, int setting)
 {
     return (int)(s->scale * langevin_settings()[setting].iterations);
+}
+
+static figure figure_of(const known *k, const cell *c)
+{
+    char setting[64];
+    const char *method = langevin_method_names[c->method];
+    (void)snprintf(setting, sizeof setting, "%s %s", langevin_settings()[c->setting].name, column_words[c->column]);
+    return (figure){known_value(k, setting, method, "reward"), known_value(k, setting, method, "half_width")};
 }
 
 static langevin_run run_of(const study *s, const cell *c, int seed)
@@ -150,13 +143,10 @@ static int one_run(void *context, int job, char *error, size_t room)
 static int compute(study *s)
 {
     char error[SENTENCE];
-    parallel_work work = {.run = one_run,
-                          .context = s,
-                          .jobs = s->cells * s->seeds,
-                          .threads = s->o->budget_seconds > 0 ? 1 : s->threads,
-                          .quiet = s->o->quiet};
-    if (parallel_runs(&work, error, sizeof error) == 0) return SOSMC_EXIT_OK;
-    if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
+    const grid cells = {.cells = s->cells * s->seeds, .run = one_run, .context = s};
+    int code = experiment_grid(&cells, s->o->budget_seconds > 0 ? 1 : s->threads, s->o->quiet, error, sizeof error);
+    if (code == 0) return SOSMC_EXIT_OK;
+    if (code == GRID_STOPPED) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
     return complain(SOSMC_EXIT_NUMERIC, "%s", error);
 }
 
@@ -196,7 +186,7 @@ static void fill_differences(study *s)
 /* In combined standard errors. Half-widths are 1.96 of them; the paper prints four decimals, which adds a rounding error of its own. */
 static double from_paper(const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     double rounding = 0.00005 / sqrt(3), ours = c->half / 1.96, theirs = p->half / 1.96;
     return (c->mean - p->mean) / sqrt(ours * ours + theirs * theirs + rounding * rounding);
 }
@@ -212,7 +202,7 @@ static int differs(const study *s, const cell *c)
 /* Why a cell may differ from the paper's, judged from what it is and what we measured. */
 static const char *cause(const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     int weighted = c->method >= SOSMC_ULA, tight = c->setting == 3;
     double off_recursion = fabs(c->mean - c->recursion) / fmax(c->half / 1.96, 1e-6);
     if (tight && c->method == SOSMC_ULA)
@@ -262,7 +252,7 @@ static const cell *cell_at(const study *s, int setting, int method, int column)
 static void print_cell(const study *s, const cell *c, FILE *out)
 {
     char half[32], off[32];
-    double published = paper[c->method][c->column][c->setting].mean;
+    double published = c->paper.mean;
     char star = differs(s, c) ? '*' : ' ';
     fprintf(out, "  %.4f +- %-6s", c->mean, s->seeds > 1 ? decimal(c->half, half) : "-");
     if (judged(s) == BY_RECURSION)
@@ -350,7 +340,7 @@ static int write_csv(const study *s, const char *dir, char *error, size_t room)
             "seconds_per_iteration,combined_standard_errors,recursion_standard_errors\n");
     for (int i = 0; i < s->cells; i++) {
         const cell *c = &s->cell[i];
-        const figure *p = &paper[c->method][c->column][c->setting];
+        const figure *p = &c->paper;
         double beta = c->column == ADAM_BETA ? langevin_settings()[c->setting].beta : 0;
         atomic_print(&f, "%s,%s,%s,%g,%.17g,%.17g,%g,%g,%.17g,%.17g,%.17g,%.6g,%.3f,%.3f\n",
                      langevin_settings()[c->setting].name, langevin_method_names[c->method],
@@ -370,7 +360,7 @@ static const char *const full_heads[] = {"method",           "setting",    "ours
 
 static void page_cell(const study *s, page *page, const cell *c)
 {
-    const figure *p = &paper[c->method][c->column][c->setting];
+    const figure *p = &c->paper;
     int by_recursion = judged(s) == BY_RECURSION;
     char t[5][32], setting[64], ours[64], theirs[64];
     (void)snprintf(setting, sizeof setting, "%s: %s", langevin_settings()[c->setting].name,
@@ -430,8 +420,7 @@ static void causes_by_paper(const study *s, page *page)
         if (!differs(s, c)) continue;
         page_paragraph(page, "%s, %s, %s: ours %.4f ± %.4f, paper %.4f ± %.4f (%.1f combined standard errors): %s.",
                        langevin_settings()[c->setting].label, langevin_method_names[c->method], column_names[c->column],
-                       c->mean, c->half, paper[c->method][c->column][c->setting].mean,
-                       paper[c->method][c->column][c->setting].half, fabs(from_paper(c)), cause(c));
+                       c->mean, c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
     }
     if (count_differing(s, 0) == 0) page_paragraph(page, "Nowhere by more than three combined standard errors.");
 }
@@ -577,7 +566,7 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     band *bands = calloc((size_t)PANELS * LANGEVIN_METHODS, sizeof *bands);
     plot_series series[PANELS][LANGEVIN_METHODS + 1];
     plot_panel panel[PANELS];
-    char name[64], title[128], caption[256], stem[128], *svg = NULL;
+    char name[64], title[128], caption[256];
     int rc = bands ? 0 : files_fail(error, room, "out of memory");
     double optimum = 0;
     for (int p = 0; rc == 0 && p < PANELS; p++) {
@@ -613,12 +602,9 @@ static int curves(const study *s, page *page, int setting, int col, const char *
                                    : "adam_beta");
     (void)snprintf(title, sizeof title, "Setting %s: %s, %s", st->name, st->label, column_names[col]);
     (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with bands of 1.96 standard errors.", title, s->seeds);
-    (void)snprintf(stem, sizeof stem, "figures/%s", name);
     plot_figure f = {
         .name = name, .title = title, .panel = panel, .panels = PANELS, .columns = 2, .width = 460, .height = 280};
-    if (rc == 0) rc = plot_write(&f, 1, dir, &svg, error, room);
-    if (rc == 0) page_figure(page, svg, title, caption, stem);
-    free(svg);
+    if (rc == 0) rc = experiment_figure(page, &f, dir, title, caption, error, room);
     free(bands);
     return rc;
 }
@@ -632,7 +618,6 @@ static int settings_figure(page *page, const char *dir, char *error, size_t room
     static char title[2 * LANGEVIN_SETTINGS][96];
     plot_lattice map[2 * LANGEVIN_SETTINGS];
     plot_panel panel[2 * LANGEVIN_SETTINGS];
-    char *svg = NULL;
     for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
         const langevin_setting *s = &langevin_settings()[k];
         double q[LANGEVIN_MAX], box = 7;
@@ -666,13 +651,10 @@ static int settings_figure(page *page, const char *dir, char *error, size_t room
     }
     plot_figure f = {
         .name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
-    if (plot_write(&f, 1, dir, &svg, error, room)) return -1;
-    page_figure(
-        page, svg, "Densities and rewards of the four settings",
+    return experiment_figure(
+        page, &f, dir, "Densities and rewards of the four settings",
         "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.",
-        "figures/settings");
-    free(svg);
-    return 0;
+        error, room);
 }
 
 static int write_page(const study *s, const char *dir, char *error, size_t room)
@@ -714,22 +696,27 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
 static int set_up(study *s)
 {
     const reproduce_options *o = s->o;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    s->threads = o->threads > 0 ? o->threads : cores > 0 ? (int)cores : 1;
+    char error[SENTENCE];
+    known paper;
+    s->threads = experiment_threads(o->threads);
     s->seeds = o->seeds > 0 ? o->seeds : o->quick ? 3 : 10;
     if (s->seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, MOST_SEEDS);
     s->particles = o->quick ? 1000 : 10000;
     s->reference = s->particles / 2;
     s->scale = o->quick ? 0.2 : 1;
+    if (known_open(&paper, "langevin", error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     for (int k = 0; k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; col < COLUMNS; col++)
             for (int m = 0; m < LANGEVIN_METHODS; m++) {
                 cell *c = &s->cell[s->cells++];
                 *c = (cell){
                     .setting = k, .method = m, .column = col, .result = calloc((size_t)s->seeds, sizeof *c->result)};
-                if (!c->result) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+                c->paper = figure_of(&paper, c);
             }
+    known_close(&paper);
+    for (int i = 0; i < s->cells; i++)
+        if (!s->cell[i].result) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
     return SOSMC_EXIT_OK;
 }
 

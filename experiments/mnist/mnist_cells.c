@@ -1,5 +1,5 @@
-/* mnist_cells.c: run files of the experiment with pictures, made from their settings, run as any other run file and read
- * back.
+/* mnist_cells.c: the cells of the experiment with pictures: their run files (experiments/mnist, with what a cell sets), run as
+ * any other run file and read back.
  *
  * A run stops every so many iterations for a look at its particles, which goes to cloud.csv; continuing a run does not change
  * its numbers. Invariant: a cell's directory holds a row of cloud.csv for every stop that its checkpoint is beyond. */
@@ -11,11 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "terminal/interrupt.h"
 #include "mnist_chains.h"
 #include "terminal/say.h"
 
-enum { SENTENCE = 1024, TEXT = 4096, NAME = MNIST_NAME };
+enum { SENTENCE = 1024 };
 
 static const char *const method_words[MNIST_METHODS] = {"impdiff", "sosmc"};
 
@@ -41,70 +40,65 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x)
     return scale * r / MNIST_PIXELS; /* half: (1/2) of means over half of the pixels */
 }
 
-static const char *method_text(const mnist_cell *c, char *out, size_t room)
+static void set_method(experiment_file *f, const mnist_cell *c)
 {
     const mnist_setting *s = &c->set;
-    if (c->method == MNIST_IMPDIFF) return "scheme: {type: impdiff_printed}\n";
-    int used = snprintf(out, room,
-                        "scheme: {type: sosmc, order: authors}\n"
-                        "resampling: {scheme: systematic, threshold: %.17g}\n",
-                        s->threshold);
+    if (c->method == MNIST_IMPDIFF) return;
+    experiment_set(f, "resampling.threshold=%.17g", s->threshold);
     if (s->adapt_factor > 1)
-        (void)snprintf(out + used, room - (size_t)used,
-                       "adapt: {threshold: %.17g, factor: %.17g, min: 1.0e-8, max: %.17g}\n", s->adapt_threshold,
+        experiment_set(f, "adapt={threshold: %.17g, factor: %.17g, min: 1.0e-8, max: %.17g}", s->adapt_threshold,
                        s->adapt_factor, s->adapt_max);
-    return out;
 }
 
-const char *mnist_cell_text(const mnist_plan *plan, const mnist_cell *c, char *out, size_t room)
+experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *c)
 {
     const mnist_setting *s = &c->set;
-    char method[512], noise[64] = "";
-    if (s->noise > 0) (void)snprintf(noise, sizeof noise, ", noise: %.17g", s->noise);
-    (void)snprintf(out, room,
-                   "model: {type: stored}\n"
-                   "objective: {type: reward_reverse, beta: %.17g, reward: {type: %s, scale: %.17g}}\n"
-                   "init: {type: file, exact: %s}\n"
-                   "%s"
-                   "kernel: {%s, step: %.17g%s}\n"
-                   "optimiser: {type: adam, rate: %.17g}\n"
-                   "particles: %d\niterations: %d\nseed: %" PRIu64 "\nthreads: 1\n"
-                   "evaluate: {every: %d, sampler: jitter, chains: %d, steps: %d}\n"
-                   "output: {report: false}\n",
-                   c->beta, mnist_reward_names[c->reward], c->scale, c->method == MNIST_SOSMC ? "true" : "false",
-                   method_text(c, method, sizeof method), s->kernel ? s->kernel : "type: ula", s->gamma, noise, s->rate,
-                   s->particles, s->iterations, plan->seed + (uint64_t)c->seed, s->every, s->chains, s->steps);
-    return out;
+    experiment_file f = experiment_load(plan->settings, c->method == MNIST_IMPDIFF ? "impdiff.yaml" : "sosmc.yaml");
+    experiment_set(&f, "objective.beta=%.17g", c->beta);
+    experiment_set(&f, "objective.reward={type: %s, scale: %.17g}", mnist_reward_names[c->reward], c->scale);
+    set_method(&f, c);
+    experiment_set(&f, "kernel.step=%.17g", s->gamma);
+    experiment_set(&f, "kernel.noise=%.17g", s->noise);
+    experiment_set(&f, "optimiser.rate=%.17g", s->rate);
+    experiment_set(&f, "particles=%d", s->particles);
+    experiment_set(&f, "iterations=%d", s->iterations);
+    experiment_set(&f, "seed=%" PRIu64, plan->seed + (uint64_t)c->seed);
+    experiment_set(&f, "evaluate.every=%d", s->every);
+    experiment_set(&f, "evaluate.chains=%d", s->chains);
+    experiment_set(&f, "evaluate.steps=%d", s->steps);
+    for (int i = 0; i < MNIST_SETS && s->set[i]; i++) experiment_set(&f, "%s", s->set[i]);
+    return f;
+}
+
+void mnist_setting_name(const mnist_cell *c, char *out, size_t room)
+{
+    (void)snprintf(out, room, "%s%s%s-%s-beta%g", mnist_group_names[c->group], c->label ? "-" : "",
+                   c->label ? c->label : "", mnist_reward_names[c->reward], c->beta);
 }
 
 void mnist_cell_name(const mnist_cell *c, char *out, size_t room)
 {
-    int used = snprintf(out, room, "%s%s%s-%s-beta%g-%s", mnist_group_names[c->group], c->label ? "-" : "",
-                        c->label ? c->label : "", mnist_reward_names[c->reward], c->beta, method_words[c->method]);
-    if (c->seed > 0 && used > 0 && (size_t)used < room)
-        (void)snprintf(out + used, room - (size_t)used, "-seed%d", c->seed);
+    char setting[MNIST_NAME], seed[16] = "";
+    mnist_setting_name(c, setting, sizeof setting);
+    if (c->seed > 0) (void)snprintf(seed, sizeof seed, "-seed%d", c->seed);
+    (void)snprintf(out, room, "%.100s-%s%s", setting, method_words[c->method], seed);
 }
 
-int mnist_cell_directory(const mnist_plan *plan, const mnist_cell *c, char out[FILES_PATH], char *error, size_t room)
+static void cell_name(const void *context, int cell, char out[GRID_NAME])
 {
-    char name[NAME], relative[NAME + 8];
-    mnist_cell_name(c, name, sizeof name);
-    (void)snprintf(relative, sizeof relative, "cells/%s", name);
-    return files_join(out, plan->out, relative, error, room);
+    mnist_cell_name(&((const mnist_plan *)context)->cell[cell], out, GRID_NAME);
 }
 
 int mnist_cell_model(const mnist_plan *plan, const mnist_cell *c, char out[FILES_PATH], char *error, size_t room)
 {
-    char dir[FILES_PATH];
-    return mnist_cell_directory(plan, c, dir, error, room) || files_join(out, dir, "model.safetensors", error, room)
-               ? -1
-               : 0;
+    const grid g = {.out = plan->out, .name = cell_name, .context = (void *)plan};
+    return grid_path(&g, (int)(c - plan->cell), "model.safetensors", out, error, room);
 }
 
 static int start_path(const mnist_plan *plan, const mnist_cell *c, int purified, const char *file, char out[FILES_PATH],
                       char *error, size_t room)
 {
-    char name[NAME], relative[NAME + 64];
+    char name[MNIST_NAME], relative[MNIST_NAME + 64];
     mnist_start_name(c, purified, name);
     (void)snprintf(relative, sizeof relative, "start/%s%s", name, file);
     return files_join(out, plan->out, relative, error, room);
@@ -112,13 +106,11 @@ static int start_path(const mnist_plan *plan, const mnist_cell *c, int purified,
 
 /* ---------------------------------------------------------------------------- running */
 
-static int run_text(const mnist_plan *plan, const char *text, const char *name, const char *init, const char *dir,
-                    const experiment_path set[MNIST_SETS], int quiet)
+static void set_model(experiment_file *f, const mnist_plan *plan)
 {
-    experiment_path path[3 + MNIST_SETS] = {
-        {"model.file", plan->model}, {"model.network", mnist_description(plan->model)}, {"init.file", init}};
-    for (int i = 0; set && i < MNIST_SETS; i++) path[3 + i] = set[i];
-    return experiment_run(text, name, path, 3 + MNIST_SETS, dir, quiet);
+    const char *network = mnist_description(plan->model);
+    experiment_set(f, "model.file=%s", plan->model);
+    if (network) experiment_set(f, "model.network=%s", network);
 }
 
 /* Starts of further seeds stay clear of the seeds of tuning. */
@@ -132,59 +124,53 @@ static int sweeps_of(int steps)
     return n;
 }
 
-static int sample_start(const mnist_plan *plan, const mnist_cell *c, int purify, const char *init, int threads,
-                        int quiet)
+static int sample_start(const mnist_plan *plan, const mnist_cell *c, const char *init, int threads, int quiet)
 {
     const mnist_setting *s = &c->set;
-    char text[TEXT], dir[FILES_PATH], error[SENTENCE], kernel[96] = "type: jitter";
-    int steps = purify ? s->purify : s->warm, sweeps = sweeps_of(steps);
-    if (purify) (void)snprintf(kernel, sizeof kernel, "type: ula, step: %.17g, noise: %.17g", s->gamma, s->noise);
-    (void)snprintf(text, sizeof text,
-                   "model: {type: stored}\n"
-                   "objective: {type: none}\n"
-                   "init: {type: %s}\n"
-                   "scheme: {type: unweighted, sweeps: %d}\n"
-                   "kernel: {%s}\n"
-                   "particles: %d\niterations: %d\nseed: %" PRIu64 "\nthreads: %d\noutput: {report: false}\n",
-                   purify ? "file" : "uniform, low: -1, high: 1", sweeps, kernel, s->particles, steps / sweeps + 1,
-                   plan->seed + SEEDS_APART * (uint64_t)c->seed + (purify ? 1 : 0), threads);
+    char dir[FILES_PATH], error[SENTENCE];
+    int purify = init != NULL, steps = purify ? s->purify : s->warm, sweeps = sweeps_of(steps);
     if (start_path(plan, c, purify, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    return run_text(plan, text, purify ? "start by Langevin steps" : "start by the sampler", init, dir, NULL, quiet);
+    experiment_file f = experiment_load(plan->settings, purify ? "purify.yaml" : "sampler.yaml");
+    set_model(&f, plan);
+    if (purify) {
+        experiment_set(&f, "init.file=%s", init);
+        experiment_set(&f, "kernel.step=%.17g", s->gamma);
+        experiment_set(&f, "kernel.noise=%.17g", s->noise);
+    }
+    experiment_set(&f, "scheme.sweeps=%d", sweeps);
+    experiment_set(&f, "particles=%d", s->particles);
+    experiment_set(&f, "iterations=%d", steps / sweeps + 1);
+    experiment_set(&f, "seed=%" PRIu64, plan->seed + SEEDS_APART * (uint64_t)c->seed + (purify ? 1 : 0));
+    experiment_set(&f, "threads=%d", threads);
+    return experiment_go(&f, dir, quiet);
 }
 
 int mnist_start_run(const mnist_plan *plan, const mnist_cell *c, int threads, int quiet)
 {
     char init[FILES_PATH], error[SENTENCE];
-    int code = sample_start(plan, c, 0, NULL, threads, quiet);
+    int code = sample_start(plan, c, NULL, threads, quiet);
     if (code != SOSMC_EXIT_OK || c->set.purify == 0) return code;
     if (start_path(plan, c, 0, "/particles.npz", init, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
-    return sample_start(plan, c, 1, init, threads, quiet);
+    return sample_start(plan, c, init, threads, quiet);
 }
 
-#define CLOUD_COLUMNS "iteration,reward,energy,energy_ref,pixel_sd,outside"
-
-/* The rows that an earlier process left stay. */
-static int open_cloud(trace **rows, const char *dir, char *error, size_t room)
-{
-    char path[FILES_PATH];
-    if (files_join(path, dir, "cloud.csv", error, room)) return -1;
-    return trace_open(rows, path, CLOUD_COLUMNS, access(path, F_OK) == 0 ? INT64_MAX : 0, error, room);
-}
+/* A cell under way. */
+typedef struct {
+    const mnist_plan *plan;
+    const mnist_cell *cell;
+    char dir[FILES_PATH], init[FILES_PATH];
+} cell_run;
 
 /* A look at the particles that the run has just left. */
-static int cloud_row(const mnist_plan *plan, const mnist_cell *c, const char *dir, trace *rows, int k, char *error,
-                     size_t room)
+static int look(void *context, int k, double *value, char *error, size_t room)
 {
-    double value[MNIST_CLOUDS];
-    if (experiment_iterations(dir) != k + 1)
-        return files_fail(error, room,
-                          "%s is beyond iteration %d, whose row in cloud.csv is missing; delete the folder and run the "
-                          "command again",
-                          dir, k);
-    if (mnist_look(plan->model, dir, c->reward, c->scale, value, error, room)) return -1;
-    trace_append(rows, k, value + 1, MNIST_CLOUDS - 1);
-    return trace_flush(rows, error, room);
+    const cell_run *r = context;
+    double cloud[MNIST_CLOUDS];
+    (void)k;
+    if (mnist_look(r->plan->model, r->dir, r->cell->reward, r->cell->scale, cloud, error, room)) return -1;
+    memcpy(value, cloud + 1, (MNIST_CLOUDS - 1) * sizeof *value);
+    return 0;
 }
 
 /* The stops fall on evaluations, because the last iteration of a run is always evaluated. */
@@ -194,73 +180,65 @@ static int between_stops(const mnist_setting *s)
     return s->every * (n > 1 ? n : 1);
 }
 
-static int next_stop(const mnist_setting *s, int k)
+static int next_stop(const void *context, int k)
 {
+    const mnist_setting *s = &((const cell_run *)context)->cell->set;
     int last = s->iterations - 1, next = k < 0 ? 0 : k + between_stops(s);
     return k >= last ? s->iterations : next < last ? next : last;
 }
 
-static int run_in_stages(const mnist_plan *plan, const mnist_cell *c, const char *dir, const char *init)
+static int run_until(void *context, int iterations)
 {
-    char text[TEXT], error[SENTENCE], name[NAME];
-    trace *rows = NULL;
-    int code = SOSMC_EXIT_OK;
-    if (files_directory(dir, error, sizeof error) || open_cloud(&rows, dir, error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    int64_t done = trace_kept(rows, NULL);
-    mnist_cell_name(c, name, sizeof name);
-    for (int k = next_stop(&c->set, -1); code == SOSMC_EXIT_OK && k < c->set.iterations; k = next_stop(&c->set, k)) {
-        mnist_cell stage = *c;
-        stage.set.iterations = k + 1;
-        if (k <= done && k + 1 < c->set.iterations) continue;
-        code = run_text(plan, mnist_cell_text(plan, &stage, text, sizeof text), name, init, dir, c->set.set, 1);
-        if (code == SOSMC_EXIT_OK && k > done && cloud_row(plan, c, dir, rows, k, error, sizeof error))
-            code = interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : complain(SOSMC_EXIT_NUMERIC, "%s: %s", name, error);
-    }
-    if (trace_close(rows, error, sizeof error) && code == SOSMC_EXIT_OK) code = complain(SOSMC_EXIT_IO, "%s", error);
-    return code;
+    const cell_run *r = context;
+    mnist_cell stage = *r->cell;
+    stage.set.iterations = iterations;
+    experiment_file f = mnist_cell_file(r->plan, &stage);
+    set_model(&f, r->plan);
+    experiment_set(&f, "init.file=%s", r->init);
+    return experiment_go(&f, r->dir, 1);
 }
 
-int mnist_cell_run(const mnist_plan *plan, const mnist_cell *c)
+int mnist_cell_run(mnist_plan *plan, int cell, char *error, size_t room)
 {
-    char dir[FILES_PATH], init[FILES_PATH], spare[FILES_PATH], error[SENTENCE];
-    if (mnist_cell_directory(plan, c, dir, error, sizeof error) ||
-        files_join(spare, dir, "checkpoint.previous", error, sizeof error) ||
-        start_path(plan, c, c->set.purify > 0, "/particles.npz", init, error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    int code = run_in_stages(plan, c, dir, init);
+    char spare[FILES_PATH], name[GRID_NAME];
+    cell_run r = {.plan = plan, .cell = &plan->cell[cell]};
+    const grid g = {.out = plan->out, .name = cell_name, .context = plan};
+    const experiment_stages stages = {.dir = r.dir,
+                                      .file = "cloud.csv",
+                                      .columns = "iteration,reward,energy,energy_ref,pixel_sd,outside",
+                                      .name = name,
+                                      .values = MNIST_CLOUDS - 1,
+                                      .iterations = r.cell->set.iterations,
+                                      .next = next_stop,
+                                      .run = run_until,
+                                      .look = look,
+                                      .context = &r};
+    cell_name(plan, cell, name);
+    if (grid_path(&g, cell, NULL, r.dir, error, room) ||
+        grid_path(&g, cell, "checkpoint.previous", spare, error, room) ||
+        start_path(plan, r.cell, r.cell->set.purify > 0, "/particles.npz", r.init, error, room))
+        return SOSMC_EXIT_IO;
+    int code = experiment_run_in_stages(&stages);
     if (code == SOSMC_EXIT_OK) (void)unlink(spare); /* half of what a finished cell takes on the disk */
     return code;
 }
 
-/* ---------------------------------------------------------------------------- reading */
-
-static int read_columns(const char *dir, const char *file, const char *const *names, int n, double **out, int *rows,
-                        char *error, size_t room)
-{
-    csv_table t;
-    int rc = 0;
-    if (experiment_table(dir, file, &t, error, room)) return -1;
-    *rows = (int)t.rows;
-    for (int i = 0; i < n; i++)
-        if (!(out[i] = experiment_column(&t, names[i]))) rc = files_fail(error, room, "out of memory");
-    csv_free(&t);
-    return rc;
-}
-
-int mnist_cell_read(const mnist_plan *plan, mnist_cell *c, char *error, size_t room)
+int mnist_cell_read(mnist_plan *plan, int cell, char *error, size_t room)
 {
     static const char *const values[MNIST_VALUES] = {"iteration", "fresh", "fresh_error", "particle_kl",
                                                      "particle_loss"};
     static const char *const series[MNIST_SERIES] = {"iteration", "mean_score", "ess", "resampled", "h"};
     static const char *const clouds[MNIST_CLOUDS] = {"iteration",  "reward",   "energy",
                                                      "energy_ref", "pixel_sd", "outside"};
+    mnist_cell *c = &plan->cell[cell];
+    const grid g = {.out = plan->out, .name = cell_name, .context = plan};
     char dir[FILES_PATH];
     mnist_cell_forget(c);
-    return mnist_cell_directory(plan, c, dir, error, room) ||
-                   read_columns(dir, "evaluation.csv", values, MNIST_VALUES, c->value, &c->evaluations, error, room) ||
-                   read_columns(dir, "trace.csv", series, MNIST_SERIES, c->series, &c->steps, error, room) ||
-                   read_columns(dir, "cloud.csv", clouds, MNIST_CLOUDS, c->cloud, &c->clouds, error, room)
+    return grid_path(&g, cell, NULL, dir, error, room) ||
+                   experiment_columns(dir, "evaluation.csv", values, MNIST_VALUES, c->value, &c->evaluations, error,
+                                      room) ||
+                   experiment_columns(dir, "trace.csv", series, MNIST_SERIES, c->series, &c->steps, error, room) ||
+                   experiment_columns(dir, "cloud.csv", clouds, MNIST_CLOUDS, c->cloud, &c->clouds, error, room)
                ? -1
                : 0;
 }

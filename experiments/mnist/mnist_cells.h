@@ -14,6 +14,7 @@
 
 #include "common/experiment.h"
 #include "files/files.h"
+#include "common/known.h"
 
 enum { MNIST_SIDE = 28, MNIST_PIXELS = MNIST_SIDE * MNIST_SIDE };
 
@@ -32,14 +33,13 @@ extern const double mnist_betas[MNIST_BETAS];
 /* How a cell is run. */
 typedef struct {
     int particles, iterations;
-    double rate, gamma, noise; /* learning rate; step and noise scale s of the kernel (noise 0: the kernel's own) */
-    const char *kernel;        /* of a run file, without step and noise; NULL: "type: ula" */
-    double threshold;          /* resample when ESS < threshold * particles */
+    double rate, gamma, noise;                       /* learning rate; step and noise scale s of the kernel */
+    double threshold;                                /* resample when ESS < threshold * particles */
     double adapt_threshold, adapt_factor, adapt_max; /* factor 1 or 0: the step stays */
-    int warm, purify;                /* start: steps of the pre-training sampler, then of ula with gamma and noise */
-    int every, chains, steps;        /* fresh rewards during the run */
-    int final_chains, final_steps;   /* before and after it, with the same noise */
-    experiment_path set[MNIST_SETS]; /* further keys of the run file with their values */
+    int warm, purify;              /* start: steps of the pre-training sampler, then of ula with gamma and noise */
+    int every, chains, steps;      /* fresh rewards during the run */
+    int final_chains, final_steps; /* before and after it, with the same noise */
+    const char *set[MNIST_SETS];   /* further keys of the run file with their values, KEY=VALUE */
 } mnist_setting;
 
 /* Values at the evaluations: k, R_fresh after the update of iteration k, and what the running log Z says. */
@@ -89,7 +89,9 @@ typedef struct {
     const char *out; /* absolute */
     mnist_scale scale;
     uint64_t seed;
-    char model[FILES_PATH]; /* the pre-trained network */
+    char model[FILES_PATH];    /* the pre-trained network */
+    char settings[FILES_PATH]; /* the folder of the run files that come with the program */
+    known known;               /* numbers from elsewhere; closed by mnist_plan_free */
     int cells;
     mnist_cell *cell;
 } mnist_plan;
@@ -112,19 +114,19 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x);
 
 /* The name of a start: with the Langevin steps behind the sampler, or before them. */
 void mnist_start_name(const mnist_cell *cell, int purified, char out[MNIST_NAME]);
+void mnist_setting_name(const mnist_cell *cell, char *out, size_t room); /* without method and seed */
 void mnist_cell_name(const mnist_cell *cell, char *out, size_t room);
-int mnist_cell_directory(const mnist_plan *plan, const mnist_cell *cell, char out[FILES_PATH], char *error,
-                         size_t room);
-/* The run file of a cell without its paths; returns `out`. */
-const char *mnist_cell_text(const mnist_plan *plan, const mnist_cell *cell, char *out, size_t room);
+/* The run file of a cell with all it sets but its paths. */
+experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *cell);
 /* The network a cell ended with. */
 int mnist_cell_model(const mnist_plan *plan, const mnist_cell *cell, char out[FILES_PATH], char *error, size_t room);
 
-/* Both return an exit code, having said what went wrong. A start is drawn by all threads, a cell by one. */
+/* Draws the initial particles of a cell by all threads; an exit code, having said what went wrong. */
 int mnist_start_run(const mnist_plan *plan, const mnist_cell *cell, int threads, int quiet);
-int mnist_cell_run(const mnist_plan *plan, const mnist_cell *cell);
+/* For a grid: runs the cell of this number by one thread; an exit code. */
+int mnist_cell_run(mnist_plan *plan, int cell, char *error, size_t room);
 /* What the run left, into the cell. */
-int mnist_cell_read(const mnist_plan *plan, mnist_cell *cell, char *error, size_t room);
+int mnist_cell_read(mnist_plan *plan, int cell, char *error, size_t room);
 
 void mnist_cell_forget(mnist_cell *cell);
 

@@ -123,7 +123,7 @@ static void deviation(pool *p, const mnist_cell *c, plot_panel *panel, plot_seri
                       .n = c->clouds,
                       .x = c->cloud[MNIST_CLOUD_K],
                       .y = c->cloud[MNIST_PIXEL_SD]});
-    if (!walk || c->clouds == 0 || c->set.kernel) return;
+    if (!walk || c->clouds == 0) return;
     variance = c->cloud[MNIST_PIXEL_SD][0] * c->cloud[MNIST_PIXEL_SD][0];
     for (int i = 0, t = 0; i < c->clouds; i++) { /* the step may have been adapted: noise adds up over iterations */
         for (; t < c->steps && c->series[MNIST_STEP][t] < c->cloud[MNIST_CLOUD_K][i]; t++)
@@ -139,19 +139,22 @@ static void deviation(pool *p, const mnist_cell *c, plot_panel *panel, plot_seri
                       .y = walk});
 }
 
-static void add_recorded(pool *p, mnist_curve what, const mnist_cell *c, plot_panel *panel, plot_series *room)
+static void add_recorded(pool *p, mnist_curve what, const mnist_plan *plan, const mnist_cell *c, plot_panel *panel,
+                         plot_series *room)
 {
-    mnist_known k = mnist_known_of(c);
+    mnist_curves k;
     plot_series style = recorded_style(c);
-    if (what == MNIST_CURVE_FRESH && k.fresh)
-        put(panel, room, recorded(p, &k.fresh[0][0], MNIST_RECORDED, 2, 0, 50, 1, style));
-    if (what == MNIST_CURVE_PARTICLE && k.cloud)
+    mnist_known_curves(plan, c, &k);
+    if (!k.known) return;
+    if (what == MNIST_CURVE_FRESH) put(panel, room, recorded(p, &k.fresh[0][0], MNIST_RECORDED, 2, 0, 50, 1, style));
+    if (what == MNIST_CURVE_PARTICLE)
         put(panel, room, recorded(p, &k.cloud[0][0], MNIST_RECORDED_CLOUDS, 5, 0, 100, 1, style));
-    if (what == MNIST_CURVE_ESS && k.cloud)
-        put(panel, room, recorded(p, &k.cloud[0][0], MNIST_RECORDED_CLOUDS, 5, 4, 100, k.particles, style));
+    if (what == MNIST_CURVE_ESS)
+        put(panel, room,
+            recorded(p, &k.cloud[0][0], MNIST_RECORDED_CLOUDS, 5, 4, 100, mnist_known_of(plan, c).particles, style));
 }
 
-int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, int record, const char *dir,
+int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, const mnist_plan *record, const char *dir,
                       const char *name, char **svg, char *error, size_t room)
 {
     static void (*const draw[MNIST_CURVE_KINDS])(pool *, const mnist_cell *, plot_panel *,
@@ -166,7 +169,7 @@ int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, in
         for (int m = 0; s && m < MNIST_METHODS; m++) {
             if (!panel[i].cell[m]) continue;
             draw[what](&p, panel[i].cell[m], &all[i], s);
-            if (record) add_recorded(&p, what, panel[i].cell[m], &all[i], s);
+            if (record) add_recorded(&p, what, record, panel[i].cell[m], &all[i], s);
         }
     }
     plot_figure f = {.name = name, .panel = all, .panels = panels, .columns = panels > 2 ? 2 : panels};

@@ -20,8 +20,8 @@ typedef struct {
     const mnist_cell *cell[MNIST_METHODS]; /* NULL: not there */
 } mnist_panel;
 
-/* Writes DIR/NAME.svg and DIR/NAME.pdf. `record`: recorded values stand beside ours. svg as in plot_write, for one. */
-int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, int record, const char *dir,
+/* Writes DIR/NAME.svg and DIR/NAME.pdf. `record`: the plan whose recorded values stand beside ours; NULL: none. svg as in plot_write, for one. */
+int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, const mnist_plan *record, const char *dir,
                       const char *name, char **svg, char *error, size_t room);
 
 /* ------------------------------------------------------------------------------------------------ samples */

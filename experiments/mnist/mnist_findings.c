@@ -1,4 +1,4 @@
-/* mnist_findings.c: rewards, gains, likeness and spread of samples. Invariant: all samples of one length share their starts and
+/* mnist_findings.c: rewards, gains and spread of samples. Invariant: all samples of one length share their starts and
  * their noise, so differences between networks are taken chain by chain. */
 #include "mnist_findings.h"
 
@@ -26,7 +26,6 @@ static int base_of(mnist_findings *f, const mnist_setting *s)
 int mnist_findings_begin(mnist_findings *f, const mnist_plan *plan, char *error, size_t room)
 {
     f->plan = plan;
-    f->limit = f->digits ? likeness_limit(f->digits) : NAN;
     f->cell = calloc((size_t)plan->cells + 1, sizeof *f->cell);
     if (!f->cell) return files_fail(error, room, "out of memory");
     for (int i = 0; i < plan->cells; i++) {
@@ -68,22 +67,6 @@ static double spread(const mnist_sample *s)
     return sqrt(total / MNIST_PIXELS);
 }
 
-static int judge_likeness(const likeness *digits, mnist_sample *s, char *error, size_t room)
-{
-    int beyond = 0, n = s->chains;
-    s->likeness = s->beyond = NAN;
-    if (!digits) return 0;
-    double *score = malloc((size_t)n * sizeof *score), limit = likeness_limit(digits);
-    if (!score) return files_fail(error, room, "out of memory");
-    likeness_score(digits, n, s->x, score);
-    for (int i = 0; i < n; i++) beyond += score[i] > limit;
-    qsort(score, (size_t)n, sizeof *score, experiment_ascending);
-    s->likeness = n % 2 ? score[n / 2] : (score[n / 2 - 1] + score[n / 2]) / 2;
-    s->beyond = (double)beyond / n;
-    free(score);
-    return 0;
-}
-
 static int draw(const mnist_findings *f, mnist_sample *s, const char *model, const char *name, char *error, size_t room)
 {
     char cache[FILES_PATH], relative[MNIST_NAME + 16];
@@ -96,7 +79,7 @@ static int draw(const mnist_findings *f, mnist_sample *s, const char *model, con
         mnist_chains_run(&chains, model, cache, s->x, error, room))
         return -1;
     s->spread = spread(s);
-    return judge_likeness(f->digits, s, error, room);
+    return 0;
 }
 
 int mnist_base_draw(mnist_findings *f, int base, char *error, size_t room)

@@ -3,17 +3,16 @@
 #ifndef CLI_MNIST_FINDINGS_H
 #define CLI_MNIST_FINDINGS_H
 
-#include "likeness.h"
 #include "mnist_cells.h"
 
 enum { MNIST_FEW = 64, MNIST_BASES = 8 }; /* chains behind a recorded mean; lengths of chains */
 
-/* Samples of a network. Likeness is a median score, `beyond` the share of samples above the limit, both NaN without data;
- * spread tells how far the samples differ from each other: the root mean square over pixels of their standard deviation. */
+/* Samples of a network. Spread tells how far they differ from each other: the root mean square over pixels of their standard
+ * deviation. */
 typedef struct {
     int chains, steps;
     double *x; /* chains rows of pixels */
-    double likeness, beyond, spread;
+    double spread;
 } mnist_sample;
 
 typedef struct {
@@ -27,9 +26,7 @@ typedef struct {
 typedef struct {
     const mnist_plan *plan;
     int threads;
-    int published;          /* the pre-trained network is the published one */
-    const likeness *digits; /* NULL: no data */
-    double limit;           /* of the likeness score; NaN without data */
+    int published; /* the pre-trained network is the published one */
     int bases;
     mnist_sample base[MNIST_BASES];
     mnist_finding *cell; /* as in the plan */

@@ -29,7 +29,8 @@ static int curves(const context *x, mnist_curve what, const mnist_panel *panel, 
 {
     char stem[128], *svg = NULL;
     (void)snprintf(stem, sizeof stem, "figures/%s", name);
-    int rc = mnist_draw_curves(what, panel, panels, x->f->published, x->figures, name, &svg, x->error, x->room);
+    int rc = mnist_draw_curves(what, panel, panels, x->f->published ? x->plan : NULL, x->figures, name, &svg, x->error,
+                               x->room);
     if (rc == 0) page_figure(x->page, svg, caption, caption, stem);
     free(svg);
     return rc;
@@ -198,14 +199,13 @@ static void introduce(const context *x)
         "starts and noise, so gains are taken chain by chain. ± is a standard error over the %d chains of a recorded mean, "
         "intervals are over all chains; neither holds the variance of tuning from run to run, which is a share of %.2f of the "
         "gain by what two runs of the published program differ in.",
-        (int)MNIST_FEW, mnist_run_spread());
+        (int)MNIST_FEW, mnist_run_spread(x->plan));
     page_paragraph(
         x->page,
         "KL and l come from the running log Z of the weighted particles. They are approximate: they take the start for a sample "
-        "of pi_0, which it is not. Likeness is the median of a score by 64 principal components of training digits; the limit "
-        "is what 99%% of held-out digits keep%s. A blank picture scores low. Spread is that of the samples among themselves, "
-        "as a share of that of pre-trained samples. Model: %s.",
-        isnan(x->f->limit) ? " (not measured here: fetch the data with sosmc fetch mnist)" : "", x->plan->model);
+        "of pi_0, which it is not. Spread is that of the samples among themselves, as a share of that of pre-trained samples. "
+        "Model: %s.",
+        x->plan->model);
     if (!x->f->published)
         page_note(x->page,
                   "The pre-trained model is not the published checkpoint, to which all recorded values and the re-run "
@@ -228,13 +228,13 @@ static void read_honestly(const context *x)
         "their pixels follows that of the walk in the figures below, whatever the reward and beta, and they leave [−1, 1]. The "
         "reward path of the particles is therefore the same for all beta and says nothing about the model; weights stay "
         "nearly uniform where s = 1, and the two methods hardly differ. What the tuned model is worth is told by fresh chains "
-        "and by the likeness of their samples alone.");
+        "alone.");
     mnist_page_bases(x->page, x->f);
 }
 
 static void facts(const context *x)
 {
-    char t[3][64];
+    char t[2][64];
     double least = 1;
     int gains = 0, cells = x->plan->cells;
     for (int i = 0; i < cells; i++) {
@@ -245,11 +245,8 @@ static void facts(const context *x)
     }
     (void)snprintf(t[0], sizeof t[0], "%d of %d", gains, cells);
     (void)snprintf(t[1], sizeof t[1], "%.3f", least);
-    (void)snprintf(t[2], sizeof t[2], "%.2f", x->f->limit);
-    page_fact fact[] = {{t[0], "cells gain reward"},
-                        {t[1], "least ESS / N of all"},
-                        {isnan(x->f->limit) ? "–" : t[2], "limit of the likeness score"}};
-    page_facts(x->page, fact, 3);
+    page_fact fact[] = {{t[0], "cells gain reward"}, {t[1], "least ESS / N of all"}};
+    page_facts(x->page, fact, 2);
 }
 
 static int fill(const context *x)

@@ -11,7 +11,6 @@
 typedef struct {
     const mnist_findings *found;
     claim claim[MNIST_CLAIMS];
-    const char *data; /* the folder of MNIST; NULL: none */
 } mnist_results;
 
 /* "bright, beta 1", with the label, step and noise of settings that have them to themselves. */

@@ -84,7 +84,7 @@ void mnist_page_rewards(page *p, const mnist_findings *findings, mnist_group gro
                head);
     for (int i = 0; i < n; i++) {
         const mnist_finding *f = mnist_finding_of(findings, cell[i]);
-        mnist_known k = mnist_known_of(cell[i]);
+        mnist_known k = mnist_known_of(findings->plan, cell[i]);
         int reduced = group == MNIST_REDUCED;
         char what[128];
         cell_text t[6];
@@ -115,7 +115,7 @@ void mnist_page_agreement(page *p, const mnist_findings *findings)
         "tuning from run to run",
         "lrrrrrr", head);
     for (int i = 0; i < n; i++) {
-        mnist_known k = mnist_known_of(cell[i]);
+        mnist_known k = mnist_known_of(findings->plan, cell[i]);
         mnist_distance apart = mnist_apart(findings, cell[i]);
         experiment_mean seeds = mnist_gain_over_seeds(findings, cell[i]);
         char what[128];
@@ -136,23 +136,17 @@ void mnist_page_agreement(page *p, const mnist_findings *findings)
 
 void mnist_page_samples(page *p, const mnist_findings *findings, mnist_group group)
 {
-    const char *head[] = {"setting", "method", "likeness, median", "above the limit", "likeness, re-run",
-                          "spread",  NULL};
+    const char *head[] = {"setting", "method", "spread", NULL};
     const mnist_cell *cell[MNIST_CELLS];
     int n = mnist_group_cells(findings->plan, group, cell);
-    page_table(p, "Samples of the tuned models: how like digits, how different from each other", "llrrrr", head);
+    page_table(p, "Samples of the tuned models: how different from each other", "llr", head);
     for (int i = 0; i < n; i++) {
         const mnist_finding *f = mnist_finding_of(findings, cell[i]);
         char what[128];
-        cell_text t[4];
-        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what),
-                             mnist_method_names[cell[i]->method],
-                             number(f->sample.likeness, 2, t[0]),
-                             percent(f->sample.beyond, t[1]),
-                             number(mnist_known_of(cell[i]).rerun_likeness, 2, t[2]),
-                             number(f->sample.spread / f->base->spread, 2, t[3])};
-        page_mark mark[6] = {[2] = f->sample.likeness > findings->limit ? PAGE_WARN : PAGE_PLAIN, [4] = PAGE_DIM};
-        page_row(p, row, mark);
+        cell_text t;
+        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what), mnist_method_names[cell[i]->method],
+                             number(f->sample.spread / f->base->spread, 2, t)};
+        page_row(p, row, NULL);
     }
     page_table_end(p);
 }
@@ -188,9 +182,9 @@ void mnist_page_particles(page *p, const mnist_findings *findings, mnist_group g
 
 void mnist_page_bases(page *p, const mnist_findings *findings)
 {
-    const char *head[] = {"steps", "bright", "half (paper's scale)", "likeness", "above the limit", "spread", NULL};
+    const char *head[] = {"steps", "bright", "half (paper's scale)", "spread", NULL};
     page_table(p, "Samples of the pre-trained model: chains of these lengths are not stationary, so compare equal ones",
-               "rrrrrr", head);
+               "rrrr", head);
     for (int i = 0; i < findings->bases; i++) {
         const mnist_sample *s = &findings->base[i];
         double sum[2] = {0, 0};
@@ -199,12 +193,8 @@ void mnist_page_bases(page *p, const mnist_findings *findings)
             sum[0] += mnist_reward_of(MNIST_BRIGHT, 1, s->x + (size_t)c * MNIST_PIXELS);
             sum[1] += mnist_reward_of(MNIST_HALF, 1, s->x + (size_t)c * MNIST_PIXELS);
         }
-        const char *row[] = {number(s->steps, 0, t[0]),
-                             number(sum[0] / s->chains, 4, t[1]),
-                             number(sum[1] / s->chains, 4, t[2]),
-                             number(s->likeness, 2, t[3]),
-                             percent(s->beyond, t[4]),
-                             number(s->spread, 3, t[5])};
+        const char *row[] = {number(s->steps, 0, t[0]), number(sum[0] / s->chains, 4, t[1]),
+                             number(sum[1] / s->chains, 4, t[2]), number(s->spread, 3, t[3])};
         page_row(p, row, NULL);
     }
     page_table_end(p);

@@ -168,9 +168,9 @@ static mnist_setting cold_setting(void)
     s.warm = 256;
     s.every = 100;
     s.steps = s.final_steps = 256;
-    s.set[0] = (experiment_path){"model.temperature", "0.01"};
-    s.set[1] = (experiment_path){"evaluate.step", "0.1"};
-    s.set[2] = (experiment_path){"evaluate.gradient_clip", "3"};
+    s.set[0] = "model.temperature=0.01";
+    s.set[1] = "evaluate.step=0.1";
+    s.set[2] = "evaluate.gradient_clip=3";
     return s;
 }
 
@@ -234,6 +234,7 @@ void mnist_plan_free(mnist_plan *plan)
 {
     for (int i = 0; plan->cell && i < plan->cells; i++) mnist_cell_forget(&plan->cell[i]);
     free(plan->cell);
+    known_close(&plan->known);
     plan->cell = NULL;
     plan->cells = 0;
 }

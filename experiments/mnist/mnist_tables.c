@@ -2,113 +2,81 @@
  * the table is a key of a cell in the summary, with the same value. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "mnist_page.h"
 #include "mnist_record.h"
 
-enum { FIELDS = 37 };
-static const char *const field_names[FIELDS] = {"particles",
-                                                "iterations",
-                                                "rate",
-                                                "step",
-                                                "noise",
-                                                "threshold",
-                                                "before",
-                                                "before_se",
-                                                "after",
-                                                "after_se",
-                                                "gain",
-                                                "gain_se",
-                                                "over_impdiff",
-                                                "over_impdiff_se",
-                                                "particle_reward",
-                                                "weighted_reward",
-                                                "least_ess",
-                                                "resamplings",
-                                                "energy",
-                                                "energy_ref",
-                                                "pixel_sd",
-                                                "outside",
-                                                "kl_approximate",
-                                                "loss_approximate",
-                                                "likeness",
-                                                "above_limit",
-                                                "spread",
-                                                "known_before",
-                                                "known_after",
-                                                "rerun_gain",
-                                                "rerun_gain_se",
-                                                "apart_chains",
-                                                "apart_all",
-                                                "seeds",
-                                                "gain_sd_of_seeds",
-                                                "rerun_least_ess",
-                                                "rerun_likeness"};
+enum { FIELDS = 34 };
+typedef struct {
+    const char *name;
+    double value;
+} field;
 
-static void fields_of(const mnist_findings *f, const mnist_cell *c, double out[FIELDS])
+static void fields_of(const mnist_findings *f, const mnist_cell *c, field out[FIELDS])
 {
     const mnist_finding *found = mnist_finding_of(f, c);
     const mnist_setting *s = &c->set;
-    mnist_known k = mnist_known_of(c);
+    mnist_known k = mnist_known_of(f->plan, c);
     mnist_distance apart = mnist_apart(f, c);
     experiment_mean seeds = mnist_gain_over_seeds(f, c);
     int reduced = c->group == MNIST_REDUCED, weights = c->method == MNIST_SOSMC;
-    const double value[FIELDS] = {s->particles,
-                                  s->iterations,
-                                  s->rate,
-                                  s->gamma,
-                                  s->noise,
-                                  weights ? s->threshold : NAN,
-                                  found->before.mean,
-                                  found->before.error,
-                                  found->after.mean,
-                                  found->after.error,
-                                  found->gain.mean,
-                                  found->gain.error,
-                                  found->over.n ? found->over.mean : NAN,
-                                  found->over.n ? found->over.error : NAN,
-                                  mnist_last_cloud(c, MNIST_PLAIN),
-                                  weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN,
-                                  mnist_smallest_ess(c),
-                                  weights ? (double)mnist_resamplings(c) : NAN,
-                                  mnist_last_cloud(c, MNIST_ENERGY),
-                                  mnist_last_cloud(c, MNIST_ENERGY_REF),
-                                  mnist_last_cloud(c, MNIST_PIXEL_SD),
-                                  mnist_last_cloud(c, MNIST_OUTSIDE),
-                                  mnist_last(c, MNIST_KL),
-                                  mnist_last(c, MNIST_LOSS),
-                                  found->sample.likeness,
-                                  found->sample.beyond,
-                                  found->sample.spread / found->base->spread,
-                                  reduced ? k.reduced_before : k.baseline,
-                                  reduced ? k.reduced : k.final,
-                                  k.rerun_gain,
-                                  k.rerun_gain_error,
-                                  apart.chains,
-                                  apart.all,
-                                  seeds.n,
-                                  seeds.sd,
-                                  k.rerun_ess,
-                                  k.rerun_likeness};
-    for (int i = 0; i < FIELDS; i++) out[i] = value[i];
+    const field all[FIELDS] = {
+        {"particles", s->particles},
+        {"iterations", s->iterations},
+        {"rate", s->rate},
+        {"step", s->gamma},
+        {"noise", s->noise},
+        {"threshold", weights ? s->threshold : NAN},
+        {"before", found->before.mean},
+        {"before_se", found->before.error},
+        {"after", found->after.mean},
+        {"after_se", found->after.error},
+        {"gain", found->gain.mean},
+        {"gain_se", found->gain.error},
+        {"over_impdiff", found->over.n ? found->over.mean : NAN},
+        {"over_impdiff_se", found->over.n ? found->over.error : NAN},
+        {"particle_reward", mnist_last_cloud(c, MNIST_PLAIN)},
+        {"weighted_reward", weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN},
+        {"least_ess", mnist_smallest_ess(c)},
+        {"resamplings", weights ? (double)mnist_resamplings(c) : NAN},
+        {"energy", mnist_last_cloud(c, MNIST_ENERGY)},
+        {"energy_ref", mnist_last_cloud(c, MNIST_ENERGY_REF)},
+        {"pixel_sd", mnist_last_cloud(c, MNIST_PIXEL_SD)},
+        {"outside", mnist_last_cloud(c, MNIST_OUTSIDE)},
+        {"kl_approximate", mnist_last(c, MNIST_KL)},
+        {"loss_approximate", mnist_last(c, MNIST_LOSS)},
+        {"spread", found->sample.spread / found->base->spread},
+        {"known_before", reduced ? k.reduced_before : k.baseline},
+        {"known_after", reduced ? k.reduced : k.final},
+        {"rerun_gain", k.rerun_gain},
+        {"rerun_gain_se", k.rerun_gain_error},
+        {"apart_chains", apart.chains},
+        {"apart_all", apart.all},
+        {"seeds", seeds.n},
+        {"gain_sd_of_seeds", seeds.sd},
+        {"rerun_least_ess", k.rerun_ess},
+    };
+    memcpy(out, all, sizeof all);
 }
 
 static int write_csv(const mnist_results *r, char *error, size_t room)
 {
     const mnist_plan *plan = r->found->plan;
     char path[FILES_PATH];
-    double field[FIELDS];
+    field one[FIELDS];
     atomic_file f;
     if (files_join(path, plan->out, "table.csv", error, room) || atomic_open(&f, path, error, room)) return -1;
     atomic_print(&f, "group,label,reward,reward_scale,beta,method,seed");
-    for (int i = 0; i < FIELDS; i++) atomic_print(&f, ",%s", field_names[i]);
+    fields_of(r->found, &plan->cell[0], one);
+    for (int i = 0; i < FIELDS; i++) atomic_print(&f, ",%s", one[i].name);
     atomic_print(&f, "\n");
     for (int i = 0; i < plan->cells; i++) {
         const mnist_cell *c = &plan->cell[i];
-        fields_of(r->found, c, field);
+        fields_of(r->found, c, one);
         atomic_print(&f, "%s,%s,%s,%g,%g,%s,%d", mnist_group_names[c->group], c->label ? c->label : "",
                      mnist_reward_names[c->reward], c->scale, c->beta, mnist_method_names[c->method], c->seed);
-        for (int v = 0; v < FIELDS; v++) experiment_field(&f, field[v]);
+        for (int v = 0; v < FIELDS; v++) experiment_field(&f, one[v].value);
         atomic_print(&f, "\n");
     }
     return atomic_close(&f, error, room);
@@ -116,8 +84,8 @@ static int write_csv(const mnist_results *r, char *error, size_t room)
 
 static void put_cell(json_writer *w, const mnist_findings *f, const mnist_cell *c)
 {
-    double field[FIELDS];
-    fields_of(f, c, field);
+    field one[FIELDS];
+    fields_of(f, c, one);
     json_open_object(w, NULL);
     json_put_text(w, "group", mnist_group_names[c->group]);
     json_put_text(w, "label", c->label);
@@ -126,12 +94,7 @@ static void put_cell(json_writer *w, const mnist_findings *f, const mnist_cell *
     json_put_number(w, "beta", c->beta);
     json_put_text(w, "method", mnist_method_names[c->method]);
     json_put_whole(w, "seed", c->seed);
-    for (int i = 0; i < FIELDS; i++) json_put_number(w, field_names[i], field[i]);
-    json_put_numbers(w, "k", c->value[MNIST_K], c->evaluations);
-    json_put_numbers(w, "fresh", c->value[MNIST_FRESH], c->evaluations);
-    json_put_numbers(w, "fresh_se", c->value[MNIST_FRESH_ERROR], c->evaluations);
-    json_put_numbers(w, "particles_k", c->cloud[MNIST_CLOUD_K], c->clouds);
-    json_put_numbers(w, "pixel_sd_path", c->cloud[MNIST_PIXEL_SD], c->clouds);
+    for (int i = 0; i < FIELDS; i++) json_put_number(w, one[i].name, one[i].value);
     json_close(w);
 }
 
@@ -140,8 +103,6 @@ static void put_base(json_writer *w, const mnist_sample *s)
     json_open_object(w, NULL);
     json_put_whole(w, "steps", s->steps);
     json_put_whole(w, "chains", s->chains);
-    json_put_number(w, "likeness", s->likeness);
-    json_put_number(w, "above_limit", s->beyond);
     json_put_number(w, "spread", s->spread);
     json_close(w);
 }
@@ -158,8 +119,6 @@ static int write_summary(const mnist_results *r, char *error, size_t room)
     json_put_text(&w, "experiment", "mnist");
     json_put_text(&w, "model", found->plan->model);
     json_put_truth(&w, "published_checkpoint", found->published);
-    json_put_text(&w, "data", r->data);
-    json_put_number(&w, "likeness_limit", found->limit);
     json_put_whole(&w, "seed", (int64_t)found->plan->seed);
     claims_json(&w, r->claim, MNIST_CLAIMS);
     json_open_list(&w, "pretrained");
@@ -182,7 +141,7 @@ int mnist_write_tables(const mnist_results *r, char *error, size_t room)
 static void print_row(const mnist_results *r, const mnist_cell *c, FILE *out)
 {
     const mnist_finding *f = mnist_finding_of(r->found, c);
-    mnist_known k = mnist_known_of(c);
+    mnist_known k = mnist_known_of(r->found->plan, c);
     int reduced = c->group == MNIST_REDUCED;
     char t[10][32], what[128];
     (void)fprintf(out, "%-8s %-42s %-9s %8s [%7s] %8s [%7s] %8s +- %s", mnist_group_names[c->group],
@@ -192,10 +151,9 @@ static void print_row(const mnist_results *r, const mnist_cell *c, FILE *out)
                   experiment_decimals(f->after.mean, 4, t[2]),
                   experiment_decimals(reduced ? k.reduced : k.final, 4, t[3]),
                   experiment_decimals(f->gain.mean, 4, t[4]), experiment_decimals(f->gain.error, 4, t[5]));
-    (void)fprintf(out, " [%6s] %9s %4d %6s %6s\n", experiment_decimals(k.rerun_gain, 3, t[6]),
+    (void)fprintf(out, " [%6s] %9s %4d %6s\n", experiment_decimals(k.rerun_gain, 3, t[6]),
                   experiment_decimals(mnist_smallest_ess(c), 1, t[7]), mnist_resamplings(c),
-                  experiment_decimals(mnist_last_cloud(c, MNIST_PIXEL_SD), 2, t[8]),
-                  experiment_decimals(f->sample.likeness, 2, t[9]));
+                  experiment_decimals(mnist_last_cloud(c, MNIST_PIXEL_SD), 2, t[8]));
 }
 
 void mnist_print(const mnist_results *r, FILE *out)
@@ -204,9 +162,8 @@ void mnist_print(const mnist_results *r, FILE *out)
     (void)fprintf(
         out,
         "\nfresh reward before and after tuning, paired gain with its standard error; in brackets recorded values%s\n"
-        "%-61s %18s %18s %27s %9s %4s %6s %6s\n",
-        r->found->published ? "" : " (of another model)", "", "before", "after", "gain", "least ESS", "res.", "pix sd",
-        "likeness");
+        "%-61s %18s %18s %27s %9s %4s %6s\n",
+        r->found->published ? "" : " (of another model)", "", "before", "after", "gain", "least ESS", "res.", "pix sd");
     for (int g = 0; g < MNIST_GROUPS; g++)
         for (int i = 0; i < plan->cells; i++)
             if ((int)plan->cell[i].group == g && plan->cell[i].seed == 0) print_row(r, &plan->cell[i], out);

@@ -7,33 +7,27 @@
  *
  * Everything that takes time is kept in a file when it is done and picked up where it was left: the same command continues
  * after Ctrl-C or worse. Runs are made in parallel, one thread each. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "files/files.h"
-#include "files/images.h"
 #include "mnist_chains.h"
 #include "mnist_page.h"
 #include "mnist_record.h"
-#include "common/parallel_runs.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 #include "files/share.h"
 
 enum { SENTENCE = 1024 };
-#define DEFAULT_DATA "data/mnist"
 
 typedef struct {
     const reproduce_options *o;
     mnist_plan plan;
     mnist_findings found;
     mnist_results results;
-    likeness *digits;
-    char out[FILES_PATH], data[FILES_PATH];
+    char out[FILES_PATH];
     int threads;
-    atomic_int code; /* of the first run that failed */
 } study;
 
 static void announce(const study *s, const char *what)
@@ -41,14 +35,7 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-/* ---------------------------------------------------------------------------- model and data */
-
-static int has_model(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, "mnist", "safetensors", path);
-}
+/* ---------------------------------------------------------------------------- the model */
 
 static int find_model(study *s)
 {
@@ -56,7 +43,7 @@ static int find_model(study *s)
     mnist_network n;
     if (s->o->checkpoint)
         (void)snprintf(given, sizeof given, "%s", s->o->checkpoint);
-    else if (share_place("mnist", has_model, NULL, dir) ||
+    else if (share_find("mnist", "mnist.safetensors", dir) ||
              files_join(given, dir, "mnist.safetensors", error, sizeof error))
         return complain(SOSMC_EXIT_IO, "no folder with mnist.safetensors was found; expected --checkpoint FILE, or the "
                                        "environment variable SOSMC_SHARE with the folder above mnist");
@@ -65,47 +52,6 @@ static int find_model(study *s)
     if (mnist_open(&n, s->plan.model, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     s->found.published = mnist_is_published(n.file.theta, n.file.parameters);
     mnist_close(&n);
-    return SOSMC_EXIT_OK;
-}
-
-/* Pictures and labels of the training set. */
-static int fit_digits(study *s, const char *pictures, const char *labels)
-{
-    char error[SENTENCE];
-    image_set set;
-    unsigned char *label = NULL;
-    int64_t count = 0;
-    likeness_recipe recipe = likeness_digits();
-    if (images_read(pictures, &set, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    int code = SOSMC_EXIT_OK;
-    if (idx_labels_read(labels, &label, &count, error, sizeof error))
-        code = complain(SOSMC_EXIT_IO, "%s", error);
-    else if (count != set.count || set.rows != MNIST_SIDE || set.columns != MNIST_SIDE || set.channels != 1)
-        code = complain(SOSMC_EXIT_IO, "%s and %s do not belong together, or hold no pictures of %d by %d", pictures,
-                        labels, (int)MNIST_SIDE, (int)MNIST_SIDE);
-    else if (!(s->digits = likeness_fit(&set, label, &recipe, error, sizeof error)))
-        code = complain(SOSMC_EXIT_IO, "%s: %s", pictures, error);
-    free(label);
-    images_free(&set);
-    return code;
-}
-
-/* Without data there is no likeness score; everything else goes on. */
-static int take_data(study *s)
-{
-    const char *dir = s->o->data ? s->o->data : DEFAULT_DATA;
-    char pictures[FILES_PATH], labels[FILES_PATH], error[SENTENCE];
-    if (files_join(pictures, dir, "train-images-idx3-ubyte", error, sizeof error) ||
-        files_join(labels, dir, "train-labels-idx1-ubyte", error, sizeof error))
-        return complain(SOSMC_EXIT_IO, "%s", error);
-    if (!s->o->data && (access(pictures, R_OK) || access(labels, R_OK))) {
-        announce(s, "no MNIST in " DEFAULT_DATA ": no digit-likeness scores (sosmc fetch mnist gets it)");
-        return SOSMC_EXIT_OK;
-    }
-    int code = fit_digits(s, pictures, labels);
-    if (code != SOSMC_EXIT_OK) return code;
-    if (realpath(dir, s->data)) s->results.data = s->data;
-    s->found.digits = s->digits;
     return SOSMC_EXIT_OK;
 }
 
@@ -136,50 +82,53 @@ static int draw_starts(study *s)
     return code;
 }
 
-static int one_base(void *context, int job, char *error, size_t room)
+static int one_base(void *context, int base, char *error, size_t room)
 {
     study *s = context;
-    return mnist_base_draw(&s->found, job, error, room);
+    return mnist_base_draw(&s->found, base, error, room);
 }
 
-static int one_cell(void *context, int job, char *error, size_t room)
+static void name_of_cell(const void *context, int cell, char out[GRID_NAME])
+{
+    mnist_cell_name(&((const study *)context)->plan.cell[cell], out, GRID_NAME);
+}
+
+static int one_cell(void *context, int cell, char *error, size_t room)
 {
     study *s = context;
-    char name[MNIST_NAME];
-    int code = mnist_cell_run(&s->plan, &s->plan.cell[job]), none = SOSMC_EXIT_OK;
-    if (code == SOSMC_EXIT_OK) return mnist_cell_draw(&s->found, job, error, room);
-    (void)atomic_compare_exchange_strong(&s->code, &none, code);
-    mnist_cell_name(&s->plan.cell[job], name, sizeof name);
-    return files_fail(error, room, "%s/cells/%s did not finish", s->out, name);
+    int code = mnist_cell_run(&s->plan, cell, error, room);
+    return code != SOSMC_EXIT_OK ? code : mnist_cell_draw(&s->found, cell, error, room);
 }
 
-static double cost_of_cell(const void *context, int job)
+static int read_cell(void *context, int cell, char *error, size_t room)
 {
-    const study *s = context;
-    return mnist_cell_cost(&s->plan.cell[job]);
+    return mnist_cell_read(&((study *)context)->plan, cell, error, room);
+}
+
+static double cost_of_cell(const void *context, int cell)
+{
+    return mnist_cell_cost(&((const study *)context)->plan.cell[cell]);
 }
 
 static int run_cells(study *s)
 {
     char error[SENTENCE], dir[FILES_PATH];
-    parallel_work bases = {
-        .run = one_base, .context = s, .jobs = s->found.bases, .threads = s->threads, .quiet = s->o->quiet};
-    parallel_work cells = {.run = one_cell,
-                           .cost = cost_of_cell,
-                           .context = s,
-                           .jobs = s->plan.cells,
-                           .threads = s->threads,
-                           .quiet = s->o->quiet};
+    const grid bases = {.cells = s->found.bases, .run = one_base, .context = s};
+    const grid cells = {.out = s->out,
+                        .cells = s->plan.cells,
+                        .name = name_of_cell,
+                        .cost = cost_of_cell,
+                        .run = one_cell,
+                        .read = read_cell,
+                        .context = s};
     if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     announce(s, "samples of the pre-trained model");
-    if (parallel_runs(&bases, error, sizeof error)) return experiment_failed(SOSMC_EXIT_NUMERIC, error);
+    int code = experiment_run_grid(&bases, s->threads, s->o->quiet);
+    if (code != SOSMC_EXIT_OK) return code;
     announce(s, "tuning");
-    if (parallel_runs(&cells, error, sizeof error))
-        return experiment_failed(atomic_load(&s->code) ? atomic_load(&s->code) : SOSMC_EXIT_NUMERIC, error);
-    for (int i = 0; i < s->plan.cells; i++)
-        if (mnist_cell_read(&s->plan, &s->plan.cell[i], error, sizeof error))
-            return complain(SOSMC_EXIT_IO, "%s", error);
+    code = experiment_run_grid(&cells, s->threads, s->o->quiet);
+    if (code != SOSMC_EXIT_OK) return code;
     return mnist_compare(&s->found, error, sizeof error) ? complain(SOSMC_EXIT_NUMERIC, "%s", error) : SOSMC_EXIT_OK;
 }
 
@@ -194,7 +143,9 @@ static int set_up(study *s, const mnist_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
-    if (code == SOSMC_EXIT_OK) code = take_data(s);
+    if (code == SOSMC_EXIT_OK && (experiment_find("mnist", "sampler.yaml", s->plan.settings, error, sizeof error) ||
+                                  known_open(&s->plan.known, "mnist", error, sizeof error)))
+        code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;
     s->plan.out = s->out;
@@ -228,7 +179,6 @@ int reproduce_mnist_scaled(const reproduce_options *options, const mnist_scale *
     if (code == SOSMC_EXIT_OK) code = tell(s);
     mnist_findings_free(&s->found);
     mnist_plan_free(&s->plan);
-    likeness_free(s->digits);
     free(s);
     return code;
 }
@@ -238,10 +188,6 @@ int reproduce_mnist(const reproduce_options *options)
     mnist_scale scale = options->quick  ? mnist_scale_quick()
                         : options->full ? mnist_scale_full()
                                         : mnist_scale_default();
-    if (options->quick && options->full)
-        return complain(SOSMC_EXIT_USAGE, "--quick and --full exclude each other; expected one of them");
-    if (options->budget_seconds > 0)
-        return complain(SOSMC_EXIT_USAGE,
-                        "--budget-seconds belongs to langevin; mnist has a fixed number of iterations");
-    return reproduce_mnist_scaled(options, &scale);
+    int code = experiment_check_sizes(options, "mnist");
+    return code == SOSMC_EXIT_OK ? reproduce_mnist_scaled(options, &scale) : code;
 }

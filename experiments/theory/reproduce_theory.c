@@ -11,8 +11,6 @@
 #include <unistd.h>
 
 #include "common/experiment.h"
-#include "terminal/interrupt.h"
-#include "common/parallel_runs.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 #include "theory.h"
@@ -89,12 +87,10 @@ static int run_statements(study *s, const reproduce_options *o)
     s->options.threads = s->jobs == 1 ? threads : 1;
     if (!o->quiet)
         (void)fprintf(stderr, "%d statements, %d at a time\n", s->jobs, threads < s->jobs ? threads : s->jobs);
-    parallel_work work = {.run = one_statement, .context = s, .jobs = s->jobs, .threads = threads, .quiet = o->quiet};
-    if (parallel_runs(&work, error, sizeof error)) {
-        if (interrupt_requested()) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
-        return complain(SOSMC_EXIT_NUMERIC, "%s", error);
-    }
-    return SOSMC_EXIT_OK;
+    const grid statements = {.cells = s->jobs, .run = one_statement, .context = s};
+    int code = experiment_grid(&statements, threads, o->quiet, error, sizeof error);
+    if (code == GRID_STOPPED) return complain(SOSMC_EXIT_INTERRUPTED, "interrupted; nothing was written");
+    return code ? complain(SOSMC_EXIT_NUMERIC, "%s", error) : SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- what came of it */

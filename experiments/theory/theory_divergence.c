@@ -77,15 +77,11 @@ static void examine(theory_statement *s, const expansion *e)
 static void constants_table(theory_statement *s, const expansion *e, int n)
 {
     theory_table *t = &s->table;
-    t->align = "lrrrrrr";
-    t->caption = "The constant of γ² and the order of what remains, by either matrix (g'Cov(∇U)g and g'E[∇U∇U']g).";
-    t->head[0] = "family";
-    t->head[1] = "χ²/γ², γ → 0";
-    t->head[2] = "g'Cov g";
-    t->head[3] = "order of rest";
-    t->head[4] = "as printed";
-    t->head[5] = "printed / true";
-    t->head[6] = "order of rest";
+    *t = (theory_table){
+        .align = "lrrrrrr",
+        .caption = "The constant of γ² and the order of what remains, by either matrix (g'Cov(∇U)g and g'E[∇U∇U']g).",
+        .head = {"family", "χ²/γ², γ → 0", "g'Cov g", "order of rest", "as printed", "printed / true",
+                 "order of rest"}};
     for (int i = 0; i < n; i++) {
         const theory_constants *c = &e[i].constant;
         theory_marked_row(t, centred_anyway(&e[i]) ? PAGE_PLAIN : PAGE_WARN, "%s|%.6f|%.6f|%.2f|%.6f|%.4f|%.2f",
@@ -167,13 +163,9 @@ static int judge(theory_statement *s, const expansion *e, int n, double *worst)
 static void condition_table(theory_statement *s, const expansion *e, int n)
 {
     theory_table *t = &s->second;
-    t->align = "lrrrr";
-    t->caption = "The condition E J = o(γ²), as printed and with ∇U − E∇U in place of ∇U.";
-    t->head[0] = "family";
-    t->head[1] = "E J/γ² as printed";
-    t->head[2] = "order";
-    t->head[3] = "E J/γ² centred";
-    t->head[4] = "order";
+    *t = (theory_table){.align = "lrrrr",
+                        .caption = "The condition E J = o(γ²), as printed and with ∇U − E∇U in place of ∇U.",
+                        .head = {"family", "E J/γ² as printed", "order", "E J/γ² centred", "order"}};
     for (int i = 0; i < n; i++) {
         double c = e[i].gamma[0] * e[i].gamma[0];
         theory_marked_row(t, e[i].order_condition > 2.5 ? PAGE_PLAIN : PAGE_WARN, "%s|%.2e|%.2f|%.2e|%.2f",
@@ -246,14 +238,11 @@ static void root_table(theory_statement *s, const expansion *e)
 {
     theory_table *t = &s->table;
     double order[2];
-    t->align = "lrrrrr";
-    t->caption = "Orders in γ, fitted over γ ≤ 0.01; the statement needs at least 1.5 in the second column.";
-    t->head[0] = "family";
-    t->head[1] = "|χ² − γ√(g'Ig)|";
-    t->head[2] = "χ²";
-    t->head[3] = "χ² − γ² g'Cov g";
-    t->head[4] = "E|r − 1|";
-    t->head[5] = "|χ² − γ√(g'Ig)|/γ^1.5 at γ = 0.001";
+    *t = (theory_table){
+        .align = "lrrrrr",
+        .caption = "Orders in γ, fitted over γ ≤ 0.01; the statement needs at least 1.5 in the second column.",
+        .head = {"family", "|χ² − γ√(g'Ig)|", "χ²", "χ² − γ² g'Cov g", "E|r − 1|",
+                 "|χ² − γ√(g'Ig)|/γ^1.5 at γ = 0.001"}};
     for (int i = 0; i < ROOTS; i++) {
         double gap[GAMMAS];
         for (int k = 0; k < GAMMAS; k++) gap[k] = fabs(e[i].chi2[k] - e[i].gamma[k] * sqrt(e[i].constant.uncentred));
@@ -278,14 +267,11 @@ static double steps_table(theory_statement *s)
     double worst = 0;
     if (!g) return NAN;
     theory_integrate(f, f->theta, g);
-    t->align = "rrrrr";
-    t->caption =
-        "U = θx, one step from θ = 1 to 1 − γ. The proof begins with χ² ≤ E|r − 1|, which holds only while r ≤ 2.";
-    t->head[0] = "γ";
-    t->head[1] = "χ²";
-    t->head[2] = "γ²/(1 − 2γ)";
-    t->head[3] = "E|r − 1|";
-    t->head[4] = "γ√(g'Ig)";
+    *t = (theory_table){
+        .align = "rrrrr",
+        .caption =
+            "U = θx, one step from θ = 1 to 1 − γ. The proof begins with χ² ≤ E|r − 1|, which holds only while r ≤ 2.",
+        .head = {"γ", "χ²", "γ²/(1 − 2γ)", "E|r − 1|", "γ√(g'Ig)"}};
     for (size_t i = 0; i < sizeof gamma / sizeof *gamma; i++) {
         theory_step step = theory_step_of(f, g, gamma[i]);
         double exact = gamma[i] * gamma[i] / (1 - 2 * gamma[i]);

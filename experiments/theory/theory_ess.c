@@ -99,15 +99,9 @@ int theory_gaussian_ess(const theory_options *o, theory_statement *s)
     s->how =
         "The engine starts with exact draws of a Gaussian with correlations 0.6^|i−j|, moves θ once and weighs with an "
         "invariant kernel (MALA); ESS/N over 64 runs beside the formula, and beside the formula with the plain norm.";
-    s->table.align = "rrrrrrrr";
-    s->table.head[0] = "d";
-    s->table.head[1] = "γ";
-    s->table.head[2] = "exp(−γ²|g|²)";
-    s->table.head[3] = "at this N";
-    s->table.head[4] = "ESS/N measured";
-    s->table.head[5] = "score";
-    s->table.head[6] = "plain norm";
-    s->table.head[7] = "score";
+    s->table = (theory_table){
+        .align = "rrrrrrrr",
+        .head = {"d", "γ", "exp(−γ²|g|²)", "at this N", "ESS/N measured", "score", "plain norm", "score"}};
     for (int d = 0; d < DIMS; d++) {
         theory_moving m;
         int code = theory_moving_make(&m, dims[d], 0.6) ? theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory")

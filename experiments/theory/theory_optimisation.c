@@ -202,14 +202,8 @@ int theory_rate(const theory_options *o, theory_statement *s)
         "Descent on a quadratic with μ < L, one with μ = L and the non-convex x² + 3 sin²x. Whether the bound holds for all "
         "k and all starts is decided by the largest factor of one step, over 20001 starts; the first step size at which "
         "it fails is found by bisection.";
-    s->table.align = "lrrrrrl";
-    s->table.head[0] = "loss";
-    s->table.head[1] = "γL";
-    s->table.head[2] = "ℓ_60/ℓ_0";
-    s->table.head[3] = "(1 − γμ)^60";
-    s->table.head[4] = "worst factor";
-    s->table.head[5] = "1 − γμ";
-    s->table.head[6] = "the bound";
+    s->table = (theory_table){.align = "lrrrrrl",
+                              .head = {"loss", "γL", "ℓ_60/ℓ_0", "(1 − γμ)^60", "worst factor", "1 − γμ", "the bound"}};
     for (int i = 0; i < LOSSES; i++) {
         if (interrupt_requested()) return theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted");
         for (size_t t = 0; t < sizeof times / sizeof *times; t++) row(s, &c[i], times[t]);

@@ -125,13 +125,10 @@ static void show_table(page *p, const theory_table *t)
 
 static int show_figure(const theory_results *r, const theory_statement *s, page *p, char *error, size_t room)
 {
-    char dir[FILES_PATH], stem[160], *svg = NULL;
+    char dir[FILES_PATH];
     if (s->figure.panels == 0 || !plot_available()) return 0;
-    (void)snprintf(stem, sizeof stem, "figures/%s", s->id);
-    if (files_join(dir, r->out, "figures", error, room) || plot_write(&s->figure, 1, dir, &svg, error, room)) return -1;
-    page_figure(p, svg, s->figure_caption, s->figure_caption, stem);
-    free(svg);
-    return 0;
+    if (files_join(dir, r->out, "figures", error, room)) return -1;
+    return experiment_figure(p, &s->figure, dir, s->figure_caption, s->figure_caption, error, room);
 }
 
 /* Reasons come with and without one. */

@@ -141,12 +141,8 @@ static double sign_table(theory_statement *s, theory_grid *g)
     static const double theta[THETAS][THEORY_PARAMETERS] = {{0, 0}, {0, 1}, {-1, 0.5}, {1, -1}, {2, 0.3}};
     const double step = 1e-4;
     double worst = 0;
-    s->table.align = "rrrrl";
-    s->table.head[0] = "θ₁, θ₂";
-    s->table.head[1] = "derivative of ℓ";
-    s->table.head[2] = "data − model";
-    s->table.head[3] = "as printed";
-    s->table.head[4] = "component";
+    s->table = (theory_table){.align = "rrrrl",
+                              .head = {"θ₁, θ₂", "derivative of ℓ", "data − model", "as printed", "component"}};
     for (int i = 0; i < THETAS; i++) {
         double exact[THEORY_PARAMETERS];
         data_minus_model(theta[i], g, exact);
@@ -283,14 +279,9 @@ int theory_tilted(const theory_options *o, theory_statement *s)
         "(e^{1/β}π₀(H) + 1 − π₀(H)), which rises as β falls.";
     s->how =
         "By quadrature for a density with two unequal wells and H = {x < 0}, against 40 other densities for each β.";
-    s->table.align = "rrrrrrr";
-    s->table.head[0] = "β";
-    s->table.head[1] = "π*(H)";
-    s->table.head[2] = "formula";
-    s->table.head[3] = "E R − β KL";
-    s->table.head[4] = "β log E₀e^{R/β}";
-    s->table.head[5] = "others lose at least";
-    s->table.head[6] = "|loss − β KL|";
+    s->table = (theory_table){
+        .align = "rrrrrrr",
+        .head = {"β", "π*(H)", "formula", "E R − β KL", "β log E₀e^{R/β}", "others lose at least", "|loss − β KL|"}};
     int code = SOSMC_EXIT_OK;
     if (g && work) {
         theory_integrate(model_of(), theta, g);

@@ -76,15 +76,11 @@ static int same_ess(const theory_options *o, theory_statement *s, const theory_m
         sosmc_kernel (*make)(double h);
     } kernel[KERNELS] = {{"MALA", sosmc_mala}, {"RWM", sosmc_rwm}, {"HMC", hmc_of}, {"ULA", sosmc_ula}};
     theory_table *t = &s->second;
-    t->align = "lrrrrr";
-    t->caption =
-        "ESS/N after one move of θ (0.7788 by the formula) and one move of the particles with the kernel step h.";
-    t->head[0] = "kernel";
-    t->head[1] = "h = 0.0001";
-    t->head[2] = "0.01";
-    t->head[3] = "0.1";
-    t->head[4] = "0.5";
-    t->head[5] = "1";
+    *t = (theory_table){
+        .align = "lrrrrr",
+        .caption =
+            "ESS/N after one move of θ (0.7788 by the formula) and one move of the particles with the kernel step h.",
+        .head = {"kernel", "h = 0.0001", "0.01", "0.1", "0.5", "1"}};
     for (int k = 0; k < KERNELS; k++) {
         double ess[TRIED], low = INFINITY, high = 0;
         for (int i = 0; i < TRIED; i++) {
@@ -187,19 +183,12 @@ static void rule_rows(theory_statement *s, const rule_trace *trace, double settl
 static void rule_table(theory_statement *s, const rule_trace *trace, double settled)
 {
     theory_table *t = &s->table;
-    t->align = "llrlrrrrl";
-    t->caption =
-        "Means over the last quarter of 600 iterations. θ rests: it moves once, nothing is resampled. θ moves: at "
-        "constant speed, resampled always. sd: of the cloud at the end, 1 for the law itself.";
-    t->head[0] = "kernel";
-    t->head[1] = "θ";
-    t->head[2] = "τ";
-    t->head[3] = "the rule adapts";
-    t->head[4] = "value";
-    t->head[5] = "ESS/N";
-    t->head[6] = "acceptance";
-    t->head[7] = "sd";
-    t->head[8] = "ends";
+    *t = (theory_table){
+        .align = "llrlrrrrl",
+        .caption =
+            "Means over the last quarter of 600 iterations. θ rests: it moves once, nothing is resampled. θ moves: at "
+            "constant speed, resampled always. sd: of the cloud at the end, 1 for the law itself.",
+        .head = {"kernel", "θ", "τ", "the rule adapts", "value", "ESS/N", "acceptance", "sd", "ends"}};
     rule_rows(s, trace, settled);
 }
 

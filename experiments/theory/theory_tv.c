@@ -79,13 +79,9 @@ static double exponent(const small_picture *p)
 
 static void exponents(theory_statement *s)
 {
-    s->table.align = "lrrrr";
-    s->table.caption = "The exponent of C(θ) by quadrature over pictures modulo constants.";
-    s->table.head[0] = "picture";
-    s->table.head[1] = "d";
-    s->table.head[2] = "measured";
-    s->table.head[3] = "d − 1";
-    s->table.head[4] = "as printed";
+    s->table = (theory_table){.align = "lrrrr",
+                              .caption = "The exponent of C(θ) by quadrature over pictures modulo constants.",
+                              .head = {"picture", "d", "measured", "d − 1", "as printed"}};
     for (int i = 0; i < PICTURES; i++) {
         int d = pictures[i].rows * pictures[i].columns;
         double e = exponent(&pictures[i]);
@@ -266,15 +262,11 @@ int theory_tv_constant(const theory_options *o, theory_statement *s)
     exponents(s);
     if (interrupt_requested()) return theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted");
     for (int i = 0; i < 2; i++) optima[i] = root(PIXELS - 1 + i);
-    s->second.align = "lrrrrr";
-    s->second.caption =
-        "Three pixels: the optimum by quadrature and by the engine; the slope and value of the true log p(y) there.";
-    s->second.head[0] = "constant";
-    s->second.head[1] = "θ by quadrature";
-    s->second.head[2] = "θ by the engine";
-    s->second.head[3] = "score";
-    s->second.head[4] = "−d/dθ log p(y)";
-    s->second.head[5] = "log p(y)";
+    s->second = (theory_table){
+        .align = "lrrrrr",
+        .caption =
+            "Three pixels: the optimum by quadrature and by the engine; the slope and value of the true log p(y) there.",
+        .head = {"constant", "θ by quadrature", "θ by the engine", "score", "−d/dθ log p(y)", "log p(y)"}};
     sample found[2];
     for (int i = 0; i < 2; i++) {
         int code = sampled(o, s, PIXELS - 1 + i, optima[i], &found[i]);

@@ -209,21 +209,14 @@ int demo_run_reward(demo *d)
 
 /* ---------------------------------------------------------------------------- the photograph */
 
-#define GUITAR "guitar_292x119"
+#define GUITAR "guitar_292x119.pgm"
 static const double MAP_WHITE = 0.99; /* so many of the errors are below what is shown white */
-
-static int has_guitar(const void *context, const char *dir)
-{
-    char path[FILES_PATH];
-    (void)context;
-    return share_look(dir, GUITAR, "pgm", path);
-}
 
 /* The photograph that comes with the program; 0: it is not there. */
 static int find_photograph(char path[FILES_PATH])
 {
     char dir[FILES_PATH];
-    return share_place("deblurring", has_guitar, NULL, dir) == 0 && share_look(dir, GUITAR, "pgm", path);
+    return share_find("deblurring", GUITAR, dir) == 0 && files_join(path, dir, GUITAR, NULL, 0) == 0;
 }
 
 /* Keeps a window of the upper middle, of at most so many rows and columns. */

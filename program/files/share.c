@@ -39,3 +39,11 @@ int share_place(const char *name, int (*has)(const void *context, const char *di
         if (place[i][0] && has(context, place[i]) && realpath(place[i], out)) return 0;
     return -1;
 }
+
+static int holds(const void *context, const char *dir)
+{
+    char path[FILES_PATH];
+    return files_join(path, dir, context, NULL, 0) == 0 && access(path, R_OK) == 0;
+}
+
+int share_find(const char *name, const char *file, char dir[FILES_PATH]) { return share_place(name, holds, file, dir); }

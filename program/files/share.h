@@ -11,6 +11,8 @@
 int share_make_folder(const char *path, char absolute[FILES_PATH], char *error, size_t room);
 /* DIR/NAME.ENDING when it can be read: 1, else 0 and an empty `out`. */
 int share_look(const char *dir, const char *name, const char *ending, char out[FILES_PATH]);
+/* The first of the places where files come with the program (see below) that holds the file NAME/FILE. 0, or -1: none. */
+int share_find(const char *name, const char *file, char dir[FILES_PATH]);
 /* The first of the places where files come with the program, $SOSMC_SHARE/NAME, the installed and the source folder, of
  * which `has` is true; absolute. 0, or -1: none. */
 int share_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,

@@ -18,6 +18,7 @@
 #include "deblurring/deblurring_figures.h"
 #include "deblurring/deblurring_page.h"
 #include "folder.h"
+#include "runfile/problem.h"
 #include "files/images.h"
 #include "terminal/interrupt.h"
 #include "reference.h"
@@ -295,6 +296,7 @@ static void verdicts(void **state)
     static invention v;
     claim c[DEBLURRING_CLAIMS];
     v.plan.scale = deblurring_scale_full();
+    if (known_open(&v.plan.known, "deblurring", ERROR)) fail_msg("%s", error);
     invent(&v, DEBLURRING_A, DEBLURRING_MYPGD, -3.30, 312.71, 0.74);
     invent(&v, DEBLURRING_A, DEBLURRING_P, -3.48, 215.47 + 4, 0.80);      /* 2.5 standard deviations */
     invent(&v, DEBLURRING_C, DEBLURRING_MYPGD, -3.94, 1520.36 - 6, 0.22); /* 3.8 */
@@ -326,8 +328,12 @@ static void verdicts(void **state)
     assert_non_null(strstr(c[4].because, "the quick version runs drawn pictures alone"));
     assert_non_null(strstr(c[4].because, "smaller on 1 of 1 drawn pictures"));
     for (int i = 0; i < DEBLURRING_CLAIMS; i++) assert_null(strstr(c[i].because, "0 of 0"));
-    deblurring_known k = deblurring_known_of(DEBLURRING_B, DEBLURRING_P); /* of another picture: not compared */
-    assert_true(isnan(k.theta) && isnan(k.check_theta));
+    deblurring_known k = deblurring_known_of(&v.plan, DEBLURRING_B,
+                                             DEBLURRING_P); /* of another picture: not compared */
+    assert_true(isnan(k.theta) && isnan(k.check_theta) && k.check_particles == 0);
+    k = deblurring_known_of(&v.plan, DEBLURRING_A, DEBLURRING_LARGE_STEP);
+    assert_true(isnan(k.theta) && k.check_theta == -3.4931 && k.check_mean_ssim == 0.8599 && k.check_particles == 4);
+    known_close(&v.plan.known);
 }
 
 /* ---------------------------------------------------------------------------- magnifiers */
@@ -430,6 +436,75 @@ static void refusals(void **state)
     assert_int_equal(access(folder_path(folder, "refused"), F_OK), -1); /* nothing is left behind */
 }
 
+/* ---------------------------------------------------------------------------- run files */
+
+/* theta and step of an engine made from experiments/deblurring/FILE with these keys, for what the cell saw. */
+static void by_run_file(const deblurring_plan *p, const deblurring_cell *c, const char *file, const char *const *set,
+                        double theta[2])
+{
+    char dir[FILES_PATH];
+    int io = 0, rows, columns;
+    job j = {.iterations = 0};
+    sosmc *engine = NULL;
+    (void)deblurring_truth(p, c, &rows, &columns);
+    double *y = malloc((size_t)rows * (size_t)columns * sizeof *y),
+           *scratch = malloc(deblurring_see_scratch(p, c) * sizeof *scratch);
+    assert_true(y && scratch);
+    deblurring_see(p, c, y, scratch);
+    const npy_array seen = npy_matrix(y, rows, columns);
+    if (npy_write(folder_path(folder, "seen.npy"), &seen, ERROR) ||
+        experiment_find("deblurring", "mypgd.yaml", dir, ERROR))
+        fail_msg("%s", error);
+    experiment_file f = experiment_load(dir, file);
+    for (; *set; set++) experiment_set(&f, "%s", *set);
+    experiment_set(&f, "model.picture=%s", folder_path(folder, "seen.npy"));
+    experiment_set(&f, "model.theta=[%.17g]", p->scale.theta);
+    experiment_set(&f, "particles=%d", deblurring_cell_particles(p, c));
+    experiment_set(&f, "seed=%d", (int)p->seed);
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error) || job_build(&j, f.c, &io, f.error, sizeof f.error))
+        fail_msg("%s", f.error);
+    assert_int_equal(sosmc_create(&engine, &j.problem, &j.settings), SOSMC_OK);
+    for (int k = 0; k < p->scale.iterations; k++) assert_int_equal(sosmc_step(engine), SOSMC_OK);
+    theta[0] = sosmc_theta(engine)[0];
+    theta[1] = sosmc_last(engine)->h;
+    sosmc_free(engine);
+    job_free(&j);
+    config_free(f.c);
+    free(y);
+    free(scratch);
+}
+
+/* The settings that a reader runs by hand (README.md beside them) are those of the experiment, to the last bit. */
+static void run_files_are_the_cells(void **state)
+{
+    static const char *const grows = "adapt.threshold=1e-9";
+    static const struct {
+        deblurring_method method;
+        const char *file, *set[3];
+    } cases[] = {{DEBLURRING_MYPGD, "mypgd.yaml", {NULL}},
+                 {DEBLURRING_P, "sosmc-myula.yaml", {NULL}},
+                 {DEBLURRING_RATIO, "sosmc-myula.yaml", {"kernel.weight=ratio", grows, NULL}},
+                 {DEBLURRING_CACHED, "sosmc-myula.yaml", {"kernel.weight=cached", grows, NULL}},
+                 {DEBLURRING_LARGE_STEP, "mypgd.yaml", {"kernel.step=0.396", NULL}},
+                 {DEBLURRING_P_SMALL_STEP, "sosmc-myula.yaml", {"adapt=null", NULL}},
+                 {DEBLURRING_P_LARGE_STEP, "sosmc-myula.yaml", {"adapt=null", "kernel.step=0.396", NULL}}};
+    deblurring_scale scale = tiny();
+    scale.theta = -3; /* where the prior matters */
+    char out[FOLDER_ROOM];
+    (void)snprintf(out, sizeof out, "%s", folder_path(folder, "files"));
+    deblurring_plan p = planned(scale, out);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double by_file[2];
+        const deblurring_cell *c = made(&p, cases[i].method);
+        by_run_file(&p, c, cases[i].file, cases[i].set, by_file);
+        if (by_file[0] != deblurring_last(c, DEBLURRING_THETA) || by_file[1] != deblurring_last(c, DEBLURRING_STEP))
+            fail_msg("%s: theta %.17g and step %.17g by the run file, %.17g and %.17g by the experiment",
+                     deblurring_recipes[cases[i].method].name, by_file[0], by_file[1],
+                     deblurring_last(c, DEBLURRING_THETA), deblurring_last(c, DEBLURRING_STEP));
+    }
+    deblurring_plan_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +519,7 @@ int main(void)
         cmocka_unit_test(magnifiers),
         cmocka_unit_test(the_whole),
         cmocka_unit_test(the_shipped_photograph),
+        cmocka_unit_test(run_files_are_the_cells),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/experiment.h"
 #include "files/files.h"
 #include "folder.h"
 #include "langevin/langevin_judge.h"
+#include "runfile/problem.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 
@@ -277,6 +279,68 @@ static void the_quick_page(void **state)
     assert_int_equal(folder_remove(folder), 0);
 }
 
+/* ---------------------------------------------------------------------------- run files */
+
+/* The mean reward of the last of the iterations of an engine made from experiments/langevin/NAME.yaml with these keys. */
+static double by_run_file(const langevin_run *r, const char *const *set)
+{
+    char dir[FILES_PATH], file[32], why[512];
+    int io = 0;
+    job j = {.iterations = 0};
+    sosmc *engine = NULL;
+    if (experiment_find("langevin", "A.yaml", dir, why, sizeof why)) fail_msg("%s", why);
+    (void)snprintf(file, sizeof file, "%s.yaml", r->setting->name);
+    experiment_file f = experiment_load(dir, file);
+    for (; *set; set++) experiment_set(&f, "%s", *set);
+    experiment_set(&f, "objective.beta=%.17g", r->beta);
+    experiment_set(&f, "objective.reference.batch=%d", r->reference);
+    experiment_set(&f, "optimiser.type=%s", r->adam ? "adam" : "sgd");
+    experiment_set(&f, "particles=%d", r->particles);
+    experiment_set(&f, "seed=%d", (int)r->seed);
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error) || job_build(&j, f.c, &io, f.error, sizeof f.error))
+        fail_msg("%s", f.error);
+    assert_int_equal(j.iterations, r->setting->iterations);
+    assert_int_equal(sosmc_create(&engine, &j.problem, &j.settings), SOSMC_OK);
+    for (int k = 0; k < r->iterations; k++) assert_int_equal(sosmc_step(engine), SOSMC_OK);
+    double reward = sosmc_last(engine)->mean_score;
+    sosmc_free(engine);
+    job_free(&j);
+    config_free(f.c);
+    return reward;
+}
+
+/* The settings that a reader runs by hand (README.md beside them) are those of the experiment, to the last bit. */
+static void run_files_are_the_cells(void **state)
+{
+    static const char *const hmc = "kernel={type: hmc, step: 0.1, leapfrog: 1}";
+    static const char *const set[LANGEVIN_METHODS][4] = {
+        [IMPDIFF] = {"scheme=impdiff", "adapt=null", "resampling=null", NULL},
+        [SOUL] = {"scheme=soul", "adapt=null", "resampling=null", NULL},
+        [SOSMC_ULA] = {NULL},
+        [SOSMC_MALA] = {"kernel.type=mala", NULL},
+        [SOSMC_RWM] = {"kernel.type=rwm", NULL},
+        [SOSMC_HMC] = {hmc, "adapt=null", NULL}};
+    static langevin_result result;
+    char why[256];
+    for (int s = 0; s < LANGEVIN_SETTINGS; s++)
+        for (int m = 0; m < LANGEVIN_METHODS; m++) {
+            const langevin_run r = {.setting = &langevin_settings()[s],
+                                    .method = (langevin_method)m,
+                                    .adam = m % 2,
+                                    .beta = m % 3 ? langevin_settings()[s].beta : 0,
+                                    .particles = 200,
+                                    .reference = 100,
+                                    .iterations = 30,
+                                    .threads = 1,
+                                    .seed = 7};
+            if (langevin_execute(&r, NAN, &result, why, sizeof why)) fail_msg("%s", why);
+            double reward = by_run_file(&r, set[m]);
+            if (reward != result.reward)
+                fail_msg("%s, %s: %.17g by the run file, %.17g by the experiment", r.setting->name,
+                         langevin_method_names[m], reward, result.reward);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(component_rewards),
@@ -288,6 +352,7 @@ int main(void)
                                        cmocka_unit_test(safe_step_fits_the_tight_modes),
                                        cmocka_unit_test(thresholds),
                                        cmocka_unit_test(pooled_errors),
+                                       cmocka_unit_test(run_files_are_the_cells),
                                        cmocka_unit_test(the_quick_page)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include "runfile/config.h"
 #include "folder.h"
+#include "files/images.h"
 #include "mnist/mnist_chains.h"
 #include "mnist/mnist_figures.h"
 #include "mnist/mnist_page.h"
@@ -62,7 +63,9 @@ static int count(const mnist_plan *p, int group, int method)
 static mnist_plan planned(mnist_scale scale)
 {
     mnist_plan p = {.out = "/out", .scale = scale, .seed = 42};
-    if (mnist_plan_cells(&p, ERROR)) fail_msg("%s", error);
+    if (mnist_plan_cells(&p, ERROR) || experiment_find("mnist", "sampler.yaml", p.settings, ERROR) ||
+        known_open(&p.known, "mnist", ERROR))
+        fail_msg("%s", error);
     return p;
 }
 
@@ -128,6 +131,7 @@ static void every_seed_has_its_start(void **state)
     char at[FILES_PATH], a[MNIST_NAME], b[MNIST_NAME];
     npy_array x[2];
     mnist_plan p = {.out = folder, .scale = tiny(), .seed = 42};
+    assert_int_equal(experiment_find("mnist", "sampler.yaml", p.settings, ERROR), 0);
     (void)snprintf(p.model, sizeof p.model, "%s", small_network("starts.safetensors", 1, SMALL));
     for (int seed = 0; seed < 2; seed++) {
         mnist_cell c = {.seed = seed, .beta = 1, .set = {.particles = 4, .warm = 2, .gamma = 0.003, .noise = 1}};
@@ -151,13 +155,12 @@ static void every_seed_has_its_start(void **state)
 
 static config *resolved(const mnist_plan *p, const mnist_cell *cell)
 {
-    char text[4096];
     assert_non_null(cell);
-    config *c = config_parse(mnist_cell_text(p, cell, text, sizeof text), "cell", ERROR);
-    if (!c || config_set(c, "model.file=/m.safetensors", ERROR) || config_set(c, "init.file=/x.npz", ERROR) ||
-        config_resolve(c, ERROR))
-        fail_msg("%s", error);
-    return c;
+    experiment_file f = mnist_cell_file(p, cell);
+    experiment_set(&f, "model.file=/m.safetensors");
+    experiment_set(&f, "init.file=/x.npz");
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) fail_msg("%s", f.error);
+    return f.c;
 }
 
 /* What all cells of the authors' program share, and what the arguments say. */
@@ -251,23 +254,31 @@ static void rewards(void **state)
 static void recorded(void **state)
 {
     mnist_plan p = planned(mnist_scale_full());
-    mnist_known k = mnist_known_of(mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC));
+    mnist_curves on_the_way;
+    mnist_known k = mnist_known_of(&p, mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC));
     assert_true(k.baseline == 0.0406 && k.final == 0.3376 && isnan(k.rerun_gain));
-    assert_true(k.fresh[19][0] == 0.3833 && k.fresh[19][1] == 0.1394 && k.cloud[9][4] == 1911.2);
-    k = mnist_known_of(mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF));
-    assert_true(k.final == -0.4868 && k.fresh[0][0] == -0.6413 && isnan(k.cloud[0][4]) && k.cloud[0][2] == 0.023);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC));
-    assert_true(k.final == 0.4917 && k.fresh[1][0] == 0.4818 && k.cloud[9][0] == 0.1220 && k.rerun_gain == 0.133);
-    assert_true(fabs(k.rerun_gain_error - 0.009 / 3.92) < 1e-12 && k.rerun_ess == 996.6 && k.rerun_likeness == 0.36);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC));
-    assert_true(isnan(k.final) && !k.fresh && k.rerun_after == 0.2219);
-    k = mnist_known_of(mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_IMPDIFF));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC), &on_the_way);
+    assert_true(on_the_way.fresh[19][0] == 0.3833 && on_the_way.fresh[19][1] == 0.1394 &&
+                on_the_way.cloud[9][4] == 1911.2 && k.particles == 2000);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_IMPDIFF), &on_the_way);
+    assert_true(k.final == -0.4868 && on_the_way.fresh[0][0] == -0.6413 && isnan(on_the_way.cloud[0][4]) &&
+                on_the_way.cloud[0][2] == 0.023);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC), &on_the_way);
+    assert_true(k.final == 0.4917 && on_the_way.fresh[1][0] == 0.4818 && on_the_way.cloud[9][0] == 0.1220 &&
+                k.rerun_gain == 0.133);
+    assert_true(fabs(k.rerun_gain_error - 0.009 / 3.92) < 1e-12 && k.rerun_ess == 996.6);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC));
+    mnist_known_curves(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_SOSMC), &on_the_way);
+    assert_true(isnan(k.final) && !on_the_way.known && k.rerun_after == 0.2219);
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 2, MNIST_IMPDIFF));
     assert_true(isnan(k.rerun_gain) && isnan(k.final));
-    k = mnist_known_of(mnist_find(&p, MNIST_PAPER, MNIST_BRIGHT, 2, MNIST_SOSMC));
+    k = mnist_known_of(&p, mnist_find(&p, MNIST_PAPER, MNIST_BRIGHT, 2, MNIST_SOSMC));
     assert_true(isnan(k.rerun_gain) && isnan(k.final));
-    mnist_plan_free(&p);
     /* by hand: relative differences of the eight pairs of gains, and half of their mean square */
-    assert_true(fabs(mnist_run_spread() - 0.067) < 0.002);
+    assert_true(fabs(mnist_run_spread(&p) - 0.067) < 0.002);
+    mnist_plan_free(&p);
 }
 
 static void published(void **state)
@@ -348,16 +359,14 @@ static void make_findings(mnist_findings *f, mnist_plan *plan)
 {
     *f = (mnist_findings){.published = 1};
     if (mnist_findings_begin(f, plan, ERROR)) fail_msg("%s", error);
-    f->limit = 4;
     for (int i = 0; i < f->bases; i++) f->base[i].spread = 0.5;
     for (int i = 0; i < plan->cells; i++) {
         mnist_cell *c = &plan->cell[i];
         mnist_finding *found = &f->cell[i];
-        double gain = isnan(mnist_known_of(c).rerun_gain) ? 0.2 : mnist_known_of(c).rerun_gain;
+        double gain = isnan(mnist_known_of(plan, c).rerun_gain) ? 0.2 : mnist_known_of(plan, c).rerun_gain;
         found->gain = (experiment_mean){.n = 192, .mean = gain, .sd = 0.05, .error = 0.004};
         found->over = (experiment_mean){
             .n = c->method == MNIST_SOSMC ? 192 : 0, .mean = c->reward == MNIST_HALF ? 0.01 : 0.001, .error = 0.002};
-        found->sample.likeness = 3;
         found->sample.spread = c->beta < 1 ? 0.3 : 0.5;
         c->clouds = 1;
         for (int v = 0; v < MNIST_CLOUDS; v++) {
@@ -396,38 +405,35 @@ static void verdicts(void **state)
     mnist_plan p = planned(mnist_scale_full());
     mnist_findings f;
     make_findings(&f, &p);
-    expect(&f, "yyyyyy", "everything as claimed");
+    expect(&f, "yy-yyy", "everything as claimed");
     mnist_finding *half = &f.cell[mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 0.5, MNIST_SOSMC) - p.cell];
     mnist_finding *dark = &f.cell[mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 0.5, MNIST_SOSMC) - p.cell];
-    half->sample.likeness = 9;
-    expect(&f, "yynyyy", "a sample that is no digit");
-    half->sample.likeness = 3;
     half->over.mean = 0.001;
-    expect(&f, "ynyyyy", "half is not better");
+    expect(&f, "yn-yyy", "half is not better");
     half->over.mean = 0.01;
     dark->over.mean = 0.1;
-    expect(&f, "ynyyyy", "dark is not comparable");
+    expect(&f, "yn-yyy", "dark is not comparable");
     dark->over.mean = 0;
     dark->sample.spread = 0.5;
-    expect(&f, "yyynyy", "no collapse");
+    expect(&f, "yy-nyy", "no collapse");
     dark->sample.spread = 0.3;
     set_gains(&f, &p, MNIST_HALF, 0.5, 0.001, 0); /* positive, but within its errors; and far from the re-run */
-    expect(&f, "nyyyyn", "a gain that is none");
+    expect(&f, "ny-yyn", "a gain that is none");
     set_gains(&f, &p, MNIST_HALF, 0.5, -0.1, 0);
-    expect(&f, "nyyynn", "a loss");
+    expect(&f, "ny-ynn", "a loss");
     set_gains(&f, &p, MNIST_HALF, 0.5, 0.21, 0);
     f.published = 0;
-    expect(&f, "yyyyy-", "another network");
+    expect(&f, "yy-yy-", "another network");
     f.published = 1;
     for (int i = 0; i < p.cells; i++) f.cell[i].gain.mean += 0.3;
-    expect(&f, "yyyyyn", "all gains elsewhere");
+    expect(&f, "yy-yyn", "all gains elsewhere");
     for (int i = 0; i < p.cells; i++) f.cell[i].gain.mean -= 0.3;
     set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.03, 0); /* 5 standard errors of the chains, and runs do not differ */
-    expect(&f, "yyyyyn", "a gain farther than the chains' errors");
+    expect(&f, "yy-yyn", "a gain farther than the chains' errors");
     set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.02, 0.02); /* now they do, by 0.02 */
-    expect(&f, "yyyyyy", "a gain as far as runs differ");
+    expect(&f, "yy-yyy", "a gain as far as runs differ");
     set_gains(&f, &p, MNIST_BRIGHT, 1, 0.229 + 0.1, 0.02);
-    expect(&f, "yyyyyn", "a gain farther than runs differ");
+    expect(&f, "yy-yyn", "a gain farther than runs differ");
     mnist_findings_free(&f);
     mnist_plan_free(&p);
 }
@@ -441,7 +447,7 @@ static void verdicts_without_evidence(void **state)
     make_findings(&f, &p);
     for (int i = 0; i < p.cells; i++)
         if (p.cell[i].reward == MNIST_HALF) f.cell[i].over.n = 0; /* it has no partner at this size */
-    expect(&f, "--y-y-", "the quick version");
+    expect(&f, "----y-", "the quick version");
     mnist_judge(&f, c);
     for (int i = 0; i < MNIST_CLAIMS; i++) {
         assert_null(strstr(c[i].because, "0 of 0"));
@@ -451,7 +457,7 @@ static void verdicts_without_evidence(void **state)
     assert_non_null(strstr(c[1].because, "the quick version runs it with SOSMC-ULA alone"));
     assert_non_null(strstr(c[3].because, "the quick version runs beta = 1 alone"));
     assert_non_null(strstr(c[5].because, "the quick version runs beta = 1 alone"));
-    for (int i = 0; i < p.cells; i++) f.cell[i].sample.likeness = f.cell[i].gain.mean = NAN;
+    for (int i = 0; i < p.cells; i++) f.cell[i].gain.mean = NAN;
     for (int i = 0; i < p.cells; i++) f.cell[i].over.n = 0;
     expect(&f, "------", "nothing measured");
     mnist_findings_free(&f);
@@ -466,7 +472,7 @@ static void distances(void **state)
     const mnist_cell *c = mnist_find(&p, MNIST_SWEEP, MNIST_BRIGHT, 1, MNIST_SOSMC);
     f.cell[c - p.cell].gain.mean = 0.259; /* the re-run has 0.229, with an interval of 0.015 */
     mnist_distance d = mnist_apart(&f, c);
-    double chains = hypot(0.004, 0.015 / 3.92), run = mnist_run_spread() * 0.229 * sqrt(2);
+    double chains = hypot(0.004, 0.015 / 3.92), run = mnist_run_spread(&p) * 0.229 * sqrt(2);
     assert_true(fabs(d.chains - 0.03 / chains) < 1e-9 && fabs(d.all - 0.03 / hypot(chains, run)) < 1e-9);
     assert_true(isnan(mnist_apart(&f, mnist_find(&p, MNIST_SWEEP, MNIST_BRIGHT, 1, MNIST_IMPDIFF)).all));
     mnist_findings_free(&f);
@@ -556,8 +562,6 @@ static void refusals(void **state)
     o.checkpoint = small_network("points.safetensors", 1, "1x4x4; dense 1");
     assert_int_equal(reproduce_mnist_scaled(&o, &scale), SOSMC_EXIT_IO);
     o.checkpoint = small_network("fine.safetensors", 1, SMALL);
-    o.data = "/nowhere";
-    assert_int_equal(reproduce_mnist_scaled(&o, &scale), SOSMC_EXIT_IO);
     o.quick = o.full = 1;
     assert_int_equal(reproduce_mnist(&o), SOSMC_EXIT_USAGE);
     assert_int_equal(access(folder_path(folder, "refused"), F_OK), -1); /* nothing is left behind */
