@@ -7,7 +7,7 @@
 
 #include "files/files.h"
 #include "files/images.h"
-#include "runfile/points.h"
+#include "job/points.h"
 
 static void write_and_read(const npy_array *a)
 {

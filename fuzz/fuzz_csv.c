@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "files/files.h"
-#include "runfile/points.h"
+#include "job/points.h"
 
 enum { LOOKED_FOR = 8 }; /* columns: csv_find goes through all of them, and a line of 2048 commas has as many */
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 #include "files/tensors.h"
 
 static void compare(const tensor_file *a, const tensor_file *b)

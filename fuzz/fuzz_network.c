@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runfile/network_text.h"
+#include "job/network_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "runfile/config.h"
-#include "runfile/network_text.h"
-#include "runfile/problem.h"
+#include "job/network_text.h"
+#include "job/problem.h"
 
 enum { MOST = 2000, WIDEST = 40, MOST_PARAMETERS = 20000 };
 

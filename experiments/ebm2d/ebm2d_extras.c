@@ -12,8 +12,8 @@
 
 #include "ebm2d_figures.h"
 #include "ebm2d_training.h"
-#include "runfile/model_file.h"
-#include "runfile/points.h"
+#include "job/model_file.h"
+#include "job/points.h"
 
 enum { PLANE = 2 };
 #define BOX 6.0

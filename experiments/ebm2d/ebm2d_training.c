@@ -17,7 +17,7 @@
 
 #include "runfile/config.h"
 #include "files/files.h"
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 #include "view/plot.h"
 #include "terminal/say.h"
 

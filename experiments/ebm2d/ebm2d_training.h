@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "ebm2d_cells.h"
-#include "runfile/model_file.h"
-#include "runfile/points.h"
+#include "job/model_file.h"
+#include "job/points.h"
 
 typedef enum { EBM2D_PCD, EBM2D_WEIGHTS, EBM2D_TRAININGS } ebm2d_training_method;
 extern const char *const ebm2d_training_names[EBM2D_TRAININGS];

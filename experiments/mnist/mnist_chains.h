@@ -9,7 +9,7 @@
 #include <sosmc/models.h>
 
 #include "mnist_cells.h"
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 
 typedef struct {
     model_file file;

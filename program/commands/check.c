@@ -4,7 +4,7 @@
 #include <sosmc/analysis.h>
 
 #include "run/curvature.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "terminal/say.h"
 
 enum { SENTENCE = 1024 };

@@ -1,6 +1,6 @@
 /* command_report.c: `sosmc report`. */
 #include "commands.h"
-#include "deblur.h"
+#include "drafts/deblur.h"
 #include "report/deblur_page.h"
 #include "report/run_report.h"
 #include "terminal/say.h"

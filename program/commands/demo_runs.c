@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "runfile/config.h"
-#include "deblur.h"
+#include "drafts/deblur.h"
 #include "demo.h"
 #include "demo_inside.h"
 #include "files/images.h"

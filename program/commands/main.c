@@ -5,8 +5,8 @@
 #include <sosmc/sosmc.h>
 
 #include "commands.h"
-#include "commands_ebm.h"
-#include "deblur.h"
+#include "drafts/commands_ebm.h"
+#include "drafts/deblur.h"
 #include "demo.h"
 #include "fetch.h"
 #include "terminal/flags.h"

@@ -13,8 +13,8 @@
 #include "evaluation_figures.h"
 #include "files/files.h"
 #include "files/images.h"
-#include "runfile/model_file.h"
-#include "runfile/problem.h"
+#include "job/model_file.h"
+#include "job/problem.h"
 #include "report.h"
 
 enum { SIDE = 160, TILE = 64 };

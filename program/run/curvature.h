@@ -4,7 +4,7 @@
 
 #include <sosmc/analysis.h>
 
-#include "runfile/problem.h"
+#include "job/problem.h"
 
 /* The sentence that `run` and `check` say when the step of an unadjusted Langevin move, in the units of `ula`, is beyond
  * 0.5 / L, L being the largest curvature of U in x at the first particles. 0: there is nothing to say, because the step is

@@ -25,7 +25,7 @@
 #include "runfile/config.h"
 #include "files/files.h"
 #include "hooks.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 
 typedef struct evaluation evaluation;
 

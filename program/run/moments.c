@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "files/files.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 
 enum { STATE_DONE, STATE_FROM, STATE_EVERY, STATE_CLOUDS, STATES };
 

@@ -8,7 +8,7 @@
 #define CLI_MOMENTS_H
 
 #include "runfile/config.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 
 typedef struct moments moments;
 

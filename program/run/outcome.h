@@ -9,7 +9,7 @@
 #include "runfile/config.h"
 #include "evaluate.h"
 #include "files/files.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "tail.h"
 
 typedef enum { TOLD_NOT, TOLD_EXACT, TOLD_FRESH, TOLD_RUNNING } told_from;

@@ -29,7 +29,7 @@
 #include "files/files.h"
 #include "moments.h"
 #include "outcome.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "same_run.h"
 
 enum { SENTENCE = 1024 };

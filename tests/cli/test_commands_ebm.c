@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "commands/commands_ebm.h"
+#include "drafts/commands_ebm.h"
 #include "runfile/config.h"
 #include "files/files.h"
-#include "runfile/model_file.h"
-#include "runfile/network_text.h"
+#include "job/model_file.h"
+#include "job/network_text.h"
 #include "outside.h"
 #include "terminal/say.h"
 #include "runtext.h"

@@ -17,7 +17,7 @@
 
 #include <jpeglib.h>
 
-#include "commands/deblur.h"
+#include "drafts/deblur.h"
 #include "report/deblur_page.h"
 #include "files/files.h"
 #include "files/images.h"

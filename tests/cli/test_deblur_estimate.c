@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands/deblur_estimate.h"
+#include "drafts/deblur_estimate.h"
 
 static char error[1024];
 #define ERROR error, sizeof error

@@ -18,7 +18,7 @@
 #include "deblurring/deblurring_figures.h"
 #include "deblurring/deblurring_page.h"
 #include "folder.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "files/images.h"
 #include "terminal/interrupt.h"
 #include "reference.h"

@@ -15,7 +15,7 @@
 
 #include "runfile/config.h"
 #include "folder.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "run/same_run.h"
 #include "runtext.h"
 

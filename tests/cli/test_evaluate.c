@@ -17,7 +17,7 @@
 #include "run/evaluate.h"
 #include "files/files.h"
 #include "report/evaluation_figures.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "scratch.h"
 
 /* ---------------------------------------------------------------------------- a small run */

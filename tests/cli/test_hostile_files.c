@@ -28,9 +28,9 @@
 #include "files/files.h"
 #include <sosmc/expression.h>
 #include "files/images.h"
-#include "runfile/model_file.h"
-#include "runfile/network_text.h"
-#include "runfile/points.h"
+#include "job/model_file.h"
+#include "job/network_text.h"
+#include "job/points.h"
 #include "scratch.h"
 #include "files/tensors.h"
 

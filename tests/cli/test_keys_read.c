@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "runfile/config.h"
-#include "runfile/problem.h"
-#include "runfile/problem_inside.h"
+#include "job/problem.h"
+#include "job/problem_inside.h"
 #include "runtext.h"
 #include "runfile/schema.h"
 

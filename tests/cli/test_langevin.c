@@ -16,7 +16,7 @@
 #include "files/files.h"
 #include "folder.h"
 #include "langevin/langevin_judge.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 

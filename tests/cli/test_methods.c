@@ -16,7 +16,7 @@
 #include "runfile/config.h"
 #include "folder.h"
 #include "commands/list.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 #include "runtext.h"
 #include "runfile/schema.h"
 

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "files/files.h"
-#include "runfile/model_file.h"
-#include "runfile/network_text.h"
+#include "job/model_file.h"
+#include "job/network_text.h"
 #include "outside.h"
 #include "reference.h"
 #include "scratch.h"

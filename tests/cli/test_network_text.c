@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runfile/network_text.h"
+#include "job/network_text.h"
 
 static char error[512];
 #define ERROR error, sizeof error

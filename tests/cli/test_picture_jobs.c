@@ -14,9 +14,9 @@
 #include "files/files.h"
 #include "folder.h"
 #include "files/images.h"
-#include "runfile/model_file.h"
-#include "runfile/network_text.h"
-#include "runfile/problem.h"
+#include "job/model_file.h"
+#include "job/network_text.h"
+#include "job/problem.h"
 
 enum { ROWS = 5, COLUMNS = 4, DIM = ROWS * COLUMNS, LD = 8 };
 static char folder[FOLDER_ROOM], error[1024];

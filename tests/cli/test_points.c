@@ -15,8 +15,8 @@
 #include "assertions.h"
 #include "runfile/config.h"
 #include "files/files.h"
-#include "runfile/points.h"
-#include "runfile/problem.h"
+#include "job/points.h"
+#include "job/problem.h"
 
 static char error[2048];
 

@@ -18,7 +18,7 @@
 #include <sosmc/models.h>
 
 #include "files/files.h"
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 #include "numbers.h"
 #include "reference.h"
 

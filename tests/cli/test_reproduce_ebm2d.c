@@ -19,7 +19,7 @@
 #include "files/files.h"
 #include "folder.h"
 #include "view/plot.h"
-#include "runfile/points.h"
+#include "job/points.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 #include "small_network.h"

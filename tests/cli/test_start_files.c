@@ -12,7 +12,7 @@
 #include "runfile/config.h"
 #include "files/files.h"
 #include "folder.h"
-#include "runfile/problem.h"
+#include "job/problem.h"
 
 enum { ROWS = 10 };
 static char folder[FOLDER_ROOM], error[1024];

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "files/files.h"
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 #include "outside.h"
 #include "reference.h"
 #include "scratch.h"

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 
 enum { HIDDEN = 8, PARAMETERS = 4 * HIDDEN + 1 };
 

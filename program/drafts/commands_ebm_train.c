@@ -7,8 +7,8 @@
 #include "commands_ebm_inside.h"
 #include "files/files.h"
 #include "files/images.h"
-#include "runfile/network_text.h"
-#include "runfile/points.h"
+#include "job/network_text.h"
+#include "job/points.h"
 #include "terminal/progress.h"
 #include "terminal/say.h"
 

@@ -4,7 +4,7 @@
 
 #include <sosmc/models.h>
 
-#include "config.h"
+#include "runfile/config.h"
 
 typedef struct {
     sosmc_problem problem;

@@ -7,7 +7,7 @@
 #include "commands_ebm_inside.h"
 #include "files/files.h"
 #include <sosmc/expression.h>
-#include "runfile/model_file.h"
+#include "job/model_file.h"
 #include "terminal/progress.h"
 #include "terminal/say.h"
 #include "runfile/schema.h"

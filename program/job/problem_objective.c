@@ -4,7 +4,7 @@
 
 #include "points.h"
 #include "problem_inside.h"
-#include "schema.h"
+#include "runfile/schema.h"
 
 /* ---------------------------------------------------------------------------- rewards */
 
