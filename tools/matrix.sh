@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # matrix.sh [-s STATE] [-j JOBS] [-p] ['COMPILER FLAGS'...]: the same state whoever compiles the library.
 #
-# Builds library, golden test and tests/property/test_combinations.c with each compiler and flags ('gcc -O2' and 'clang-14 -O2'
+# Builds library, golden test and tests/engine/test_combinations.c with each compiler and flags ('gcc -O2' and 'clang-14 -O2'
 # unless told), and runs the tests at every vector level: the golden test compares with the stored numbers, and the hash over
 # the states of all combinations must be the same for every build and level. -p builds the program too and compares the state
 # hashes of three examples, which pass through networks, proximal maps and formulas. Builds stay in STATE (build-matrix).
@@ -39,7 +39,7 @@ levels()
 
 build() # FOLDER COMPILER FLAGS...
 {
-    local folder=$1 compiler=$2 targets='test_golden_golden test_property_combinations'
+    local folder=$1 compiler=$2 targets='test_engine_golden test_engine_combinations'
     shift 2
     [ -z "$program" ] || targets="$targets sosmc_program"
     cmake -S "$root" -B "$folder" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE="$*" \
@@ -49,7 +49,7 @@ build() # FOLDER COMPILER FLAGS...
 
 hash_of_combinations() # FOLDER
 {
-    "$1/tests/property/test_combinations" 2>&1 | tee "$1/combinations.txt" | sed -n 's/.*state hash of all: //p'
+    "$1/tests/engine/test_combinations" 2>&1 | tee "$1/combinations.txt" | sed -n 's/.*state hash of all: //p'
     ! grep -q 'FAILED' "$1/combinations.txt"
 }
 
@@ -72,7 +72,7 @@ for variant in "$@"; do
         status=1
         continue
     fi
-    if ! "$folder/tests/golden/test_golden" >"$folder/golden.txt" 2>&1; then
+    if ! "$folder/tests/engine/test_golden" >"$folder/golden.txt" 2>&1; then
         echo "matrix $variant: the golden test fails, see $folder/golden.txt"
         status=1
     fi

@@ -805,7 +805,7 @@ static const char *const table_head = "| key | value | default | applies when | 
 static const char *const manual_head =
     "# The run file\n"
     "\n"
-    "<!-- Generated from program/runfile/schema.c by config_document(); tests/cli/test_config.c compares the two. -->\n"
+    "<!-- Generated from program/runfile/schema.c by config_document(); tests/runfile/test_config.c compares the two. -->\n"
     "\n"
     "A run file is a YAML mapping that names everything a run depends on. `sosmc run FILE.yaml` runs it, and the "
     "resolved file in the run's folder, which holds every key with its value, runs the same again. The smallest "

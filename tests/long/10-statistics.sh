@@ -14,9 +14,9 @@ export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
 data=$(sed -n 's/^SOSMC_TEST_DATA:PATH=//p' "$LONG_BUILD/CMakeCache.txt" 2>/dev/null || true)
 [ -z "$data" ] || export SOSMC_TEST_DATA="${SOSMC_TEST_DATA:-$data}"
 
-programs=(stat/test_ledger stat/test_resampling_counts stat/test_coverage stat/test_calibration stat/test_score
-    stat/test_geweke stat/test_sampling unit/test_resample stat/test_mmle_data stat/test_feynman_kac property/test_myula
-    property/test_mymala stat/test_mmle_toy stat/test_objectives)
+programs=(support/test_ledger engine/test_resampling_counts engine/test_coverage engine/test_calibration engine/test_score
+    kernels/test_geweke engine/test_sampling engine/test_resample engine/test_mmle_data kernels/test_feynman_kac kernels/test_myula
+    kernels/test_mymala engine/test_mmle_toy engine/test_objectives)
 
 # One line of markdown of a log: comparisons, the largest deviation, the control that was noticed least.
 line_of()

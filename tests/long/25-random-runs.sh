@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 25-random-runs.sh: 2000 run files made at random a run (tests/cli/test_random_runs.c), by fifties, JOBS of these
+# 25-random-runs.sh: 2000 run files made at random a run (tests/run/test_random_runs.c), by fifties, JOBS of these
 # at a time; LONG_STATE/next is the number of the next file, so that every run tries others, and LONG_STATE/left how many
 # this one still owes.
 set -euo pipefail
@@ -18,7 +18,7 @@ while [ "$left" -gt 0 ]; do
     for ((first = next; first < next + left && ${#batch[@]} < ${JOBS:-2}; first += step)); do batch+=("$first"); done
     rm -f "$LONG_STATE"/log.*
     printf '%s\n' "${batch[@]}" | xargs -P "${#batch[@]}" -I{} sh -c \
-        'SOSMC_TEST_SEED={} "$LONG_BUILD/tests/cli/test_random_runs" >"$LONG_STATE/log.{}" 2>&1 || mv "$LONG_STATE/log.{}" "$LONG_STATE/log.failed"'
+        'SOSMC_TEST_SEED={} "$LONG_BUILD/tests/run/test_random_runs" >"$LONG_STATE/log.{}" 2>&1 || mv "$LONG_STATE/log.{}" "$LONG_STATE/log.failed"'
     if [ -f "$LONG_STATE/log.failed" ]; then
         summary "a file from $next to $((next + step * ${#batch[@]} - 1)) fails, see $LONG_STATE/log.failed"
         exit 1

@@ -3,7 +3,7 @@
 # JOBS of the three programs at a time; each counts as done once it passed; the seed of the kills is another in every round.
 set -uo pipefail
 mkdir -p "$LONG_STATE"
-export SOSMC_TEST_TIER=long SOSMC_PROGRAM=$LONG_BUILD/sosmc SOSMC_FAULTS=$LONG_BUILD/tests/program/faults.so
+export SOSMC_TEST_TIER=long SOSMC_PROGRAM=$LONG_BUILD/sosmc SOSMC_FAULTS=$LONG_BUILD/tests/process/faults.so
 export SOSMC_TEST_SOURCE=$PWD/tests
 round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
 export SOSMC_KILL_SEED=$round
@@ -12,7 +12,7 @@ run_one()
 {
     local left=$((end - $(date +%s)))
     [ ! -f "$LONG_STATE/$1.done" ] && [ "$left" -gt 10 ] || return 0
-    timeout "$left" "$LONG_BUILD/tests/program/test_$1" >"$LONG_STATE/$1.log" 2>&1
+    timeout "$left" "$LONG_BUILD/tests/process/test_$1" >"$LONG_STATE/$1.log" 2>&1
     case $? in
         0) touch "$LONG_STATE/$1.done" ;;
         124) ;;

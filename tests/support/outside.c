@@ -73,7 +73,7 @@ void outside_packages(const char *folder, const char *verb)
 {
     char script[4096], line[1024];
     const char *tests = getenv("SOSMC_TEST_SOURCE"), *log = folder_path(folder, "python.log");
-    (void)snprintf(script, sizeof script, "%s/cli/real_packages.py", tests ? tests : "");
+    (void)snprintf(script, sizeof script, "%s/files/real_packages.py", tests ? tests : "");
     if (!tests || access(script, R_OK)) {
         print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
         skip();

@@ -1,4 +1,4 @@
-/* program.h: the real program, run in a folder of the test's own, with the faults of tests/program/faults.c on demand. */
+/* program.h: the real program, run in a folder of the test's own, with the faults of tests/process/faults.c on demand. */
 #ifndef TEST_PROGRAM_H
 #define TEST_PROGRAM_H
 

@@ -1,5 +1,5 @@
 /* test_underdamped.c: the two kernels that weigh momentum, step by step (the identities of their weights over many runs are
- * in tests/stat/test_feynman_kac.c).
+ * in tests/kernels/test_feynman_kac.c).
  *
  * A step is recomputed by hand from the named noise; the map between the refreshes keeps volume although its two kicks are
  * at different thetas; without retained momentum, and with one leapfrog step, everything is ULA's; a step costs the

@@ -89,8 +89,9 @@ static int count_refused(FILE *from, int *understood)
 static void the_library_calls_exact_functions_alone(void **state)
 {
     int understood = 0;
-    const char *command = "nm -A -u -P ../../libsosmc.a 2>/dev/null"; /* from build/tests/unit, where ctest runs this */
-    FILE *nm = popen(command, "r");                                   // NOLINT(cert-env33-c): a line of our own
+    const char *command =
+        "nm -A -u -P ../../libsosmc.a 2>/dev/null"; /* from build/tests/library, where ctest runs this */
+    FILE *nm = popen(command, "r");                 // NOLINT(cert-env33-c): a line of our own
     assert_non_null(nm);
     int refused = count_refused(nm, &understood);
     (void)pclose(nm);

@@ -1,6 +1,6 @@
 /* test_simdf.c: sixteen floats in plain C, the level that defines the others: exp and log1p against long double, sums
  * across lanes and widening additions against the order that simdf.h promises, minima and maxima of what is no number.
- * That the other levels have the same bits is seen in networks (tests/property/test_mlp.c). */
+ * That the other levels have the same bits is seen in networks (tests/networks/test_mlp.c). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
