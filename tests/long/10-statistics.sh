@@ -10,10 +10,6 @@ set -euo pipefail
 mkdir -p "$LONG_STATE"
 round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
 export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
-# Reference data are where the build was told that they are; a test that finds none skips and says so.
-data=$(sed -n 's/^SOSMC_TEST_DATA:PATH=//p' "$LONG_BUILD/CMakeCache.txt" 2>/dev/null || true)
-[ -z "$data" ] || export SOSMC_TEST_DATA="${SOSMC_TEST_DATA:-$data}"
-
 programs=(support/test_ledger engine/test_resampling_counts engine/test_coverage engine/test_calibration engine/test_score
     kernels/test_geweke engine/test_sampling engine/test_resample engine/test_mmle_data kernels/test_feynman_kac kernels/test_myula
     kernels/test_mymala engine/test_mmle_toy engine/test_objectives)
