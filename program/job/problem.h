@@ -30,10 +30,6 @@ int job_picture(const job *j, picture_shape *out);
  * 1 (dim_x) for any other particle. Pictures of networks are stored as vectors. */
 int job_shape(const job *j, int64_t shape[3]);
 
-/* What an array of one particle looks like: channels, rows and columns of a restored picture, else one dimension. Returns the
- * number of dimensions. */
-int job_shape(const job *j, int64_t shape[3]);
-
 /* Does theta belong to a network that can be stored? */
 int job_has_network(const job *j);
 /* Stores it with this theta, as .safetensors or .npz. */

@@ -47,8 +47,9 @@ static int read_photo(const char *dir, const char *path, image *out, char *error
 
 /* The photograph is what was seen, or, where blur and noise were simulated, what the result is compared with; where pixels
  * were missing it is neither. */
-static int write_again(deblur_outcome *o, int simulated, char *error, size_t room)
+static int write_again(const deblur_outcome *left, int simulated, char *error, size_t room)
 {
+    deblur_outcome what = *left, *o = &what;
     image seen = {0}, clean = {0};
     int rc = o->seen_stored ? read_stored(o->dir, &seen, error, room)
                             : read_photo(o->dir, o->photo_path, &seen, error, room);

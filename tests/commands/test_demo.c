@@ -188,7 +188,7 @@ static int row(const char *name, double *value, int wanted)
 
 static void estimates_agree_with_closed_forms(void **state)
 {
-    double theta[4], likelihood[4], clemente[5];
+    double theta[4] = {0}, likelihood[4] = {0}, clemente[5] = {0};
     assert_int_equal(row("theta, the skill of the population", theta, 4), 4);
     assert_int_equal(row("log-likelihood (its error is Monte Carlo's)", likelihood, 4), 4);
     assert_int_equal(row("Clemente", clemente, 5), 5);
