@@ -218,34 +218,6 @@ static void put_idx(void)
     put_packed("idx", "labels.gz", labels, sizeof labels);
 }
 
-/* A folder, a file that nobody asked for under a name that leads away, and the one that is wanted. */
-static void put_archive(void)
-{
-    static const struct {
-        const char *name, *bytes;
-        char kind;
-    } members[] = {{"package/", "", '5'},
-                   {"../../stranger", "hello", '0'},
-                   {"package/letters", "abcdefghijklmnopqrstuvwxyz", '0'}};
-    enum { RECORD = 512, MEMBERS = sizeof members / sizeof *members };
-    unsigned char tar[(2 * MEMBERS + 2) * RECORD] = {0}, *at = tar;
-    for (int i = 0; i < MEMBERS; i++) {
-        size_t n = strlen(members[i].bytes);
-        unsigned sum = 0;
-        (void)snprintf((char *)at, 100, "%s", members[i].name);
-        (void)snprintf((char *)at + 124, 12, "%011zo", n);
-        at[156] = (unsigned char)members[i].kind;
-        memset(at + 148, ' ', 8);
-        for (int k = 0; k < RECORD; k++) sum += at[k];
-        (void)snprintf((char *)at + 148, 8, "%06o", sum);
-        at += RECORD;
-        memcpy(at, members[i].bytes, n);
-        if (n) at += RECORD;
-    }
-    put("archive", "plain", tar, (size_t)(at - tar) + RECORD); /* zlib reads what is not packed as it is */
-    put_packed("archive", "packed", tar, (size_t)(at - tar) + RECORD);
-}
-
 static int append(void *ctx, const void *bytes, size_t n) { return fwrite(bytes, 1, n, ctx) == n ? 0 : -1; }
 
 static void put_checkpoints(void)
@@ -295,7 +267,6 @@ int main(int argc, char **argv)
     put_jpeg("colour", 3, 0, 1);
     put_jpeg("progressive", 3, 1, 0);
     put_idx();
-    put_archive();
     put_checkpoints();
     return 0;
 }

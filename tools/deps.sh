@@ -2,7 +2,7 @@
 # deps.sh GROUP...: installs what the groups need and this machine lacks; a quick no-op when nothing is missing.
 #
 #   build     compiler, libc headers, cmake, make; for the program: libyaml, Jansson, zlib, libpng,
-#             libjpeg, gnuplot
+#             libjpeg, gnuplot; tar with gzip, which `sosmc fetch` starts
 #   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
 #             a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
@@ -59,6 +59,8 @@ group_build()
     need libpng-dev have_header png.h
     need libjpeg62-turbo-dev have_header jpeglib.h
     need gnuplot-nox command -v gnuplot
+    need tar command -v tar
+    need gzip command -v gzip
 }
 
 for group in "$@"; do

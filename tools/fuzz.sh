@@ -37,7 +37,7 @@ limits()
     formula | network) echo 1024 8 ;;
     png) echo 1024 220 ;;
     jpeg) echo 2048 80 ;;
-    model | arrays | idx | archive) echo 4096 16 ;;
+    model | arrays | idx) echo 4096 16 ;;
     checkpoint) echo 2048 4 ;;
     *) echo 2048 4 ;;
     esac

@@ -55,10 +55,9 @@ static void become_npm(const char *folder)
     _exit(127);
 }
 
-/* The wait status of the child; -1 when it cannot be waited for. A request to stop is passed on to it. */
-static int wait_for(pid_t child)
+int fetch_wait(pid_t child)
 {
-    const struct timespec pause = {.tv_nsec = 20000000};
+    const struct timespec pause = {.tv_nsec = 2000000};
     int status = 0, told = 0;
     for (;;) {
         pid_t done = waitpid(child, &status, WNOHANG);
@@ -93,7 +92,7 @@ static int run_npm(const char *folder, char *error, size_t room)
     pid_t child = fork();
     if (child < 0) return files_cannot("start", "npm", errno, error, room);
     if (child == 0) become_npm(folder);
-    int status = wait_for(child);
+    int status = fetch_wait(child);
     if (interrupt_requested()) return files_fail(error, room, "interrupted; nothing was written");
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 127)

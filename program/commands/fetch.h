@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 typedef struct {
     const char *name; /* in the package any folder may stand before it */
@@ -17,10 +18,14 @@ extern const fetch_file fetch_mnist[FETCH_MNIST];
 /* 1 when PATH is the file with the right sum, 0 when it is not, or cannot be read. */
 int fetch_is_there(const char *path, const fetch_file *file);
 
-/* Puts those of the files (at most 16) that DIR lacks there, from the gzipped tar archive PATH. All that are missing
- * are written or none: a wrong size or sum of any, or one that the archive does not have, is an error. Files of these
- * names with other bytes are replaced. */
+/* Puts those of the files (at most 16) that DIR lacks there, from the gzipped tar archive PATH, which the program tar reads. All
+ * that are missing are written or none: a wrong size or sum of any, or one that the archive does not have, is an error. Files of
+ * these names with other bytes are replaced. Of several members with the name of a file the first is taken; one that stands in the
+ * archive twice under the same folders is refused, because tar writes both. */
 int fetch_unpack(const char *path, const char *dir, const fetch_file *file, int files, char *error, size_t room);
+
+/* The wait status of the child; -1 when it cannot be waited for. A request to stop is passed on to it. */
+int fetch_wait(pid_t child);
 
 extern const char fetch_text[]; /* for `sosmc help` */
 /* `sosmc fetch`: the program's exit code. argv[0] is the command. */

@@ -239,50 +239,34 @@ static int on_data(evaluation *e, const double *theta, const sosmc_info *info, c
     return 0;
 }
 
-enum { TILE = 64 };
-
-/* Adds the rewards of n particles, rows of x, plain and weighted; `tile` holds TILE columns of dim. Dropped particles have
- * no weight, and may have no reward either. */
-static int add_rewards(const sosmc_score *score, sosmc_batch *b, double *tile, const double *x, const double *logw,
-                       double sum[2])
+/* The sums of the rewards, plain and weighted by w. Dropped particles have no weight, and may have no reward either. */
+static void add_rewards(int64_t n, const double *value, const double *w, double sum[2])
 {
-    _Alignas(64) double value[TILE], w[TILE];
-    for (int i = 0; i < b->n; i++)
-        for (int j = 0; j < b->dim; j++) tile[(size_t)j * TILE + (size_t)i] = x[(size_t)i * (size_t)b->dim + (size_t)j];
-    if (score->eval(score->self, b, value)) return -1;
-    sosmc_exp(NULL, b->n, logw, w);
-    for (int i = 0; i < b->n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         sum[0] += value[i];
         if (w[i] > 0) sum[1] += w[i] * value[i];
     }
-    return 0;
 }
 
 static int on_cloud(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room)
 {
     const sosmc_score *score = &e->job->problem.objective.score;
     int64_t particles = sosmc_particles(s);
-    size_t dim = (size_t)e->job->problem.model.dim_x, bytes = dim * TILE * sizeof(double);
+    int dim = e->job->problem.model.dim_x;
     double sum[2] = {0, 0};
     e->row[PARTICLE_REWARD] = e->row[WEIGHTED_REWARD] = NAN;
     e->row[PARTICLE_KL] = info->kl;
     e->row[PARTICLE_LOSS] = info->loss;
     if (!score->eval) return 0;
-    double *x = malloc((size_t)particles * (dim + 1) * sizeof *x), *logw = x ? x + (size_t)particles * dim : NULL;
-    double *tile = aligned_alloc(64, bytes);
-    sosmc_status status = x && tile ? sosmc_cloud(s, x, logw) : SOSMC_ENOMEM;
-    if (tile) memset(tile, 0, bytes);
-    for (int64_t i = 0; status == SOSMC_OK && i < particles; i += TILE) {
-        sosmc_batch b = {.x = tile,
-                         .simd = sosmc_simd_best(),
-                         .dim = (int)dim,
-                         .n = particles - i < TILE ? (int)(particles - i) : TILE,
-                         .ld = TILE,
-                         .first = i};
-        if (add_rewards(score, &b, tile, x + (size_t)i * dim, logw + i, sum)) status = SOSMC_EMODEL;
+    double *x = malloc((size_t)particles * ((size_t)dim + 2) * sizeof *x);
+    double *w = x ? x + (size_t)particles * (size_t)dim : NULL, *value = x ? w + particles : NULL;
+    sosmc_status status = x ? sosmc_cloud(s, x, w) : SOSMC_ENOMEM;
+    if (status == SOSMC_OK) status = sosmc_scores(score, dim, particles, x, value);
+    if (status == SOSMC_OK) {
+        sosmc_exp(NULL, (int)particles, w, w);
+        add_rewards(particles, value, w, sum);
     }
     free(x);
-    free(tile);
     if (status != SOSMC_OK) return cannot(info, "over the particles", status, error, room);
     e->row[PARTICLE_REWARD] = sum[0] / (double)particles;
     e->row[WEIGHTED_REWARD] = sum[1];

