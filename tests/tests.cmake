@@ -9,6 +9,7 @@ set(sosmc_tests
     "analysis check property"
     "analysis host property"
     "analysis lattice property"
+    "analysis moments unit"
     "base rng unit"
     "base simdf unit"
     "base vmath unit"
