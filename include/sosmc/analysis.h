@@ -1,6 +1,7 @@
 /* analysis.h: what a model is worth, without the cloud that tuned it. Energies and gradients at any points, exact expectations of
  * two-dimensional models by quadrature on a lattice, averages over fresh chains in any dimension, tempering, observed
- * information, log Z by importance sampling, and checks of a user's model (maths.md LATTICE, FRESH, TEMPER).
+ * information, log Z by importance sampling, moments over many clouds, and checks of a user's model (maths.md LATTICE, FRESH,
+ * TEMPER).
  *
  * Arrays are the caller's; points are rows of dim_x numbers. The functions that return a status and have no object of their own
  * allocate when they start and free before they return; none of their results depends on the number of threads (0 or 1: the
@@ -173,6 +174,30 @@ typedef struct {
 } sosmc_evidence;
 SOSMC_API sosmc_status sosmc_importance(const sosmc_model *model, const double *theta, sosmc_source law, int64_t draws,
                                         uint64_t seed, sosmc_evidence *out);
+
+/* ------------------------------------------------------------------------------------------------ moments */
+
+/* Mean and standard deviation of every coordinate over the weighted clouds of many iterations: with theta nearly at rest, those
+ * of pi_theta. Every cloud counts the same. Sums run over the particles in their order, so the bits depend on the clouds alone.
+ * clouds, mean and spread are all there is to store: whoever puts them back goes on with the same bits. */
+typedef struct {
+    int dim;
+    int64_t clouds; /* taken in so far */
+    double *mean;   /* dim numbers; zeros before the first cloud */
+    double *spread; /* dim numbers: the variances within the clouds and the squared distances of their means, summed */
+} sosmc_moments;
+
+/* `particles` is the most that an engine whose clouds are added may have; 0: none will be. All memory is allocated here. */
+SOSMC_API sosmc_status sosmc_moments_create(sosmc_moments **out, int dim, int particles);
+SOSMC_API void sosmc_moments_free(sosmc_moments *m);  /* NULL is fine */
+SOSMC_API void sosmc_moments_clear(sosmc_moments *m); /* as it was created */
+/* A cloud of n points x, rows of dim, with weights w on any scale, or all equal (NULL). Weights that are negative, not finite or
+ * all zero are SOSMC_ENUMERIC, and nothing is added. Points count as they are, finite or not. */
+SOSMC_API sosmc_status sosmc_moments_add(sosmc_moments *m, int64_t n, const double *x, const double *w);
+/* The present cloud of an engine, whose dim_x must be dim. Collective over ranks, as sosmc_cloud. */
+SOSMC_API sosmc_status sosmc_moments_add_cloud(sosmc_moments *m, const sosmc *s);
+/* sqrt(spread / clouds), dim numbers; NaN before the first cloud. */
+SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
 
 /* ------------------------------------------------------------------------------------------------ checks */
 

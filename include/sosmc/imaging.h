@@ -1,10 +1,10 @@
 /* imaging.h: what Bayesian deblurring of images needs: total variation and its proximal maps, blurs with their
- * transposes, and the usual measures of quality (docs/imaging.md).
+ * transposes, the usual measures of quality, and estimates of noise and start (docs/imaging.md).
  *
  * An image is rows x columns doubles, row after row, without padding: pixel (i, j) is x[i * columns + j]. Nothing is
- * clipped or rescaled. Arrays are the caller's, must not overlap unless said so, and need no alignment. Nothing here
- * allocates; scratch is counted in doubles, may be shared by all calls of one thread and need not be kept between
- * calls. All results have the same bits at every vector level. */
+ * clipped or rescaled. Arrays are the caller's, must not overlap unless said so, and need no alignment. Only
+ * the estimates allocate, and they free before they return; scratch is counted in doubles, may be shared by all calls
+ * of one thread and need not be kept between calls. All results have the same bits at every vector level. */
 #ifndef SOSMC_IMAGING_H
 #define SOSMC_IMAGING_H
 
@@ -87,6 +87,8 @@ typedef struct {
 
 /* In words what is wrong with a description; NULL: nothing. The other functions expect a sound one. */
 SOSMC_API const char *sosmc_blur_fault(const sosmc_blur *b);
+/* A pixel of B x depends on pixels at most so far away, along either axis. */
+SOSMC_API int sosmc_blur_reach(const sosmc_blur *b);
 SOSMC_API size_t sosmc_blur_scratch(const sosmc_blur *b);
 /* y = B x and y = B' x. y may be x. */
 SOSMC_API void sosmc_blur_apply(const sosmc_blur *b, const double *x, double *y, double *scratch);
@@ -140,6 +142,37 @@ SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *deblur); /* dim_x 0
  * units of the posterior's own spread, is about `tolerance` (0.05), which is the kernel's h; a Metropolis test pays for it.
  * Use it with the model of the same description, and without an envelope. */
 SOSMC_API sosmc_kernel sosmc_deblur_gibbs(const sosmc_deblur *deblur, double tolerance);
+
+/* ------------------------------------------------------------------------------------------------ noise and start */
+
+/* What a deblurring must know before it starts, from the picture itself. Of the description only blur (with its mask), channels
+ * and y are read, and sigma where said so. Results depend neither on a seed nor on threads or vector levels; their last digits
+ * may depend on the C library. Statuses: SOSMC_EINVAL when the description is not sound, SOSMC_ENUMERIC when pixels are not
+ * finite, SOSMC_ENOMEM. */
+
+/* The standard deviation of the noise, from the frequencies the blur leaves least of, in windows without missing pixels;
+ * where the blur clears no frequency, from second differences, of which those where all nine pixels are at most 0 or at least
+ * 255 do not count (docs/imaging.md NOISE). A constant picture has none: 0. */
+#define SOSMC_NOISE_SIDE 16 /* a window has at least so many pixels a side; differences are at least so many squared */
+typedef enum { SOSMC_NOISE_FROM_WINDOWS = 0, SOSMC_NOISE_FROM_DIFFERENCES = 1 } sosmc_noise_source;
+typedef struct {
+    double sigma;            /* NaN: the status is not SOSMC_OK */
+    sosmc_noise_source from; /* what the picture was asked */
+    int64_t count;           /* of windows or differences that could answer */
+} sosmc_noise;
+/* SOSMC_ENUMERIC also when too few pixels stand together. Missing pixels may hold anything. */
+SOSMC_API sosmc_status sosmc_estimate_noise(const sosmc_deblur *seen, sosmc_noise *out);
+/* The standard deviation that rounding to multiples of `step` adds: no rounded picture has less noise. */
+SOSMC_API double sosmc_rounding_noise(double step);
+
+/* Missing pixels (where the blur's mask is 0) take the values of a membrane that is fixed at the others. */
+SOSMC_API sosmc_status sosmc_fill_missing(const sosmc_blur *blur, int channels, double *y);
+
+/* The two below read sigma, which must be above 0, and want missing pixels filled. */
+/* The theta at which e^theta TV(x) / d = 1 for a quick least-squares reconstruction x of d numbers. */
+SOSMC_API sosmc_status sosmc_estimate_theta(const sosmc_deblur *seen, double *theta);
+/* Nearly the most likely picture under that theta, where particles may start: x takes as many numbers as y has. */
+SOSMC_API sosmc_status sosmc_estimate_start(const sosmc_deblur *seen, double theta, double *x);
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "deblur_estimate.h"
+#include <sosmc/imaging.h>
+
 #include "report/deblur_page.h"
 #include "draft.h"
 #include "files/files.h"
@@ -233,7 +234,8 @@ static int read_mask(plan *p)
 
 static int check_picture(const plan *p)
 {
-    int width = 2 * blur_reach(&p->blur) + 1, least = p->seen.rows < p->seen.columns ? p->seen.rows : p->seen.columns;
+    int width = 2 * sosmc_blur_reach(&p->blur) + 1,
+        least = p->seen.rows < p->seen.columns ? p->seen.rows : p->seen.columns;
     if (p->seen.rows < 2 || p->seen.columns < 2)
         return complain(SOSMC_EXIT_USAGE, "%s has %d x %d pixels; expected at least 2 x 2", p->q->operand,
                         p->seen.columns, p->seen.rows);
@@ -294,13 +296,48 @@ static void warn_of_jpeg(plan *p)
     (void)complain(0, "%s", p->warning);
 }
 
+static sosmc_deblur as_seen(const plan *p)
+{
+    return (sosmc_deblur){.blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = p->sigma};
+}
+
+/* Why the noise cannot be estimated. */
+static int complain_of_noise(const plan *p, sosmc_status status, const sosmc_noise *found)
+{
+    const char *name = p->q->operand;
+    if (status == SOSMC_ENOMEM) return complain(SOSMC_EXIT_USAGE, "%s: out of memory to estimate the noise", name);
+    if (found->from == SOSMC_NOISE_FROM_DIFFERENCES)
+        return complain(SOSMC_EXIT_USAGE,
+                        "%s: the noise cannot be estimated: only %" PRId64
+                        " pixels have all their neighbours and are not clipped, and it takes %d; give it with --noise",
+                        name, found->count, SOSMC_NOISE_SIDE * SOSMC_NOISE_SIDE);
+    return complain(SOSMC_EXIT_USAGE,
+                    "%s: the noise cannot be estimated: that takes %d x %d pixels of which none is missing, at least "
+                    "%d from the border; give it with --noise",
+                    name, SOSMC_NOISE_SIDE, SOSMC_NOISE_SIDE, sosmc_blur_reach(&p->blur));
+}
+
 static int settle_noise(plan *p)
 {
     if (isfinite(p->sigma)) return SOSMC_EXIT_OK;
-    if (noise_estimate(&p->seen, &p->blur, &p->estimated, p->error, sizeof p->error))
-        return complain(SOSMC_EXIT_USAGE, "%s: %s", p->q->operand, p->error);
-    p->sigma = fmax(p->estimated, noise_floor(&p->seen));
+    sosmc_noise found;
+    sosmc_deblur seen = as_seen(p);
+    sosmc_status status = sosmc_estimate_noise(&seen, &found);
+    if (status != SOSMC_OK) return complain_of_noise(p, status, &found);
+    p->estimated = found.sigma;
+    p->sigma = fmax(p->estimated, sosmc_rounding_noise(p->seen.bits == 16 ? 1 / 257.0 : 1));
     if (p->seen.jpeg) warn_of_jpeg(p);
+    return SOSMC_EXIT_OK;
+}
+
+/* Missing pixels are filled in, and the strength of the prior gets a first value. */
+static int settle_theta(plan *p)
+{
+    if (p->mask && sosmc_fill_missing(&p->blur, p->seen.channels, p->seen.pixel) != SOSMC_OK)
+        return complain(SOSMC_EXIT_NUMERIC, "out of memory to fill in missing pixels");
+    sosmc_deblur seen = as_seen(p);
+    if (sosmc_estimate_theta(&seen, &p->theta) != SOSMC_OK)
+        return complain(SOSMC_EXIT_NUMERIC, "out of memory for a first reconstruction");
     return SOSMC_EXIT_OK;
 }
 
@@ -444,10 +481,7 @@ static int make_plan(plan *p)
     if (code == SOSMC_EXIT_OK) code = check_memory(p);
     if (code == SOSMC_EXIT_OK && flag_given(q, SIMULATE)) code = simulate(p);
     if (code == SOSMC_EXIT_OK) code = settle_noise(p);
-    if (code == SOSMC_EXIT_OK && p->mask && fill_missing(&p->seen, p->mask, p->error, sizeof p->error))
-        code = plan_says(p, SOSMC_EXIT_NUMERIC);
-    if (code == SOSMC_EXIT_OK && theta_estimate(&p->seen, &p->blur, p->sigma, &p->theta, p->error, sizeof p->error))
-        code = plan_says(p, SOSMC_EXIT_NUMERIC);
+    if (code == SOSMC_EXIT_OK) code = settle_theta(p);
     if (code != SOSMC_EXIT_OK) return code;
     if (files_join(p->start_path, p->out, "start.npy", p->error, sizeof p->error))
         return plan_says(p, SOSMC_EXIT_USAGE);
@@ -466,6 +500,16 @@ static int write_seen(plan *p)
     return npy_write(p->seen_path, &a, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : SOSMC_EXIT_OK;
 }
 
+static int estimate_start(plan *p, double *x)
+{
+    sosmc_deblur seen = as_seen(p);
+    sosmc_status status = sosmc_estimate_start(&seen, p->theta, x);
+    if (status == SOSMC_OK) return 0;
+    return files_fail(p->error, sizeof p->error, "%s",
+                      status == SOSMC_ENOMEM ? "out of memory for a first reconstruction"
+                                             : "the picture has values that cannot be computed with");
+}
+
 /* A first reconstruction for every particle, with noise of its own. */
 static int write_start(plan *p)
 {
@@ -478,7 +522,7 @@ static int write_start(plan *p)
         return complain(SOSMC_EXIT_NUMERIC, "out of memory for %" PRId64 " particles", p->particles);
     }
     npy_array a = npy_matrix(x, p->particles, (int64_t)dim);
-    int rc = start_estimate(&p->seen, &p->blur, p->sigma, p->theta, first, p->error, sizeof p->error);
+    int rc = estimate_start(p, first);
     for (int64_t i = 0; rc == 0 && i < p->particles; i++) {
         double *own = x + (size_t)i * dim;
         sosmc_rng rng = {.seed = flag_given(p->q, SEED) ? strtoull(p->q->value[SEED], NULL, 10) : 0,

@@ -24,6 +24,12 @@ static const struct {
     {"check.c.o", "cos", "directions in which a check moves; no state depends on them"},
     {"check.c.o", "exp", "the verdict of a check"},
     {"check.c.o", "log", "the verdict of a check"},
+    {"deblur_estimate.c.o", "cos", "spectra for an estimate of the noise, which is given to a run as a number"},
+    {"deblur_estimate.c.o", "exp", "the weight of the prior in a first picture, which is given to a run as it is"},
+    {"deblur_estimate.c.o", "log",
+     "likelihoods of noise levels, and a first theta; both are given to a run as numbers"},
+    {"deblur_estimate.c.o", "sin", "as cos"},
+    {"deblur_estimate.c.o", "sincos", "as cos; a compiler may join the two"},
     {"image_quality.c.o", "log10", "PSNR is printed; no state depends on it"},
 };
 

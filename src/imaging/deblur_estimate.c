@@ -1,4 +1,5 @@
 /* deblur_estimate.c: the noise of a blurred picture, its missing pixels, a first strength of the prior, and where to start.
+ * These are given to a run as its inputs, as numbers, so libm's functions may serve.
  *
  * NOISE. In a window of the picture whose pixels the border does not touch, the blur multiplies the picture's spectrum by
  * H(omega) and the noise is white. With a taper, the power at a frequency is exponentially distributed with mean
@@ -15,19 +16,17 @@
  * pictures: the median of its absolute value, over that of a normal law.
  *
  * Nothing here depends on the seed or on threads. */
-#include "deblur_estimate.h"
+#include <sosmc/imaging.h>
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/files.h"
-
 enum {
-    WINDOW = 128,      /* sides of a window, at most */
-    WINDOW_LEAST = 16, /* below that there are too few frequencies */
-    WINDOWS = 4,       /* along either axis, at most */
-    SMEAR = 3          /* half bins on either side that the taper mixes */
+    WINDOW = 128,                    /* sides of a window, at most */
+    WINDOW_LEAST = SOSMC_NOISE_SIDE, /* below that there are too few frequencies */
+    WINDOWS = 4,                     /* along either axis, at most */
+    SMEAR = 3                        /* half bins on either side that the taper mixes */
 };
 static const double KEPT = 0.2; /* of the frequencies */
 /* The smallest of the kept g are above that part of the largest: they are too alike to tell s from c g. */
@@ -35,7 +34,7 @@ static const double FLAT = 0.3;
 static const double PEAK = 6; /* powers above so many means are held down to that */
 static const double PI = 3.14159265358979323846;
 
-int blur_reach(const sosmc_blur *blur)
+int sosmc_blur_reach(const sosmc_blur *blur)
 {
     switch (blur->kind) {
     case SOSMC_BLUR_BOX: return blur->patch / 2;
@@ -45,7 +44,18 @@ int blur_reach(const sosmc_blur *blur)
     }
 }
 
-double noise_floor(const image *seen) { return (seen->bits == 16 ? 1 / 257.0 : 1) / sqrt(12); }
+double sosmc_rounding_noise(double step) { return step / sqrt(12); }
+
+/* The description is sound, and the pixels are finite; a missing one may be anything unless `filled`. */
+static sosmc_status check(const sosmc_deblur *seen, int filled)
+{
+    const sosmc_blur *blur = &seen->blur;
+    if (sosmc_blur_fault(blur) || seen->channels < 1 || seen->channels > 4 || !seen->y) return SOSMC_EINVAL;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns;
+    for (size_t at = 0; at < pixels * (size_t)seen->channels; at++)
+        if (!isfinite(seen->y[at]) && (filled || !blur->mask || blur->mask[at % pixels] != 0)) return SOSMC_ENUMERIC;
+    return SOSMC_OK;
+}
 
 static int ascending(const void *a, const void *b)
 {
@@ -117,7 +127,7 @@ static double *kernel_of(const sosmc_blur *blur, int reach)
 static double *signal_of(const sosmc_blur *blur, int m, int n)
 {
     static const double taper[SMEAR + 1] = {1, 0.7205, 0.25, 0.0288}; /* a Hann window's power, half bin by half bin */
-    int reach = blur_reach(blur), width = 2 * reach + 1, half = n / 2 + 1, fine = n + 1;
+    int reach = sosmc_blur_reach(blur), width = 2 * reach + 1, half = n / 2 + 1, fine = n + 1;
     double *kernel = kernel_of(blur, reach), *sums = malloc(2 * (size_t)width * (size_t)fine * sizeof *sums);
     double *grid = malloc(2 * (size_t)m * (size_t)fine * sizeof *grid);
     double *g = calloc((size_t)m * (size_t)half, sizeof *g);
@@ -246,16 +256,17 @@ static int choose(survey *v, double *g)
 
 enum { SURVEY_SMALL = 1, SURVEY_UNCLEAR = 2 };
 
-static int survey_open(survey *v, const image *seen, const sosmc_blur *blur, int largest)
+static int survey_open(survey *v, const sosmc_deblur *seen, int largest)
 {
-    int reach = blur_reach(blur);
+    const sosmc_blur *blur = &seen->blur;
+    int reach = sosmc_blur_reach(blur);
     *v = (survey){.rows = largest, .columns = largest};
-    if (seen->rows - 2 * reach < v->rows) v->rows = seen->rows - 2 * reach;
-    if (seen->columns - 2 * reach < v->columns) v->columns = seen->columns - 2 * reach;
+    if (blur->rows - 2 * reach < v->rows) v->rows = blur->rows - 2 * reach;
+    if (blur->columns - 2 * reach < v->columns) v->columns = blur->columns - 2 * reach;
     if (v->rows < WINDOW_LEAST || v->columns < WINDOW_LEAST) return SURVEY_SMALL;
     v->half = v->columns / 2 + 1;
-    v->down = axis(seen->rows, reach, v->rows, &v->top, &v->step_down);
-    v->across = axis(seen->columns, reach, v->columns, &v->left, &v->step_across);
+    v->down = axis(blur->rows, reach, v->rows, &v->top, &v->step_down);
+    v->across = axis(blur->columns, reach, v->columns, &v->left, &v->step_across);
     size_t all = (size_t)v->rows * (size_t)v->half, area = (size_t)v->rows * (size_t)v->columns;
     double *g = signal_of(blur, v->rows, v->columns);
     v->kept = malloc(all * sizeof *v->kept);
@@ -280,14 +291,14 @@ static int survey_open(survey *v, const image *seen, const sosmc_blur *blur, int
 }
 
 /* The noise's variance in the window at (top, left); -1 when pixels are missing there. */
-static double window_noise(survey *v, const image *seen, int channel, const double *mask, int top, int left)
+static double window_noise(survey *v, const sosmc_deblur *seen, int channel, int top, int left)
 {
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
-    const double *plane = seen->pixel + (size_t)channel * pixels;
+    const sosmc_blur *blur = &seen->blur;
+    const double *plane = seen->y + (size_t)channel * (size_t)blur->rows * (size_t)blur->columns, *mask = blur->mask;
     double mean = 0, weight = 0;
     for (int i = 0; i < v->rows; i++)
         for (int j = 0; j < v->columns; j++) {
-            size_t at = (size_t)(top + i) * (size_t)seen->columns + (size_t)(left + j);
+            size_t at = (size_t)(top + i) * (size_t)blur->columns + (size_t)(left + j);
             if (mask && mask[at] == 0) return -1;
             mean += plane[at] / ((double)v->rows * v->columns);
         }
@@ -295,7 +306,7 @@ static double window_noise(survey *v, const image *seen, int channel, const doub
         for (int j = 0; j < v->columns; j++) {
             double taper = v->taper_down[i] * v->taper_across[j];
             v->area[(size_t)i * (size_t)v->columns + (size_t)j] =
-                taper * (plane[(size_t)(top + i) * (size_t)seen->columns + (size_t)(left + j)] - mean);
+                taper * (plane[(size_t)(top + i) * (size_t)blur->columns + (size_t)(left + j)] - mean);
             weight += taper * taper;
         }
     spectrum(v->rows, v->columns, v->area, v->rows, v->columns, v->half, v->sums, v->power);
@@ -304,13 +315,13 @@ static double window_noise(survey *v, const image *seen, int channel, const doub
 }
 
 /* The windows' variances into v->result; how many. */
-static int survey_run(survey *v, const image *seen, const double *mask)
+static int survey_run(survey *v, const sosmc_deblur *seen)
 {
     int found = 0;
     for (int c = 0; c < seen->channels; c++)
         for (int a = 0; a < v->down; a++)
             for (int b = 0; b < v->across; b++) {
-                double s = window_noise(v, seen, c, mask, v->top + (int)(a * v->step_down),
+                double s = window_noise(v, seen, c, v->top + (int)(a * v->step_down),
                                         v->left + (int)(b * v->step_across));
                 if (s >= 0) v->result[found++] = s;
             }
@@ -338,42 +349,40 @@ static size_t differences(const double *x, const double *mask, int rows, int col
     return n;
 }
 
-static int noise_of_differences(const image *seen, const double *mask, double *sigma, char *error, size_t room)
+static sosmc_status noise_of_differences(const sosmc_deblur *seen, sosmc_noise *out)
 {
     static const double normal_median = 0.67448975019608171;
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns, n = 0;
+    const sosmc_blur *blur = &seen->blur;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns, n = 0;
     double *size = malloc(pixels * (size_t)seen->channels * sizeof *size);
-    if (!size) return files_fail(error, room, "out of memory to estimate the noise");
+    if (!size) return SOSMC_ENOMEM;
     for (int c = 0; c < seen->channels; c++)
-        n += differences(seen->pixel + (size_t)c * pixels, mask, seen->rows, seen->columns, size + n);
+        n += differences(seen->y + (size_t)c * pixels, blur->mask, blur->rows, blur->columns, size + n);
     qsort(size, n, sizeof *size, ascending);
-    *sigma = n ? size[n / 2] / normal_median : 0;
+    *out = (sosmc_noise){.sigma = NAN, .from = SOSMC_NOISE_FROM_DIFFERENCES, .count = (int64_t)n};
+    if (n >= WINDOW_LEAST * WINDOW_LEAST) out->sigma = size[n / 2] / normal_median;
     free(size);
-    if (n >= WINDOW_LEAST * WINDOW_LEAST) return 0;
-    return files_fail(
-        error, room,
-        "the noise cannot be estimated: only %zu pixels have all their neighbours and are not clipped, and "
-        "it takes %d; give it with --noise",
-        n, WINDOW_LEAST * WINDOW_LEAST);
+    return isnan(out->sigma) ? SOSMC_ENUMERIC : SOSMC_OK;
 }
 
-int noise_estimate(const image *seen, const sosmc_blur *blur, double *sigma, char *error, size_t room)
+sosmc_status sosmc_estimate_noise(const sosmc_deblur *seen, sosmc_noise *out)
 {
+    *out = (sosmc_noise){.sigma = NAN};
+    sosmc_status status = check(seen, 0);
+    if (status != SOSMC_OK) return status;
     for (int largest = WINDOW; largest >= WINDOW_LEAST; largest /= 2) {
         survey v;
-        int rc = survey_open(&v, seen, blur, largest), found = rc == 0 ? survey_run(&v, seen, blur->mask) : 0;
-        if (found > 0) *sigma = sqrt(v.result[(found - 1) / 2]);
+        int rc = survey_open(&v, seen, largest), found = rc == 0 ? survey_run(&v, seen) : 0;
+        if (found > 0) out->sigma = sqrt(v.result[(found - 1) / 2]);
         survey_free(&v);
-        if (rc < 0) return files_fail(error, room, "out of memory to estimate the noise");
-        if (rc == SURVEY_UNCLEAR || (rc == SURVEY_SMALL && blur_reach(blur) == 0))
-            return noise_of_differences(seen, blur->mask, sigma, error, room);
-        if (found > 0) return 0;
+        if (rc < 0) return SOSMC_ENOMEM;
+        if (rc == SURVEY_UNCLEAR || (rc == SURVEY_SMALL && sosmc_blur_reach(&seen->blur) == 0))
+            return noise_of_differences(seen, out);
+        out->count = found;
+        if (found > 0) return SOSMC_OK;
         if (rc == SURVEY_SMALL) break;
     }
-    return files_fail(error, room,
-                      "the noise cannot be estimated: that takes %d x %d pixels of which none is missing, at least %d "
-                      "from the border; give it with --noise",
-                      WINDOW_LEAST, WINDOW_LEAST, blur_reach(blur));
+    return SOSMC_ENUMERIC;
 }
 
 /* ---------------------------------------------------------------------------- missing pixels */
@@ -416,15 +425,18 @@ static void fill_plane(double *x, double *known, double *found, const double *ma
                 x[at] = around(x, NULL, rows, columns, (int)(at / (size_t)columns), (int)(at % (size_t)columns));
 }
 
-int fill_missing(image *seen, const double *mask, char *error, size_t room)
+sosmc_status sosmc_fill_missing(const sosmc_blur *blur, int channels, double *y)
 {
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
+    sosmc_deblur seen = {.blur = *blur, .channels = channels, .y = y};
+    sosmc_status status = check(&seen, 0);
+    if (status != SOSMC_OK || !blur->mask) return status;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns;
     double *known = malloc(2 * pixels * sizeof *known);
-    if (!known) return files_fail(error, room, "out of memory to fill in missing pixels");
-    for (int c = 0; c < seen->channels; c++)
-        fill_plane(seen->pixel + (size_t)c * pixels, known, known + pixels, mask, seen->rows, seen->columns);
+    if (!known) return SOSMC_ENOMEM;
+    for (int c = 0; c < channels; c++)
+        fill_plane(y + (size_t)c * pixels, known, known + pixels, blur->mask, blur->rows, blur->columns);
     free(known);
-    return 0;
+    return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- the prior's strength */
@@ -455,21 +467,24 @@ static void reconstruct(const sosmc_blur *blur, double norm2, double sigma, cons
     }
 }
 
-int theta_estimate(const image *seen, const sosmc_blur *blur, double sigma, double *theta, char *error, size_t room)
+sosmc_status sosmc_estimate_theta(const sosmc_deblur *seen, double *theta)
 {
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns, inner = sosmc_blur_scratch(blur);
+    const sosmc_blur *blur = &seen->blur;
+    sosmc_status status = seen->sigma > 0 ? check(seen, 1) : SOSMC_EINVAL;
+    if (status != SOSMC_OK) return status;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns, inner = sosmc_blur_scratch(blur);
     double *x = malloc((5 * pixels + inner) * sizeof *x), tv = 0;
-    if (!x) return files_fail(error, room, "out of memory for a first reconstruction");
+    if (!x) return SOSMC_ENOMEM;
     double norm2 = sosmc_blur_norm2(blur, 10, x);
     for (int c = 0; c < seen->channels; c++) {
-        reconstruct(blur, fmax(norm2, 1), sigma, seen->pixel + (size_t)c * pixels, x, x + pixels, x + 2 * pixels,
+        reconstruct(blur, fmax(norm2, 1), seen->sigma, seen->y + (size_t)c * pixels, x, x + pixels, x + 2 * pixels,
                     x + 3 * pixels);
-        tv += sosmc_tv(SOSMC_TV_ISOTROPIC, seen->rows, seen->columns, x);
+        tv += sosmc_tv(SOSMC_TV_ISOTROPIC, blur->rows, blur->columns, x);
     }
     free(x);
     double mean = tv / ((double)pixels * seen->channels);
     *theta = -log(fmin(fmax(mean, 1e-3), 1e3));
-    return 0;
+    return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- where the particles start */
@@ -505,19 +520,21 @@ static int penalised(const sosmc_blur *blur, double norm2, double weight, const 
     return 0;
 }
 
-int start_estimate(const image *seen, const sosmc_blur *blur, double sigma, double theta, double *x, char *error,
-                   size_t room)
+sosmc_status sosmc_estimate_start(const sosmc_deblur *seen, double theta, double *x)
 {
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns,
-           inner = sosmc_tv_prox_scratch(seen->rows, seen->columns);
+    const sosmc_blur *blur = &seen->blur;
+    sosmc_status status = seen->sigma > 0 && isfinite(theta) ? check(seen, 1) : SOSMC_EINVAL;
+    if (status != SOSMC_OK) return status;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns,
+           inner = sosmc_tv_prox_scratch(blur->rows, blur->columns);
     if (sosmc_blur_scratch(blur) > inner) inner = sosmc_blur_scratch(blur);
     double *memory = malloc((3 * pixels + inner) * sizeof *memory);
-    if (!memory) return files_fail(error, room, "out of memory for a first reconstruction");
+    if (!memory) return SOSMC_ENOMEM;
     double norm2 = fmax(sosmc_blur_norm2(blur, 10, memory), 1);
     int rc = 0;
     for (int c = 0; rc == 0 && c < seen->channels; c++)
-        rc = penalised(blur, norm2, exp(theta) * sigma * sigma, seen->pixel + (size_t)c * pixels,
+        rc = penalised(blur, norm2, exp(theta) * seen->sigma * seen->sigma, seen->y + (size_t)c * pixels,
                        x + (size_t)c * pixels, memory);
     free(memory);
-    return rc ? files_fail(error, room, "the picture has values that cannot be computed with") : 0;
+    return rc ? SOSMC_ENUMERIC : SOSMC_OK;
 }

@@ -11,10 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drafts/deblur_estimate.h"
+#include <sosmc/imaging.h>
 
-static char error[1024];
-#define ERROR error, sizeof error
+typedef struct {
+    int channels, rows, columns;
+    double *pixel; /* one channel after the other */
+} image;
+
+static void image_free(image *im) { free(im->pixel); }
+
+static sosmc_deblur as_seen(const image *im, sosmc_blur blur, double sigma)
+{
+    return (sosmc_deblur){.blur = blur, .channels = im->channels, .y = im->pixel, .sigma = sigma};
+}
 
 static const sosmc_blur blurs[] = {{.kind = SOSMC_BLUR_NONE},
                                    {.kind = SOSMC_BLUR_BOX, .patch = 5},
@@ -27,7 +36,7 @@ enum { BLURS = sizeof blurs / sizeof *blurs };
 /* Shades, a disc, blocks with hard edges and a little texture. */
 static void draw(image *im, int channels, int rows, int columns)
 {
-    *im = (image){.channels = channels, .rows = rows, .columns = columns, .bits = 8};
+    *im = (image){.channels = channels, .rows = rows, .columns = columns};
     im->pixel = malloc((size_t)channels * (size_t)rows * (size_t)columns * sizeof(double));
     assert_non_null(im->pixel);
     double *x = im->pixel;
@@ -64,12 +73,13 @@ static double estimate(int channels, int rows, int columns, const sosmc_blur *bl
                        int round_it)
 {
     image im;
-    double found = NAN;
+    sosmc_noise found;
     draw(&im, channels, rows, columns);
-    sosmc_blur used = degrade(&im, *blur, sigma, seed, round_it);
-    if (noise_estimate(&im, &used, &found, ERROR)) fail_msg("%s", error);
+    sosmc_deblur seen = as_seen(&im, degrade(&im, *blur, sigma, seed, round_it), 0);
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_OK);
+    assert_true(found.count > 0);
     image_free(&im);
-    return found;
+    return found.sigma;
 }
 
 static void noise_is_found(void **state)
@@ -97,29 +107,30 @@ static void rounding_counts_as_noise(void **state)
 {
     double found = estimate(3, 150, 170, &blurs[1], 0.4, 3, 1), expected = sqrt(0.4 * 0.4 + 1 / 12.0);
     if (!(fabs(found / expected - 1) < 0.1)) fail_msg("%g, expected %g", found, expected);
-    image eight = {.bits = 8}, sixteen = {.bits = 16};
-    assert_true(fabs(noise_floor(&eight) - 0.288675) < 1e-6);
-    assert_true(fabs(noise_floor(&sixteen) * 257 - 0.288675) < 1e-6);
+    assert_true(fabs(sosmc_rounding_noise(1) - 0.288675) < 1e-6);
+    assert_true(fabs(sosmc_rounding_noise(1 / 257.0) * 257 - 0.288675) < 1e-6);
 }
 
-/* A dark patch that never was: windows with missing pixels are left out, and without a whole one there is a sentence. */
+/* A dark patch that never was: windows with missing pixels are left out, and without a whole one the status says so. */
 static void noise_beside_missing_pixels(void **state)
 {
     image im;
-    double found = NAN;
+    sosmc_noise found;
     draw(&im, 1, 150, 170);
     sosmc_blur blur = degrade(&im, blurs[1], 2, 5, 0);
     double *mask = malloc(150 * 170 * sizeof *mask);
     assert_non_null(mask);
     for (int j = 0; j < 150 * 170; j++) mask[j] = j / 170 > 40 || j % 170 > 40;
     for (int j = 0; j < 150 * 170; j++)
-        if (mask[j] == 0) im.pixel[j] = j % 2 ? 0 : 255;
+        if (mask[j] == 0) im.pixel[j] = j % 2 ? 0 : NAN;
     blur.mask = mask;
-    if (noise_estimate(&im, &blur, &found, ERROR)) fail_msg("%s", error);
-    if (!(fabs(found / 2 - 1) < 0.15)) fail_msg("%g, expected 2", found);
+    sosmc_deblur seen = as_seen(&im, blur, 0);
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_OK);
+    if (!(fabs(found.sigma / 2 - 1) < 0.15)) fail_msg("%g, expected 2", found.sigma);
     for (int j = 0; j < 150 * 170; j++) mask[j] = (j / 170) % 8 > 0;
-    assert_int_equal(noise_estimate(&im, &blur, &found, ERROR), -1);
-    assert_non_null(strstr(error, "--noise"));
+    for (int j = 0; j < 150 * 170; j++) im.pixel[j] = 0;
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_ENUMERIC);
+    assert_true(isnan(found.sigma) && found.from == SOSMC_NOISE_FROM_WINDOWS && found.count == 0);
     free(mask);
     image_free(&im);
 }
@@ -127,28 +138,58 @@ static void noise_beside_missing_pixels(void **state)
 static void too_small_for_noise(void **state)
 {
     image im;
-    double found = NAN;
+    sosmc_noise found;
     draw(&im, 1, 18, 18);
-    sosmc_blur blur = degrade(&im, blurs[1], 2, 5, 0);
-    assert_int_equal(noise_estimate(&im, &blur, &found, ERROR), -1);
-    assert_non_null(strstr(error, "16 x 16"));
+    sosmc_deblur seen = as_seen(&im, degrade(&im, blurs[1], 2, 5, 0), 0);
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_ENUMERIC);
+    assert_true(isnan(found.sigma) && found.from == SOSMC_NOISE_FROM_WINDOWS && found.count == 0);
+    seen.blur = (sosmc_blur){
+        .kind = SOSMC_BLUR_NONE, .rows = 17, .columns = 17}; /* 15 x 15 differences; 256 are wanted */
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_ENUMERIC);
+    assert_true(isnan(found.sigma) && found.from == SOSMC_NOISE_FROM_DIFFERENCES && found.count == 225);
     image_free(&im);
+}
+
+static void wrong_descriptions_are_refused(void **state)
+{
+    double y[20 * 20], theta = 0, x[20 * 20];
+    sosmc_noise found;
+    for (int j = 0; j < 20 * 20; j++) y[j] = 100 + j % 7;
+    const sosmc_deblur sound = {.blur = {.rows = 20, .columns = 20}, .channels = 1, .y = y, .sigma = 1};
+    sosmc_deblur seen = sound;
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_OK);
+    assert_int_equal(sosmc_estimate_theta(&seen, &theta), SOSMC_OK);
+    assert_int_equal(sosmc_estimate_start(&seen, theta, x), SOSMC_OK);
+    seen.sigma = 0;
+    assert_int_equal(sosmc_estimate_theta(&seen, &theta), SOSMC_EINVAL);
+    assert_int_equal(sosmc_estimate_start(&seen, theta, x), SOSMC_EINVAL);
+    seen = sound;
+    seen.channels = 0;
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_EINVAL);
+    assert_int_equal(sosmc_fill_missing(&seen.blur, 0, y), SOSMC_EINVAL);
+    seen = sound;
+    seen.blur.kind = SOSMC_BLUR_BOX; /* without a patch */
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_EINVAL);
+    seen = sound;
+    y[7] = NAN;
+    assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_ENUMERIC);
+    assert_int_equal(sosmc_estimate_theta(&seen, &theta), SOSMC_ENUMERIC);
+    assert_int_equal(sosmc_estimate_start(&seen, 0, x), SOSMC_ENUMERIC);
 }
 
 /* The membrane through a linear picture is that picture. */
 static void missing_pixels_are_filled(void **state)
 {
     enum { ROWS = 12, COLUMNS = 14 };
-    image im = {.channels = 2, .rows = ROWS, .columns = COLUMNS};
     double mask[ROWS * COLUMNS], x[2 * ROWS * COLUMNS];
-    im.pixel = x;
+    sosmc_blur blur = {.rows = ROWS, .columns = COLUMNS, .mask = mask};
     for (int j = 0; j < ROWS * COLUMNS; j++) {
         int row = j / COLUMNS, column = j % COLUMNS;
         mask[j] = !(row >= 3 && row < 8 && column >= 4 && column < 9);
         x[j] = mask[j] > 0 ? 3.0 * row + column : -1000;
         x[ROWS * COLUMNS + j] = mask[j] > 0 ? 7 : 1e6;
     }
-    if (fill_missing(&im, mask, ERROR)) fail_msg("%s", error);
+    assert_int_equal(sosmc_fill_missing(&blur, 2, x), SOSMC_OK);
     for (int j = 0; j < ROWS * COLUMNS; j++) {
         int row = j / COLUMNS, column = j % COLUMNS;
         assert_true(fabs(x[j] - (3.0 * row + column)) < 1e-6);
@@ -163,8 +204,8 @@ static void theta_starts_near(void **state)
         double theta = NAN;
         draw(&im, 1, 90, 100);
         double wanted = -log(sosmc_tv(SOSMC_TV_ISOTROPIC, 90, 100, im.pixel) / (90 * 100));
-        sosmc_blur blur = degrade(&im, blurs[b], 0.5, 2, 0);
-        if (theta_estimate(&im, &blur, 0.5, &theta, ERROR)) fail_msg("%s", error);
+        sosmc_deblur seen = as_seen(&im, degrade(&im, blurs[b], 0.5, 2, 0), 0.5);
+        assert_int_equal(sosmc_estimate_theta(&seen, &theta), SOSMC_OK);
         if (!(fabs(theta - wanted) < 0.7)) fail_msg("blur %d: theta %g, the clean picture says %g", b, theta, wanted);
         image_free(&im);
     }
@@ -179,8 +220,8 @@ static void start_is_nearer(void **state)
         double x[N];
         draw(&clean, 1, 60, 70);
         draw(&seen, 1, 60, 70);
-        sosmc_blur blur = degrade(&seen, blurs[b], 4, 2, 0);
-        if (start_estimate(&seen, &blur, 4, -2, x, ERROR)) fail_msg("%s", error);
+        sosmc_deblur description = as_seen(&seen, degrade(&seen, blurs[b], 4, 2, 0), 4);
+        assert_int_equal(sosmc_estimate_start(&description, -2, x), SOSMC_OK);
         double before = sosmc_mse(N, clean.pixel, seen.pixel), after = sosmc_mse(N, clean.pixel, x);
         if (!(after < 0.8 * before)) fail_msg("blur %d: MSE %g, before it was %g", b, after, before);
         image_free(&clean);
@@ -191,10 +232,15 @@ static void start_is_nearer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(noise_is_found),           cmocka_unit_test(noise_of_small_pictures),
-        cmocka_unit_test(rounding_counts_as_noise), cmocka_unit_test(noise_beside_missing_pixels),
-        cmocka_unit_test(too_small_for_noise),      cmocka_unit_test(missing_pixels_are_filled),
-        cmocka_unit_test(theta_starts_near),        cmocka_unit_test(start_is_nearer),
+        cmocka_unit_test(noise_is_found),
+        cmocka_unit_test(noise_of_small_pictures),
+        cmocka_unit_test(rounding_counts_as_noise),
+        cmocka_unit_test(noise_beside_missing_pixels),
+        cmocka_unit_test(too_small_for_noise),
+        cmocka_unit_test(missing_pixels_are_filled),
+        cmocka_unit_test(theta_starts_near),
+        cmocka_unit_test(start_is_nearer),
+        cmocka_unit_test(wrong_descriptions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
