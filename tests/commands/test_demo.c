@@ -139,7 +139,7 @@ static void a_signal_stops_it(void **state)
     pid_t child = fork();
     if (child == 0) {
         interrupt_catch();
-        (void)raise(SIGTERM);
+        (void)kill(getpid(), SIGTERM);
         _exit(says("--quick", "--out", out, NULL));
     }
     int status = 0;
