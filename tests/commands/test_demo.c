@@ -18,7 +18,7 @@
 #include "files/files.h"
 #include "folder.h"
 #include "terminal/interrupt.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "view/plot.h"
 #include "terminal/say.h"
 #include "runtext.h"

@@ -21,7 +21,7 @@
 #include "report/deblur_page.h"
 #include "files/files.h"
 #include "files/images.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 
 enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 #include "memory_stream.h"
 
 typedef enum {

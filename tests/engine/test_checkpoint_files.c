@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "desk.h"
-#include "must.h"
+#include "checkpoint_files.h"
+#include "expect_engine.h"
 
 static void files_rotate(void **state)
 {

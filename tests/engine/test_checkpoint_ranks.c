@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "desk.h"
+#include "checkpoint_files.h"
 #include "fake_comm.h"
 #include "engine/engine_inside.h"
 

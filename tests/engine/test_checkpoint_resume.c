@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "record.h"
 
 static void resume_equals_uninterrupted(void **state)

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "assertions.h"
-#include "desk.h"
+#include "checkpoint_files.h"
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 
 /* Its memory turns bad in update 2, theta in update 3: what a diverging rule does. */
 static void bad_rule(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "record.h"
 
 /* Tries a stream that must be refused; the engine must not notice. */

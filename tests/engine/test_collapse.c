@@ -16,7 +16,7 @@
 #include "assertions.h"
 #include "fake_comm.h"
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "toys.h"
 
 enum { DIM = 2, PATIENCE = 100, ROWS = 400, RANKS = 3 };

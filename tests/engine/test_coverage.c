@@ -23,7 +23,7 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 #include "toys.h"
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <stdatomic.h>
 
-#include "bowl.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "expect_engine.h"
 
 typedef struct {
     const char *name;

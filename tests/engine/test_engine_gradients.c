@@ -13,9 +13,9 @@
 #include <sosmc/models.h>
 
 #include "assertions.h"
-#include "bowl.h"
-#include "hand.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
+#include "expect_engine.h"
 
 static void check_loss(const sosmc_objective *o, const estimate *e, double logz, const sosmc_info *info)
 {

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bowl.h"
-#include "hand.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
+#include "expect_engine.h"
 
 static int no_exchange(void *self, const size_t *send_bytes, const void *send, const size_t *recv_bytes, void *recv)
 {

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "bowl.h"
-#include "hand.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 
 /* One chain: the gradient is the plain mean over exactly the last `keep` states, and the chain goes on from the last. */
 static void test_soul(void **state)

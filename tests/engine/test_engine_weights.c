@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "bowl.h"
-#include "hand.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
+#include "expect_engine.h"
 
 static void test_constant_in_U(void **state)
 {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 /* ---------------------------------------------------------------------------- fail */
 

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 /* ---------------------------------------------------------------------------- a user's kernels */
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 static void the_start_must_be_finite(void **state)
 {

@@ -20,7 +20,7 @@
 
 #include "fake_comm.h"
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { DIM = 11, ROWS = 29, STAMP = DIM + 1 };
 

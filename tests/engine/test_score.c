@@ -19,7 +19,7 @@
 
 #include <sosmc/models.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 #include "toys.h"
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "files/files.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "scratch.h"
 
 /* ---------------------------------------------------------------------------- arrays */

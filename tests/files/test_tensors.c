@@ -17,7 +17,7 @@
 
 #include "files/files.h"
 #include "job/model_file.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 #include "scratch.h"
 #include "files/tensors.h"

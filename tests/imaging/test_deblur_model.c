@@ -14,7 +14,7 @@
 #include <sosmc/imaging.h>
 
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { ROWS = 9, COLUMNS = 12, PIXELS = ROWS * COLUMNS, COLOURS = 3, MOST = COLOURS * PIXELS, TILE = 8 };
 

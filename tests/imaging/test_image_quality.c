@@ -17,7 +17,7 @@
 
 #include "assertions.h"
 #include "folder.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, CHANNELS = 3, WIDE = 40, HIGH = 90 };

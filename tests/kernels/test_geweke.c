@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 
 typedef enum { SWAP, PAIR, FIXED, INVARIANT, PLAIN } transition;

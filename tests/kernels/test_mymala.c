@@ -19,7 +19,7 @@
 
 #include <sosmc/imaging.h>
 
-#include "must.h"
+#include "expect_engine.h"
 #include "stats.h"
 #include "toys.h"
 

@@ -13,7 +13,7 @@
 
 #include <sosmc/sosmc.h>
 
-#include "must.h"
+#include "expect_engine.h"
 #include "stats.h"
 #include "toys.h"
 

@@ -13,7 +13,7 @@
 #include <sosmc/models.h>
 #include <sosmc/sosmc.h>
 
-#include "must.h"
+#include "expect_engine.h"
 
 enum { N = 1000, DIM = 2 };
 static const double data[DIM] = {0.5, 1.5};

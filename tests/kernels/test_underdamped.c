@@ -19,7 +19,7 @@
 #include <sosmc/sosmc.h>
 
 #include "assertions.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { DIM = 3, LD = 16, N = 21, ITERATIONS = 8, TILE = 8 };
 static const double THETA0[DIM] = {0.3, -0.2, 0.5};

@@ -1,5 +1,5 @@
 /* record.c: see record.h. Recording checks on its way that saving changes nothing and that every iteration differs. */
-#include "must.h"
+#include "expect_engine.h"
 #include "record.h"
 
 #include <setjmp.h>

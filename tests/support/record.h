@@ -3,7 +3,7 @@
 #define SOSMC_TESTS_RECORD_H
 
 #include "memory_stream.h"
-#include "world.h"
+#include "engine_matrix.h"
 
 enum { K = 8 }; /* iterations */
 

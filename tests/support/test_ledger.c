@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 
 /* ---------------------------------------------------------------------------- honest p-values */

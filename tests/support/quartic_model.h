@@ -1,12 +1,12 @@
-/* bowl.h: a small target with every quantity known in closed form, as a model that counts and checks how it is called,
+/* quartic_model.h: a small target with every quantity known in closed form, as a model that counts and checks how it is called,
  * and the engine on it.
  *
  *     U = sum_j (1 + theta_2^2) (x_j - theta_j)^2 / 2 + x_j^4 / 20
  *
- * hand.h has the same formulas for one particle. What goes wrong in the functions below that run an engine fails the
+ * formulas_by_hand.h has the same formulas for one particle. What goes wrong in the functions below that run an engine fails the
  * test that called them. */
-#ifndef SOSMC_TESTS_BOWL_H
-#define SOSMC_TESTS_BOWL_H
+#ifndef SOSMC_TESTS_QUARTIC_MODEL_H
+#define SOSMC_TESTS_QUARTIC_MODEL_H
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
-/* hand.c: see hand.h. Nothing here is shared with the library but the names of random numbers. */
-#include "hand.h"
+/* formulas_by_hand.c: see formulas_by_hand.h. Nothing here is shared with the library but the names of random numbers. */
+#include "formulas_by_hand.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

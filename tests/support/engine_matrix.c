@@ -1,5 +1,5 @@
-/* world.c: see world.h. What the model parks is a difference that a stale one would not give. */
-#include "world.h"
+/* engine_matrix.c: see engine_matrix.h. What the model parks is a difference that a stale one would not give. */
+#include "engine_matrix.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

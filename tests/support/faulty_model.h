@@ -1,6 +1,6 @@
-/* lab.h: a model that misbehaves on demand, and an engine that meets it. */
-#ifndef SOSMC_TESTS_LAB_H
-#define SOSMC_TESTS_LAB_H
+/* faulty_model.h: a model that misbehaves on demand, and an engine that meets it. */
+#ifndef SOSMC_TESTS_FAULTY_MODEL_H
+#define SOSMC_TESTS_FAULTY_MODEL_H
 
 #include <sosmc/sosmc.h>
 

@@ -1,5 +1,5 @@
-/* must.c: see must.h. */
-#include "must.h"
+/* expect_engine.c: see expect_engine.h. */
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

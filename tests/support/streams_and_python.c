@@ -1,5 +1,5 @@
-/* outside.c: streams and Python. Whatever goes wrong here fails the test that asked. */
-#include "outside.h"
+/* streams_and_python.c: streams and Python. Whatever goes wrong here fails the test that asked. */
+#include "streams_and_python.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* must.h: engines that a test takes for granted: it fails with the engine's own sentence where they do. */
-#ifndef SOSMC_TESTS_MUST_H
-#define SOSMC_TESTS_MUST_H
+/* expect_engine.h: engines that a test takes for granted: it fails with the engine's own sentence where they do. */
+#ifndef SOSMC_TESTS_EXPECT_ENGINE_H
+#define SOSMC_TESTS_EXPECT_ENGINE_H
 
 #include <sosmc/sosmc.h>
 

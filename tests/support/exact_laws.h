@@ -1,11 +1,11 @@
-/* battery.h: joint laws p(a) p(x | a) that can be drawn exactly and undone exactly, and clouds of them carried by the engine.
+/* exact_laws.h: joint laws p(a) p(x | a) that can be drawn exactly and undone exactly, and clouds of them carried by the engine.
  *
  * a are two parameters with normal priors, x the state. p(x | a) is normalised, so Z = 1 at every a and an incremental
  * weight of the engine is a ratio of densities. Where x is drawn from the law, battery_undo gives independent uniforms:
  * that is what the tests compare with. Every particle has parameters of its own: the model finds them by the particle's
  * number, and theta only says how far all of them are on their way from `from` to `to`. Nothing may be resampled then. */
-#ifndef SOSMC_TESTS_BATTERY_H
-#define SOSMC_TESTS_BATTERY_H
+#ifndef SOSMC_TESTS_EXACT_LAWS_H
+#define SOSMC_TESTS_EXACT_LAWS_H
 
 #include <sosmc/sosmc.h>
 

@@ -1,6 +1,6 @@
-/* bowl.c: see bowl.h. The model stamps its scratch with the x and theta it was last called with, so that a stale
+/* quartic_model.c: see quartic_model.h. The model stamps its scratch with the x and theta it was last called with, so that a stale
  * promise of freshness shows. */
-#include "bowl.h"
+#include "quartic_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hand.h"
+#include "formulas_by_hand.h"
 
 const double bowl_start[THETA] = {0.5, -0.3, 0.4}, bowl_away[THETA] = {0.2, 0.1, 0.6};
 

@@ -1,6 +1,6 @@
-/* desk.h: checkpoint files in a folder of the test's own, beside an engine and the record of its run. */
-#ifndef SOSMC_TESTS_DESK_H
-#define SOSMC_TESTS_DESK_H
+/* checkpoint_files.h: checkpoint files in a folder of the test's own, beside an engine and the record of its run. */
+#ifndef SOSMC_TESTS_CHECKPOINT_FILES_H
+#define SOSMC_TESTS_CHECKPOINT_FILES_H
 
 #include "record.h"
 

@@ -1,6 +1,6 @@
-/* desk.c: see desk.h. A checkpoint is PATH, the one before it PATH.previous, and PATH.tmp is gone after every save. */
-#include "desk.h"
-#include "must.h"
+/* checkpoint_files.c: see checkpoint_files.h. A checkpoint is PATH, the one before it PATH.previous, and PATH.tmp is gone after every save. */
+#include "checkpoint_files.h"
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-/* hand.h: the formulas of bowl.h and of the engine written out a second time, for one particle and in the plainest way:
+/* formulas_by_hand.h: the formulas of quartic_model.h and of the engine written out a second time, for one particle and in the plainest way:
  * kernels as densities, gradients as sums. Everything the engine reports is compared with these. */
-#ifndef SOSMC_TESTS_HAND_H
-#define SOSMC_TESTS_HAND_H
+#ifndef SOSMC_TESTS_FORMULAS_BY_HAND_H
+#define SOSMC_TESTS_FORMULAS_BY_HAND_H
 
-#include "bowl.h"
+#include "quartic_model.h"
 
 double hand_U(const double *theta, const double *x);
 void hand_gx(const double *theta, const double *x, double *g);

@@ -1,6 +1,6 @@
-/* lab.c: see lab.h. Unless the plan is armed, or has a wall, the model is a Gaussian like any other. */
-#include "lab.h"
-#include "must.h"
+/* faulty_model.c: see faulty_model.h. Unless the plan is armed, or has a wall, the model is a Gaussian like any other. */
+#include "faulty_model.h"
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

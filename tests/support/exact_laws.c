@@ -1,4 +1,4 @@
-/* battery.c: see battery.h. */
+/* exact_laws.c: see exact_laws.h. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "toys.h"
 
 #include <sosmc/models.h>

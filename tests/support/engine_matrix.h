@@ -1,7 +1,7 @@
-/* world.h: settings worth stopping: every kernel, scheme and optimiser at least once, on a model that parks, prepares
+/* engine_matrix.h: settings worth stopping: every kernel, scheme and optimiser at least once, on a model that parks, prepares
  * and can be told to fail. A world is a plain value that tests may change before they open it. */
-#ifndef SOSMC_TESTS_WORLD_H
-#define SOSMC_TESTS_WORLD_H
+#ifndef SOSMC_TESTS_ENGINE_MATRIX_H
+#define SOSMC_TESTS_ENGINE_MATRIX_H
 
 #include <stdatomic.h>
 

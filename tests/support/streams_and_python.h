@@ -1,6 +1,6 @@
-/* outside.h: what a test sees from outside: the streams of a command that runs inside it, and Python beside it. */
-#ifndef TEST_OUTSIDE_H
-#define TEST_OUTSIDE_H
+/* streams_and_python.h: what a test sees from outside: the streams of a command that runs inside it, and Python beside it. */
+#ifndef TEST_STREAMS_AND_PYTHON_H
+#define TEST_STREAMS_AND_PYTHON_H
 
 #include <stddef.h>
 
