@@ -47,9 +47,9 @@ static int says(const char *line)
 {
     char *bytes = NULL;
     size_t n = 0;
-    outside_streams kept = outside_divert("streams");
+    diverted_streams kept = streams_divert("streams");
     int code = call(line);
-    outside_restore(kept);
+    streams_restore(kept);
     if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);

@@ -1,4 +1,4 @@
-/* checkpoint_files.h: checkpoint files in a folder of the test's own, beside an engine and the record of its run. */
+/* checkpoint_files.h: a temporary folder for the checkpoint files of one test, and a run that has been saved in it. */
 #ifndef SOSMC_TESTS_CHECKPOINT_FILES_H
 #define SOSMC_TESTS_CHECKPOINT_FILES_H
 
@@ -8,26 +8,26 @@ enum { NAME_ROOM = 512 };
 
 typedef struct {
     char dir[NAME_ROOM / 4], path[NAME_ROOM / 2], previous[NAME_ROOM], tmp[NAME_ROOM];
-} place;
+} checkpoint_folder;
 
-place place_new(void);
-void place_free(const place *p); /* fails the test when there is a file that nobody asked for */
-int place_exists(const char *path);
-void place_write(const char *path, const void *bytes, size_t n);
-void place_save(sosmc *s, const place *p);
+checkpoint_folder checkpoint_folder_new(void);
+void checkpoint_folder_free(const checkpoint_folder *p); /* fails the test when another file is left in it */
+int file_exists(const char *path);
+void file_write(const char *path, const void *bytes, size_t n);
+void checkpoint_folder_save(sosmc *s, const checkpoint_folder *p);
 void assert_file_is(const char *path, const memory *expected);
 
-/* Iteration 3 in PATH.previous, iteration 4 in PATH, an engine at iteration 1. */
+/* PATH.previous holds iteration 3, PATH holds iteration 4, and the engine `s` stands at iteration 1. */
 typedef struct {
-    place p;
-    world w;
+    checkpoint_folder p;
+    engine_case w;
     record *r;
     sosmc *s;
-} desk;
+} saved_run;
 
-desk desk_new(int which);
-void desk_free(desk *d);
-/* Fails to save at d->p.path, and the two files stay what they are. */
-void assert_not_saved(desk *d, sosmc_status expected);
+saved_run saved_run_new(int which);
+void saved_run_free(saved_run *d);
+/* Asserts that saving at d->p.path fails with this status and leaves both files unchanged. */
+void assert_not_saved(saved_run *d, sosmc_status expected);
 
 #endif

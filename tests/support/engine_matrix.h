@@ -1,5 +1,6 @@
-/* engine_matrix.h: settings worth stopping: every kernel, scheme and optimiser at least once, on a model that parks, prepares
- * and can be told to fail. A world is a plain value that tests may change before they open it. */
+/* engine_matrix.h: a list of engines (problem and settings) for tests of checkpoints. Every kernel, scheme and optimiser occurs
+ * in it at least once. Their model keeps scratch between calls, has a prepare callback, and can be told to fail. An engine_case
+ * is a plain value: a test may change it before it calls engine_case_open. */
 #ifndef SOSMC_TESTS_ENGINE_MATRIX_H
 #define SOSMC_TESTS_ENGINE_MATRIX_H
 
@@ -7,13 +8,13 @@
 
 #include <sosmc/sosmc.h>
 
-enum { DT = 3, N = 150 }; /* dimension of theta, and of x unless the world says otherwise; particles */
+enum { DT = 3, N = 150 }; /* dimension of theta, and of x unless the case says otherwise; particles */
 
 typedef struct {
     const char *name;
     sosmc_problem p;
     sosmc_settings cfg;
-} world;
+} engine_case;
 
 enum {
     ULA_PAPER,
@@ -45,19 +46,19 @@ enum {
     LEAPFROG,
     NOISY,
     HUGE_DIMENSION,
-    WORLDS
+    ENGINE_CASES
 };
-world world_of(int which);
-sosmc *world_open(world w); /* fails the test when there is no engine */
+engine_case engine_case_of(int which);
+sosmc *engine_case_open(engine_case w); /* fails the test when there is no engine */
 
-/* Parts to make other worlds of. */
-extern const double world_reference[DT];
-int world_reward(const void *self, const sosmc_batch *b, double *s);
+/* Parts that a test may use to make cases of its own. */
+extern const double engine_case_reference[DT];
+int engine_case_reward(const void *self, const sosmc_batch *b, double *s);
 /* A user's kernel with memory: the noise of the last move drives the next. */
-int world_aux_step(const sosmc_kernel *k, sosmc_move *m);
+int engine_case_aux_step(const sosmc_kernel *k, sosmc_move *m);
 
-/* How the energy fails. */
-extern atomic_int world_energy_breaks; /* the call, counted down to zero, that returns 7 */
-extern atomic_int world_energy_is_nan; /* everywhere */
+/* A test sets these to make the energy fail. */
+extern atomic_int engine_case_energy_breaks; /* the call, counted down to zero, that returns 7 */
+extern atomic_int engine_case_energy_is_nan; /* everywhere */
 
 #endif

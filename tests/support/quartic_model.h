@@ -1,10 +1,10 @@
-/* quartic_model.h: a small target with every quantity known in closed form, as a model that counts and checks how it is called,
- * and the engine on it.
+/* quartic_model.h: a small target with every quantity known in closed form, as a model that counts its calls and checks how it
+ * is called, and the engine on it.
  *
  *     U = sum_j (1 + theta_2^2) (x_j - theta_j)^2 / 2 + x_j^4 / 20
  *
- * formulas_by_hand.h has the same formulas for one particle. What goes wrong in the functions below that run an engine fails the
- * test that called them. */
+ * formulas_by_hand.h has the same formulas for one particle. The functions below that run an engine fail the test where
+ * the engine returns an error. */
 #ifndef SOSMC_TESTS_QUARTIC_MODEL_H
 #define SOSMC_TESTS_QUARTIC_MODEL_H
 
@@ -15,7 +15,7 @@
 enum { DIM = 2, THETA = 3, N = 37, TILE = 8, ROWS = 7, BATCH = 11, STAMP = DIM + THETA };
 
 /* Where theta begins; and another theta, at which energies are counted as references. */
-extern const double bowl_start[THETA], bowl_away[THETA];
+extern const double quartic_start[THETA], quartic_away[THETA];
 
 /* ---------------------------------------------------------------------------- a model that watches */
 
@@ -38,33 +38,33 @@ typedef struct {
 typedef struct {
     double shift; /* added to U */
     tally *t;     /* may be NULL */
-} bowl;
+} quartic;
 
-sosmc_problem bowl_problem(const bowl *m); /* mmle, from a standard normal */
-int bowl_reward(const void *self, const sosmc_batch *b, double *s);
+sosmc_problem quartic_problem(const quartic *m); /* mmle, from a standard normal */
+int quartic_reward(const void *self, const sosmc_batch *b, double *s);
 
 /* ROWS points of data, taken in order. */
-extern const sosmc_rows bowl_rows;
-const double *bowl_row(int j);
+extern const sosmc_rows quartic_rows;
+const double *quartic_row(int j);
 
 enum { MMLE, LIKELIHOOD, FORWARD, REVERSE, OBJECTIVES };
-sosmc_objective bowl_objective(int which, const double *theta_ref);
+sosmc_objective quartic_objective(int which, const double *theta_ref);
 
 /* ---------------------------------------------------------------------------- the engine on it */
 
 enum { ULA, MALA, RWM, HMC1, HMC3, KERNELS };
-sosmc_kernel bowl_kernel(int which);
-sosmc_kernel bowl_ula_at(int forward, int backward);
+sosmc_kernel quartic_kernel(int which);
+sosmc_kernel quartic_ula_at(int forward, int backward);
 /* Weighted, never resampled, plain gradient steps: what happens can be followed by hand. */
-sosmc_settings bowl_calm(sosmc_kernel kernel, int order);
-sosmc_adapt bowl_rule(double threshold, double factor, double min, double max);
+sosmc_settings quartic_calm(sosmc_kernel kernel, int order);
+sosmc_adapt quartic_rule(double threshold, double factor, double min, double max);
 
 /* The cloud and theta at one moment. */
 typedef struct {
     double x[N][DIM], logw[N], theta[THETA];
 } moment;
-moment bowl_now(const sosmc *s);
-int bowl_same(const double *a, const double *b, int n);
+moment quartic_now(const sosmc *s);
+int quartic_same(const double *a, const double *b, int n);
 
 /* ---------------------------------------------------------------------------- a kernel that looks */
 
@@ -75,6 +75,6 @@ typedef struct {
     int sweeps;
     tally *t;
 } checker;
-sosmc_kernel bowl_checking(const checker *c);
+sosmc_kernel quartic_checking(const checker *c);
 
 #endif

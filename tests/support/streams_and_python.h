@@ -1,22 +1,23 @@
-/* streams_and_python.h: what a test sees from outside: the streams of a command that runs inside it, and Python beside it. */
+/* streams_and_python.h: the test's own standard streams sent to a file while a command runs inside it, and Python run as a
+ * child process. */
 #ifndef TEST_STREAMS_AND_PYTHON_H
 #define TEST_STREAMS_AND_PYTHON_H
 
 #include <stddef.h>
 
 typedef struct {
-    int out, err; /* where the streams went before */
-} outside_streams;
-/* Both streams go into the file, which begins empty, until they are restored. */
-outside_streams outside_divert(const char *file);
-void outside_restore(outside_streams kept);
+    int out, err; /* duplicates of the original streams */
+} diverted_streams;
+/* Sends both streams to the file, which is emptied first, until streams_restore. */
+diverted_streams streams_divert(const char *file);
+void streams_restore(diverted_streams kept);
 
 /* Exit status of PYTHON A B C (NULL: no more words; 127: no Python), which is $SOSMC_TEST_PYTHON or else python3. What it
- * prints goes into `out` (NULL: where ours goes), what it complains about into `log`. */
-int outside_python(const char *out, const char *log, const char *a, const char *b, const char *c);
+ * prints goes into `out` (NULL: to our standard output), its standard error into `log`. */
+int python_run(const char *out, const char *log, const char *a, const char *b, const char *c);
 
-/* Runs tests/cli/real_packages.py VERB FOLDER, which fails the test when it fails, and skips it, saying why, where the
- * script, numpy or safetensors is absent. Its log stays in the folder. */
-void outside_packages(const char *folder, const char *verb);
+/* Runs tests/files/real_packages.py VERB FOLDER. The test fails when the script does; it is skipped, with the reason, where the
+ * script, numpy or safetensors is absent. The log stays in the folder. */
+void python_packages(const char *folder, const char *verb);
 
 #endif
