@@ -43,7 +43,7 @@ typedef struct {
     theory_table second; /* optional; tables/ID-2.csv */
     plot_figure figure;  /* panels 0: none. Its arrays come from `memory`; its name is set to the id */
     const char *figure_caption;
-    pool memory;                     /* of the figure's arrays and of texts: pool_doubles(&s->memory, n) */
+    arena memory;                    /* of the figure's arrays and of texts: arena_doubles(&s->memory, n) */
     char control[THEORY_SENTENCE];   /* by theory_control */
     char fault[THEORY_SENTENCE];     /* by theory_fault */
     char error[THEORY_SENTENCE];     /* by theory_fail: why the check could not be made at all */
