@@ -1,7 +1,7 @@
 /* claims.h: what a paper says, and what our numbers say to it: verdicts with their reasons, shown the same way by every
  * experiment. */
-#ifndef CLI_CLAIMS_H
-#define CLI_CLAIMS_H
+#ifndef SOSMC_COMMON_CLAIMS_H
+#define SOSMC_COMMON_CLAIMS_H
 
 #include <stdio.h>
 

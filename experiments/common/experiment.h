@@ -2,8 +2,8 @@
  * cached arrays, means with errors.
  *
  * Functions that return an exit code (run.h) have said what went wrong; the others are as in files.h. */
-#ifndef CLI_EXPERIMENT_H
-#define CLI_EXPERIMENT_H
+#ifndef SOSMC_COMMON_EXPERIMENT_H
+#define SOSMC_COMMON_EXPERIMENT_H
 
 #include <stddef.h>
 #include <stdint.h>

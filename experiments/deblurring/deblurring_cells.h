@@ -4,8 +4,8 @@
  *
  * KEY is a digest of everything that decides the numbers, so a folder is never taken for that of another run. A cell that is
  * finished is left as it is, one that was cut short goes on, with the bits of one that was not. */
-#ifndef CLI_DEBLURRING_CELLS_H
-#define CLI_DEBLURRING_CELLS_H
+#ifndef SOSMC_DEBLURRING_DEBLURRING_CELLS_H
+#define SOSMC_DEBLURRING_DEBLURRING_CELLS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* ebm2d_claims.h: what the section says about reward tuning of 2-D energy-based models, and what our numbers say to it. */
-#ifndef CLI_EBM2D_CLAIMS_H
-#define CLI_EBM2D_CLAIMS_H
+#ifndef SOSMC_EBM2D_EBM2D_CLAIMS_H
+#define SOSMC_EBM2D_EBM2D_CLAIMS_H
 
 #include "common/claims.h"
 #include "ebm2d_cells.h"

@@ -1,7 +1,7 @@
 /* ebm2d_figures_inside.h: what the figures of the 2-D experiment share. All memory of a figure belongs to one
  * arena, which ebm2d_finish frees. A function whose allocation fails returns an empty series; the arena's `failed` is then set. */
-#ifndef CLI_EBM2D_FIGURES_INSIDE_H
-#define CLI_EBM2D_FIGURES_INSIDE_H
+#ifndef SOSMC_EBM2D_EBM2D_FIGURES_INSIDE_H
+#define SOSMC_EBM2D_EBM2D_FIGURES_INSIDE_H
 
 #include "ebm2d_figures.h"
 #include "view/arena.h"

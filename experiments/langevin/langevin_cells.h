@@ -1,6 +1,6 @@
 /* langevin_cells.h: one run of the Langevin experiment, as the published programs run it. */
-#ifndef CLI_LANGEVIN_CELLS_H
-#define CLI_LANGEVIN_CELLS_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_CELLS_H
+#define SOSMC_LANGEVIN_LANGEVIN_CELLS_H
 
 #include "langevin_exact.h"
 

@@ -1,7 +1,7 @@
 /* langevin_extras.h: the rest of the Langevin page: the single run, the claims of the paper's section, and what the paper
  * leaves open. */
-#ifndef CLI_LANGEVIN_EXTRAS_H
-#define CLI_LANGEVIN_EXTRAS_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_EXTRAS_H
+#define SOSMC_LANGEVIN_LANGEVIN_EXTRAS_H
 
 #include <stddef.h>
 

@@ -5,8 +5,8 @@
  * nothing depends on the number of threads. Statements are independent of each other and run side by side. Where the
  * paper is wrong the verdict says so and the check returns 0 all the same; what must not fail is what we ourselves
  * claim: theory_fault and a negative control that was not noticed make the command end with exit code 3. */
-#ifndef CLI_THEORY_H
-#define CLI_THEORY_H
+#ifndef SOSMC_THEORY_THEORY_H
+#define SOSMC_THEORY_THEORY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* theory_kernels.h: every weighted kernel of the library, with a target that it can move on and a path of theta there. */
-#ifndef CLI_THEORY_KERNELS_H
-#define CLI_THEORY_KERNELS_H
+#ifndef SOSMC_THEORY_THEORY_KERNELS_H
+#define SOSMC_THEORY_THEORY_KERNELS_H
 
 #include "theory_targets.h"
 

@@ -1,6 +1,6 @@
 /* check.h: does the run file's model keep its promises? */
-#ifndef CLI_CHECK_H
-#define CLI_CHECK_H
+#ifndef SOSMC_COMMANDS_CHECK_H
+#define SOSMC_COMMANDS_CHECK_H
 
 #include <stdio.h>
 

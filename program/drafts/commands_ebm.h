@@ -2,8 +2,8 @@
  *
  * Each command makes a run file from its flags and hands it to run_job; --print shows that file instead. They return the
  * program's exit code (run.h), having said on standard error what went wrong. argv[0] is the command. */
-#ifndef CLI_COMMANDS_EBM_H
-#define CLI_COMMANDS_EBM_H
+#ifndef SOSMC_DRAFTS_COMMANDS_EBM_H
+#define SOSMC_DRAFTS_COMMANDS_EBM_H
 
 extern const char train_text[], tune_text[], sample_text[]; /* for `sosmc help` */
 

@@ -2,8 +2,8 @@
  * them writes, and running it.
  *
  * Functions that return int are 0 for success and have otherwise said what went wrong. */
-#ifndef CLI_COMMANDS_EBM_INSIDE_H
-#define CLI_COMMANDS_EBM_INSIDE_H
+#ifndef SOSMC_DRAFTS_COMMANDS_EBM_INSIDE_H
+#define SOSMC_DRAFTS_COMMANDS_EBM_INSIDE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  *   - a file is written as PATH.tmp, flushed to the disk and renamed: whoever looks sees the old file or the new one;
  *   - a reader checks every length against the size of the file before it allocates;
  *   - numbers are printed and read in the C locale: the program never calls setlocale for LC_NUMERIC or LC_ALL. */
-#ifndef SOSMC_CLI_FILES_H
-#define SOSMC_CLI_FILES_H
+#ifndef SOSMC_FILES_FILES_H
+#define SOSMC_FILES_FILES_H
 
 #include <jansson.h>
 #include <stddef.h>

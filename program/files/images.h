@@ -2,8 +2,8 @@
  *
  * Formats are recognised by their bytes, never by a name. No length found in a file is believed before it has met the
  * file's size and the bounds below, so a hostile file costs a sentence. Errors as in files.h. */
-#ifndef CLI_IMAGES_H
-#define CLI_IMAGES_H
+#ifndef SOSMC_FILES_IMAGES_H
+#define SOSMC_FILES_IMAGES_H
 
 #include <stddef.h>
 #include <stdint.h>

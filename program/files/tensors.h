@@ -6,8 +6,8 @@
  * the bytes of an array called __metadata__ (Python: json.loads(bytes(z["__metadata__"]))).
  *
  * The rules of files.h hold: 0 or -1 with one sentence, files appear whole, no length is believed unchecked. */
-#ifndef SOSMC_CLI_TENSORS_H
-#define SOSMC_CLI_TENSORS_H
+#ifndef SOSMC_FILES_TENSORS_H
+#define SOSMC_FILES_TENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>

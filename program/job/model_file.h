@@ -8,8 +8,8 @@
  * net.2.weight, or conv1_weight, ..., fc1_weight: convolutions (4 dimensions) come before linear layers (2), each in the
  * order of their numbers. A file with anything that is not such a layer is refused: half a network is never passed off
  * as a whole one. */
-#ifndef SOSMC_CLI_MODEL_FILE_H
-#define SOSMC_CLI_MODEL_FILE_H
+#ifndef SOSMC_JOB_MODEL_FILE_H
+#define SOSMC_JOB_MODEL_FILE_H
 
 #include <stddef.h>
 

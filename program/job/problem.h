@@ -1,6 +1,6 @@
 /* problem.h: from a resolved run file to what sosmc_create takes. */
-#ifndef CLI_PROBLEM_H
-#define CLI_PROBLEM_H
+#ifndef SOSMC_JOB_PROBLEM_H
+#define SOSMC_JOB_PROBLEM_H
 
 #include <sosmc/models.h>
 

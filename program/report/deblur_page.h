@@ -1,7 +1,7 @@
 /* deblur_page.h: what `sosmc deblur` leaves beside the run itself: the restored picture, the map of its standard deviation,
  * deblur.json and report.html. */
-#ifndef CLI_DEBLUR_PAGE_H
-#define CLI_DEBLUR_PAGE_H
+#ifndef SOSMC_REPORT_DEBLUR_PAGE_H
+#define SOSMC_REPORT_DEBLUR_PAGE_H
 
 #include "files/images.h"
 

@@ -1,6 +1,6 @@
 /* report_inside.h: what the parts of the report share: a run as read from its directory, and the figures made of it. */
-#ifndef CLI_REPORT_INSIDE_H
-#define CLI_REPORT_INSIDE_H
+#ifndef SOSMC_REPORT_REPORT_INSIDE_H
+#define SOSMC_REPORT_REPORT_INSIDE_H
 
 #include "files/files.h"
 #include "view/plot.h"

@@ -1,6 +1,6 @@
 /* clock.h: seconds that pass, whatever happens to the time of day. */
-#ifndef CLI_CLOCK_H
-#define CLI_CLOCK_H
+#ifndef SOSMC_RUN_CLOCK_H
+#define SOSMC_RUN_CLOCK_H
 
 #include <time.h>
 

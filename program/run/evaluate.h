@@ -17,8 +17,8 @@
  * Under a reverse divergence, kl is KL(pi || ref) and loss = -reward + beta kl. Under a forward one, kl is KL(ref ||
  * pi), and the optimum is not known: best_* and excess are empty. Under ebm_likelihood, loss = -loglik. Models that are not
  * of the plane have no exact values: all but the particles' and the fresh chains' are empty. */
-#ifndef CLI_EVALUATE_H
-#define CLI_EVALUATE_H
+#ifndef SOSMC_RUN_EVALUATE_H
+#define SOSMC_RUN_EVALUATE_H
 
 #include <sosmc/lattice.h>
 

@@ -6,8 +6,8 @@
  * A cell is run, or continued where an earlier process left it, by `run`, which returns at once where there is nothing left
  * to do: so does the grid as a whole. Nothing here prints or keeps state of the process: whoever runs a grid is told how far
  * it has come, and is asked whether it should stop. */
-#ifndef CLI_GRID_H
-#define CLI_GRID_H
+#ifndef SOSMC_RUN_GRID_H
+#define SOSMC_RUN_GRID_H
 
 #include <stddef.h>
 

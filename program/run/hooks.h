@@ -1,6 +1,6 @@
 /* hooks.h: what a run receives from its caller: whom to tell how far it is, and when to stop. */
-#ifndef CLI_HOOKS_H
-#define CLI_HOOKS_H
+#ifndef SOSMC_RUN_HOOKS_H
+#define SOSMC_RUN_HOOKS_H
 
 #include <sosmc/sosmc.h>
 

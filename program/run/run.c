@@ -138,7 +138,7 @@ static void forget_temporaries(run *r)
 static int same_run(run *r)
 {
     char path[FILES_PATH];
-    return path_in(r, "run.yaml", path) || run_file_fits(r->c, path, r->error, sizeof r->error) ? -1 : 0;
+    return path_in(r, "run.yaml", path) || same_run_check(r->c, path, r->error, sizeof r->error) ? -1 : 0;
 }
 
 static int write_run_file(run *r)

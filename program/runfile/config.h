@@ -13,8 +13,8 @@
  *   - paths are dotted names; items of a list are numbered from 0 (adapt.1.factor), and a list of one mapping may be
  *     addressed without the number (adapt.factor);
  *   - pointers returned by a config belong to it and live until config_free. */
-#ifndef CLI_CONFIG_H
-#define CLI_CONFIG_H
+#ifndef SOSMC_RUNFILE_CONFIG_H
+#define SOSMC_RUNFILE_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* program.h: how a program of ours begins and ends. */
-#ifndef CLI_PROGRAM_H
-#define CLI_PROGRAM_H
+#ifndef SOSMC_TERMINAL_PROGRAM_H
+#define SOSMC_TERMINAL_PROGRAM_H
 
 /* First of all: streams that the caller closed, signals, lack of memory. */
 void program_begin(void);

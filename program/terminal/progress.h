@@ -1,6 +1,6 @@
 /* progress.h: what a long run shows: one live line on a terminal, a line every few seconds in a log, nothing when quiet. */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#ifndef SOSMC_TERMINAL_PROGRESS_H
+#define SOSMC_TERMINAL_PROGRESS_H
 
 #include <stdio.h>
 

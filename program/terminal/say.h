@@ -1,6 +1,6 @@
 /* say.h: what the program says on standard error, and the codes it exits with. */
-#ifndef CLI_SAY_H
-#define CLI_SAY_H
+#ifndef SOSMC_TERMINAL_SAY_H
+#define SOSMC_TERMINAL_SAY_H
 
 #include "exit_codes.h"
 

@@ -142,7 +142,7 @@ static int has_report(const char *dir)
 static int write_report(const config *c, const char *dir)
 {
     char error[SENTENCE];
-    if (!config_flag(c, "output.report") || has_report(dir) || picture_report(dir, error, sizeof error) == 0)
+    if (!config_flag(c, "output.report") || has_report(dir) || run_report(dir, error, sizeof error) == 0)
         return SOSMC_EXIT_OK;
     return complain(SOSMC_EXIT_IO, "%s", error);
 }

@@ -1,7 +1,7 @@
 /* session.h: a run as a person at a terminal meets it: progress while it goes on, Ctrl-C to stop it, its report, and what it
  * found in a few lines. */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#ifndef SOSMC_TERMINAL_SESSION_H
+#define SOSMC_TERMINAL_SESSION_H
 
 #include "runfile/config.h"
 

@@ -1,7 +1,7 @@
 /* arena.h: an arena holds all memory of one figure; arena_free frees it together. A failed allocation sets `failed`, so a caller
  * may check that once, at the end. */
-#ifndef CLI_POOL_H
-#define CLI_POOL_H
+#ifndef SOSMC_VIEW_ARENA_H
+#define SOSMC_VIEW_ARENA_H
 
 #include <stddef.h>
 

@@ -2,8 +2,8 @@
  *
  * No script, no font and no picture comes from elsewhere: the page can be mailed, printed and read offline. All text is
  * UTF-8 and escaped here; callers never write HTML. The first error sticks, page_write tells. */
-#ifndef CLI_PAGE_H
-#define CLI_PAGE_H
+#ifndef SOSMC_VIEW_PAGE_H
+#define SOSMC_VIEW_PAGE_H
 
 #include <stddef.h>
 

@@ -10,8 +10,8 @@
  *     plot_write(&f, 1, "DIR/figures", NULL, error, sizeof error);
  *
  * Labels are UTF-8 and shown as they are written. Errors as in files.h. */
-#ifndef CLI_PLOT_H
-#define CLI_PLOT_H
+#ifndef SOSMC_VIEW_PLOT_H
+#define SOSMC_VIEW_PLOT_H
 
 #include <stddef.h>
 

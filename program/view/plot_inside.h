@@ -7,8 +7,8 @@
  *     plot_svg.c         its SVG, made smaller
  *
  * and plot_colours.c tells all of them which colour is meant. Lengths are pixels from the lower left corner. */
-#ifndef CLI_PLOT_INSIDE_H
-#define CLI_PLOT_INSIDE_H
+#ifndef SOSMC_VIEW_PLOT_INSIDE_H
+#define SOSMC_VIEW_PLOT_INSIDE_H
 
 #include <stdio.h>
 

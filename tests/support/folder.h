@@ -1,6 +1,6 @@
 /* folder.h: a folder of the test's own, gone when the test ends. */
-#ifndef TEST_FOLDER_H
-#define TEST_FOLDER_H
+#ifndef SOSMC_TESTS_FOLDER_H
+#define SOSMC_TESTS_FOLDER_H
 
 enum { FOLDER_ROOM = 256 };
 

@@ -1,6 +1,6 @@
 /* program.h: the real program, run in a folder of the test's own, with the faults of tests/process/faults.c on demand. */
-#ifndef TEST_PROGRAM_H
-#define TEST_PROGRAM_H
+#ifndef SOSMC_TESTS_PROGRAM_H
+#define SOSMC_TESTS_PROGRAM_H
 
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 /* reference.h: reference data: the folder that SOSMC_TEST_DATA names, which need not be there, and what comes with the project in
  * experiments/. */
-#ifndef TEST_REFERENCE_H
-#define TEST_REFERENCE_H
+#ifndef SOSMC_TESTS_REFERENCE_H
+#define SOSMC_TESTS_REFERENCE_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* scratch.h: for tests of what reads and writes files: a folder for them, and the sentence of the last failure. */
-#ifndef TEST_SCRATCH_H
-#define TEST_SCRATCH_H
+#ifndef SOSMC_TESTS_SCRATCH_H
+#define SOSMC_TESTS_SCRATCH_H
 
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* streams_and_python.h: the test's own standard streams sent to a file while a command runs inside it, and Python run as a
  * child process. */
-#ifndef TEST_STREAMS_AND_PYTHON_H
-#define TEST_STREAMS_AND_PYTHON_H
+#ifndef SOSMC_TESTS_STREAMS_AND_PYTHON_H
+#define SOSMC_TESTS_STREAMS_AND_PYTHON_H
 
 #include <stddef.h>
 
