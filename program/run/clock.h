@@ -1,4 +1,4 @@
-/* clock.h: seconds that pass, whatever happens to the time of day. */
+/* clock.h: seconds on a clock that never jumps, unlike the time of day. */
 #ifndef SOSMC_RUN_CLOCK_H
 #define SOSMC_RUN_CLOCK_H
 

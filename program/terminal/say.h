@@ -6,7 +6,7 @@
 
 /* "sosmc: SENTENCE" on standard error; returns `code`, so that `return complain(...)` reads well. */
 int complain(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The exit code of a command that returned `code`: what looked like an error of usage is one of memory, if it ran out. */
+/* The exit code of a command that returned `code`: SOSMC_EXIT_NUMERIC in place of SOSMC_EXIT_USAGE where memory ran out. */
 int complain_code(int code);
 
 #endif
