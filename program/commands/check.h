@@ -1,4 +1,5 @@
-/* check.h: does the run file's model keep its promises? */
+/* check.h: `sosmc check`: whether the model of a run file does what the library relies on: gradients, weights, and calls from
+ * several threads. */
 #ifndef SOSMC_COMMANDS_CHECK_H
 #define SOSMC_COMMANDS_CHECK_H
 

@@ -170,7 +170,7 @@ static int write_row(const results *r, const char *name, const image *const *im,
     char folder[FILES_PATH], path[FILES_PATH];
     int longest = im[0]->columns > im[0]->rows ? im[0]->columns : im[0]->rows;
     int side = (longest + SHOWN - 1) / SHOWN, rows = im[0]->rows / side, columns = im[0]->columns / side;
-    if (rows < 1 || columns < 1) return 0; /* a thread of pixels: nothing to show */
+    if (rows < 1 || columns < 1) return 0; /* fewer than `side` pixels high or wide: nothing is shown */
     size_t each = (size_t)im[0]->channels * (size_t)rows * (size_t)columns;
     double *value = malloc((size_t)count * each * sizeof *value);
     if (!value) return files_fail(error, room, "out of memory for %s", name);

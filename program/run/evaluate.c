@@ -219,9 +219,8 @@ static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info
     sosmc_lattice_exact(&e->lattice, e->U, e->U_ref, e->R, forward ? 0 : o->kl, &x);
     if (forward) {
         x.kl = x.forward_kl;
-        if (o->b > 0)
-            x.loss = o->b * x.kl -
-                     x.reward; /* with b = 0 the divergence has no weight in the loss, also where it is infinite */
+        /* With b = 0 the divergence has no weight in the loss, also where it is infinite. */
+        if (o->b > 0) x.loss = o->b * x.kl - x.reward;
     }
     const double value[] = {x.logz,        x.reward,  x.kl,        x.loss,   x.ref_reward,
                             x.best_reward, x.best_kl, x.best_loss, x.excess, x.edge};
@@ -327,8 +326,8 @@ int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char 
     const double *theta = sosmc_theta_average(s);
     double before[COLUMNS];
     memcpy(before, e->row, sizeof before);
-    e->row[UPDATES] = (double)info->gradient_updates +
-                      1; /* updates made before the theta that is evaluated, in either order */
+    /* Updates made before the theta that is evaluated, in either order. */
+    e->row[UPDATES] = (double)info->gradient_updates + 1;
     int rc = on_lattice(e, theta, info, error, room);
     if (rc == 0) rc = on_data(e, theta, info, error, room);
     if (rc == 0) rc = on_cloud(e, s, info, error, room);

@@ -10,8 +10,8 @@
 
 enum { SENTENCE = 512, MOST_THREADS = 64 };
 static const struct timespec glance = {.tv_nsec = 20000000};
-static const double MOMENT =
-    1; /* seconds; cells that took less had been finished before and do not count, unless all cells are like that */
+/* Seconds; cells that took less had been finished before and do not count, unless all cells are like that. */
+static const double MOMENT = 1;
 
 typedef struct {
     const grid *g;

@@ -190,8 +190,8 @@ static int open_traces(run *r)
     r->thin = config_integer(r->c, "output.thin");
     r->trace_rows = config_integer(r->c, "output.trace_rows");
     r->stride = trace_stride(from, r->thin, r->trace_rows);
-    if (thin_traces(r))
-        return -1; /* a last row that is not a multiple of the stride is removed too: it is no longer the last */
+    /* A last row that is not a multiple of the stride is removed too: it is no longer the last. */
+    if (thin_traces(r)) return -1;
     if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
 }

@@ -578,8 +578,8 @@ const schema_method *schema_method_named(const char *name)
     return NULL;
 }
 
-/* Nothing ever read these keys in the files in which they do not apply, but until they had conditions every resolved file was
- * written with them. Such a file still runs: there they are dropped. */
+/* Earlier versions wrote these keys into every resolved file, also where they do not apply and nothing reads them. Such a
+ * file still runs: config_resolve drops the keys there. */
 const char *const schema_once_written = "init|optimiser|model.column";
 
 /* ---------------------------------------------------------------------------- words and intervals */

@@ -22,8 +22,8 @@ void interrupt_catch(void)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGHUP, &action, NULL);
-    action.sa_handler =
-        SIG_IGN; /* a run goes on when the reader of its output has exited; writing then returns an error */
+    /* A run goes on when the reader of its output has exited; writing then returns an error. */
+    action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
     (void)sigaction(SIGXFSZ, &action, NULL); /* a file beyond the size limit makes write() fail, which is reported */
 }
