@@ -194,7 +194,8 @@ static int build(run *r)
     return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
 }
 
-/* What the row behind the checkpoint knows; -1: there is none, and the run begins anew. */
+/* Reads counts and seconds from the row of metrics.csv that belongs to the checkpoint. -1: there is no such row, and the
+ * run begins again. */
 static int remember(run *r)
 {
     char ignored[256];
@@ -217,7 +218,7 @@ static int remember(run *r)
     return found;
 }
 
-/* The engine as it was left, or as it was made. */
+/* Loads the checkpoint that an earlier process left, or keeps the engine as it was created. */
 static int pick_up(run *r)
 {
     char columns[512] = "iterations";

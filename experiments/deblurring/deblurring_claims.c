@@ -27,7 +27,7 @@ experiment_mean deblurring_over_seeds(const deblurring_plan *plan, deblurring_se
     return experiment_mean_of(at, DEBLURRING_SEEDS);
 }
 
-/* How many standard deviations of our seeds apart, beyond the rounding of what was printed. */
+/* The distance in standard deviations of our seeds, less what the rounding of the printed value explains. */
 static double apart(experiment_mean ours, double printed)
 {
     return fmax(0, fabs(ours.mean - printed) - 0.005) / ours.sd;

@@ -75,7 +75,7 @@ static int thin(arena *p, double *x, double *mean, double *low, double *high, in
     return kept;
 }
 
-/* The style with the curve's values; without values when there are none. */
+/* Returns the style with the values of the curve; a curve without values gives an empty series. */
 static plot_series curve_series(arena *p, const ebm2d_curve *c, plot_series style)
 {
     style.n = 0;
@@ -93,7 +93,7 @@ static plot_series curve_series(arena *p, const ebm2d_curve *c, plot_series styl
     return style;
 }
 
-/* Curves that are not there must not leave a sample in the legend. */
+/* Adds the curve to the panel unless it is empty: an empty one would leave a sample in the legend. */
 static void add_curve(arena *p, plot_panel *panel, plot_series *room, const ebm2d_curve *c, plot_series style)
 {
     plot_series s = curve_series(p, c, style);
@@ -212,7 +212,8 @@ int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name
     return ebm2d_finish(&p, &figure, dir, svg, error, room);
 }
 
-/* A band that reaches 0 has no place on a logarithmic axis: the axis follows the means, and bands end where it ends. */
+/* A band that reaches 0 cannot be drawn on a logarithmic axis: the range of the axis follows the means, and bands are cut
+ * there. */
 static void fit_log_axis(plot_panel *panel, int panels)
 {
     double low, high;

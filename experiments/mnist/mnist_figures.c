@@ -112,7 +112,7 @@ static void share_of_ess(arena *p, const mnist_cell *c, plot_panel *panel, plot_
                 (plot_series){.label = mnist_method_names[c->method], .colour = colours[c->method]}));
 }
 
-/* A free walk: the variance of the first row and that of all noise since. */
+/* The standard deviation of a free random walk: from the variance of the first row and that of all noise added since. */
 static void deviation(arena *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
 {
     double *walk = arena_doubles(p, c->clouds), variance = 0, at = 0;
