@@ -22,10 +22,11 @@ static int prepare(const void *self, const double *theta, void *prep)
     return 0;
 }
 
-/* Behind the wall, which moves with theta, nothing is a number: neither U nor dU/dtheta. */
+/* Beyond the wall, which moves with theta, both U and dU/dtheta are NaN. */
 static int behind_wall(const double *wall, const double *theta, double x) { return wall && x > *wall + theta[0]; }
 
-/* U = sum_j p^2/2 + q^2/2 + p^4/100 with p = x - theta, q = x - y. work keeps p, so that a stale one would show. */
+/* U = sum_j p^2/2 + q^2/2 + p^4/100 with p = x - theta, q = x - y. `work` keeps p, so that values computed from an outdated
+ * `work` differ. */
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
     const double *t = b->prep, *wall = self;

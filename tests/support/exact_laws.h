@@ -40,12 +40,13 @@ void laws_undo(const exact_law *law, const double *a, const double *x, double *u
 double laws_log_prior(const double *a); /* without constants */
 double laws_log_law(const exact_law *law, const double *a, const double *x);
 
-/* n uniforms or normals of a name that no engine draws. */
+/* n uniforms or normals whose stream of random numbers no engine uses. */
 void laws_uniforms(uint64_t seed, uint32_t number, int n, double *u);
 void laws_normals(uint64_t seed, int n, int dim, double *z); /* n rows of dim, at most 64 */
 
-/* All particles from their parameters `from` to `to` in `steps` equal steps of the engine with this kernel, weighted or
- * not. logG: the log-weight the engine gave each (0 when unweighted). Stops the test when the run fails. */
+/* Moves all particles from their parameters `from` to `to` in `steps` equal steps of the engine with this kernel, weighted
+ * or not. logG receives the log-weight that the engine gave each particle (0 when unweighted). Stops the test when the run
+ * fails. */
 typedef struct {
     const exact_law *law;
     int n, steps, weighted;

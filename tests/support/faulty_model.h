@@ -12,7 +12,8 @@ typedef enum { IN_ENERGY, IN_GX, IN_SCORE, IN_REFERENCE, IN_LOGPDF, IN_X, IN_GRA
 /* What goes wrong, and for which particles. The callbacks read it; tests write it between steps. */
 typedef struct {
     int armed, everyone;
-    int batches_only; /* a particle evaluated alone, as a restarted one is, is healthy */
+    /* Faults hit whole batches only: a particle that is evaluated alone, as a restarted one is, has finite values. */
+    int batches_only;
     fault_place where;
     double value;
     int64_t offender[OFFENDERS]; /* particles; -1: unused */
@@ -39,7 +40,7 @@ void faulty_fill(faulty_run *l, sosmc_scheme scheme, sosmc_kernel kernel);
 /* These fail the test when the engine returns an error. */
 void faulty_open(faulty_run *l);
 void faulty_steps(faulty_run *l, int count);
-/* One iteration in which the offenders are not finite. */
+/* Runs one iteration in which the values of the offenders are not finite. */
 sosmc_status faulty_bad_step(faulty_run *l);
 
 typedef struct {

@@ -13,18 +13,19 @@ double by_hand_R(const double *x);                                              
 /* log of the density of N(mean, 2 h noise^2) at `to`, without the constant that both kernels share. */
 double by_hand_log_kernel(const sosmc_kernel *k, const double *theta, const double *from, const double *to);
 
-/* What the objective sees at theta, behind so many updates: particles x with normalised weights w, and the data batch. */
+/* The sums of the objective at theta after so many updates, from particles x with normalised weights w and the data batch.
+ * */
 typedef struct {
     double g[THETA], mean_score, mean_energy, difference, data_U, data_ref, ess;
 } estimate;
 estimate by_hand_estimate(const sosmc_objective *o, int updates, const double *theta, double (*x)[DIM],
                           const double *logw);
 
-/* The info of a plain gradient step, and where it led. */
+/* Asserts that `info` and `to` are those of a plain gradient step from `from`. */
 void by_hand_check_step(const sosmc_settings *cfg, const double *from, const double *g, const double *to,
                         const sosmc_info *info);
 
-/* Particle i's own normals of a step, from their name. */
+/* The normals of particle i in a step, drawn from their stream. */
 void by_hand_normals(const sosmc_settings *cfg, int stream, int64_t at, int i, double *z);
 
 /* ---------------------------------------------------------------------------- hooks */

@@ -1,4 +1,4 @@
-/* numbers.h: random numbers from a generator that is not the library's, and room whose every byte is asked for. */
+/* numbers.h: random numbers from a generator that is not the library's, and memory filled with NaN. */
 #ifndef SOSMC_TESTS_NUMBERS_H
 #define SOSMC_TESTS_NUMBERS_H
 

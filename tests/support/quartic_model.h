@@ -21,11 +21,11 @@ extern const double quartic_start[THETA], quartic_away[THETA];
 
 enum { SEEN_ROOM = 64 };
 
-/* What the callbacks have seen. The lists are kept by runs on one thread only. */
+/* Counts of what the callbacks have seen. The lists are kept by runs on one thread only. */
 typedef struct {
     atomic_llong energies, references, contracted, fresh; /* particles */
-    atomic_llong stale; /* particles promised to be fresh whose work holds something else */
-    atomic_llong odd;   /* batches that are not laid out, or not prepared, as promised */
+    atomic_llong stale; /* particles in batches marked as fresh whose `work` is of another call */
+    atomic_llong odd;   /* batches whose layout or `prep` is not as documented */
     atomic_llong names; /* sum of the numbers of the particles that grad_theta saw */
     atomic_llong wrong; /* cached values that do not belong to the particle */
     atomic_llong lost;  /* numbers in aux that do not belong to it */
@@ -55,7 +55,7 @@ sosmc_objective quartic_objective(int which, const double *theta_ref);
 enum { ULA, MALA, RWM, HMC1, HMC3, KERNELS };
 sosmc_kernel quartic_kernel(int which);
 sosmc_kernel quartic_ula_at(int forward, int backward);
-/* Weighted, never resampled, plain gradient steps: what happens can be followed by hand. */
+/* Weighted, never resampled, with plain gradient steps, so that formulas_by_hand.h can follow every number. */
 sosmc_settings quartic_calm(sosmc_kernel kernel, int order);
 sosmc_adapt quartic_rule(double threshold, double factor, double min, double max);
 
@@ -68,8 +68,8 @@ int quartic_same(const double *a, const double *b, int n);
 
 /* ---------------------------------------------------------------------------- a kernel that looks */
 
-/* A kernel that looks at what it is given before it hands it to another: U and gx must be those of x under theta_prev, and
- * aux, which it keeps at 2 x + 1, must have come along. */
+/* A kernel that checks its input and then calls another kernel: U and gx must be those of x under theta_prev, and aux,
+ * which it sets to 2 x + 1, must still belong to the particle. */
 typedef struct {
     sosmc_kernel inner;
     int sweeps;

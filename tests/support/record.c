@@ -1,4 +1,4 @@
-/* record.c: see record.h. Recording checks on its way that saving changes nothing and that every iteration differs. */
+/* record.c: see record.h. Recording also checks that saving changes nothing and that every iteration changes the state. */
 #include "expect_engine.h"
 #include "record.h"
 

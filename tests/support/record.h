@@ -17,7 +17,7 @@ typedef struct {
 
 record *record_run(const engine_case *w);
 void record_free(record *r);
-/* From iteration k to the end, in step with the record. */
+/* Steps the engine from iteration k to the end and asserts that every iteration equals the record. */
 void record_follow(sosmc *s, const engine_case *w, const record *r, int k, int bytes_too);
 
 int same_number(double a, double b); /* the same bits, or both NaN */
