@@ -338,12 +338,12 @@ void json_put_numbers(json_writer *w, const char *key, const double *value, int6
 }
 
 /* Where this thread's json_parse jumps to when an allocation fails; NULL: the thread is not in the parser. */
-static _Thread_local jmp_buf *way_out;
+static _Thread_local jmp_buf *json_jump;
 
 static void *json_allocate(size_t bytes)
 {
     void *got = malloc(bytes);
-    if (!got && way_out) longjmp(*way_out, 1);
+    if (!got && json_jump) longjmp(*json_jump, 1);
     return got;
 }
 
@@ -355,13 +355,13 @@ json_t *json_parse(const char *bytes, size_t n, json_error_t *why)
     json_t *volatile out = NULL;
     *why = (json_error_t){.line = -1};
     if (setjmp(here) == 0) {
-        way_out = &here;
+        json_jump = &here;
         out = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, why);
         errno = 0;
     } else {
         errno = ENOMEM;
     }
-    way_out = NULL;
+    json_jump = NULL;
     return out;
 }
 

@@ -8,7 +8,7 @@
 /* Measures of the difference of two pictures: mean square error, PSNR and SSIM with the range 255. */
 typedef struct {
     double mse, psnr, ssim;
-} likeness_figures;
+} quality_figures;
 
 typedef struct {
     const char *dir, *photo; /* the run directory; the file the user named */

@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { SENTENCE = 512, MOST_THREADS = 64 };
-static const struct timespec glance = {.tv_nsec = 20000000};
+static const struct timespec poll_interval = {.tv_nsec = 20000000};
 /* Seconds; cells that took less had been finished before and do not count, unless all cells are like that. */
 static const double MOMENT = 1;
 
@@ -120,7 +120,7 @@ static int watch(crew *c, int threads, const grid_hooks *hooks)
             stopped = 1;
             atomic_store(&c->stop, 1);
         }
-        (void)nanosleep(&glance, NULL);
+        (void)nanosleep(&poll_interval, NULL);
         if (!hooks || !hooks->progress) continue;
         (void)pthread_mutex_lock(&c->lock);
         double left = grid_left(c->cell, c->g->cells, threads, seconds());

@@ -105,7 +105,7 @@ static int same_value(const node *n, const char *value)
 }
 
 /* Sets a key that a method stands for. `path` has two names, such as "kernel.type"; the mapping is made when missing. */
-static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
+static int set_implied(config *c, const schema_method *m, const node *like, const char *path, const char *value)
 {
     char parent[PATH_ROOM], clipped[CLIP + 4];
     node *n = config_find(c, path), *map;
@@ -142,7 +142,7 @@ static int name_method(config *c)
     for (const char *values = m->values; schema_word(&values, word, sizeof word);) {
         char *equals = strchr(word, '=');
         *equals = 0;
-        if (imply(c, m, &like, word, equals + 1)) return -1;
+        if (set_implied(c, m, &like, word, equals + 1)) return -1;
     }
     return 0;
 }

@@ -99,7 +99,7 @@ static void average(sosmc *s)
 static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
 /* maths.md THETA-NOISE: the same numbers on every rank, named by the update. */
-static void disturb(sosmc *s, const sosmc_optimiser *opt)
+static void add_theta_noise(sosmc *s, const sosmc_optimiser *opt)
 {
     state *st = s->now;
     int dim = s->p.model.dim_theta;
@@ -127,7 +127,7 @@ static sosmc_status optimise(sosmc *s)
     st->theta_prev = old;
     memcpy(st->theta, old, (size_t)dim * sizeof(double));
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
-    if (opt.noise > 0) disturb(s, &opt);
+    if (opt.noise > 0) add_theta_noise(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))
