@@ -14,7 +14,7 @@
 int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
                     char *error, size_t room);
 
-/* Seconds of one iteration, by the best tenth of those whose times were kept: other work on the machine only adds time. */
+/* Seconds of one iteration: the 10 % quantile of those that were timed, because other work on the machine only adds time. */
 double langevin_best_tenth(const langevin_result *r);
 
 #endif

@@ -3,9 +3,9 @@
  *     grid g = {.out = "OUT", .cells = 12, .name = name, .cost = cost, .run = run, .read = read, .context = plan};
  *     int code = grid_run(&g, 2, &hooks, error, sizeof error);
  *
- * A cell is run, or continued where an earlier process left it, by `run`, which returns at once where there is nothing left
- * to do: so does the grid as a whole. Nothing here prints or keeps state of the process: whoever runs a grid is told how far
- * it has come, and is asked whether it should stop. */
+ * `run` runs a cell, or continues it where an earlier process stopped, and returns at once where the cell is finished; so a
+ * grid as a whole can be continued. Nothing here prints or keeps process-wide state: hooks tell the caller how many cells are
+ * done and ask whether to stop. */
 #ifndef SOSMC_RUN_GRID_H
 #define SOSMC_RUN_GRID_H
 

@@ -36,9 +36,8 @@ void page_table(page *p, const char *caption, const char *align, const char *con
 void page_row(page *p, const char *const *cells, const page_mark *mark /* one per cell; NULL: all plain */);
 void page_table_end(page *p);
 
-/* The picture goes into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the
- * page: links to STEM.svg and STEM.pdf stand behind the caption. `alt` describes the picture to those who cannot see
- * it. */
+/* Puts the picture into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the page;
+ * links to STEM.svg and STEM.pdf follow the caption. `alt` describes the picture for readers who cannot see it. */
 void page_figure(page *p, const char *svg, const char *alt, const char *caption, const char *stem);
 
 /* Likewise DIR/NAME, a PNG file of less than 32 MB; one that cannot be read leaves no figure. The page is to be in DIR. */
