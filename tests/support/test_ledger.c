@@ -146,7 +146,7 @@ static void the_family_is_no_larger_than_allowed(void **state)
 {
     const char *source = getenv("SOSMC_TEST_SOURCE");
     char pattern[1024];
-    glob_t found;
+    glob_t found = {0};
     int count = 0;
     if (!source) {
         print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
