@@ -1,7 +1,7 @@
 /* deblur_estimate.h: what `sosmc deblur` must know before it starts and the user need not say: how strong the noise is, what
  * missing pixels might look like, and how strong the prior will be about. */
-#ifndef SOSMC_DRAFTS_DEBLUR_ESTIMATE_H
-#define SOSMC_DRAFTS_DEBLUR_ESTIMATE_H
+#ifndef CLI_DEBLUR_ESTIMATE_H
+#define CLI_DEBLUR_ESTIMATE_H
 
 #include <sosmc/imaging.h>
 
