@@ -72,7 +72,7 @@ typedef struct {
     double resampled; /* share of all of them */
 } timing;
 
-/* The sheet's settings; the start is the base of the network, which the first iterations leave. */
+/* The paper's settings of reward tuning in the plane; particles start from the base of the network and leave it in the first iterations. */
 static timing time_iterations(int threads, int order)
 {
     static const double normal[2] = {0, -1};

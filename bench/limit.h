@@ -3,8 +3,8 @@
  * its draw and its contracted gradient. Six-component mixture in the plane, as in the Langevin experiment (V_sparse). Every
  * figure is the best of several repeats, because other work on the machine only ever adds time. For networks the limit is the
  * rate of multiply-adds on registers. */
-#ifndef BENCH_LIMIT_H
-#define BENCH_LIMIT_H
+#ifndef SOSMC_BENCH_LIMIT_H
+#define SOSMC_BENCH_LIMIT_H
 
 #include <math.h>
 #include <stdio.h>

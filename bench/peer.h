@@ -1,7 +1,7 @@
 /* peer.h: runs the program of a peer and reads the timings it prints. A peer is a child process on the cores of this one;
  * it has answered only if it ended with status 0, so half an answer is never taken for a timing. */
-#ifndef BENCH_PEER_H
-#define BENCH_PEER_H
+#ifndef SOSMC_BENCH_PEER_H
+#define SOSMC_BENCH_PEER_H
 
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* fuzz.h: what the fuzzers share. Each of them hands bytes to one reader, as a file where the reader takes a path, and
  * holds it to what docs/fuzzing.md promises: it accepts, or it refuses with one sentence; nothing else may happen. */
-#ifndef SOSMC_FUZZ_H
-#define SOSMC_FUZZ_H
+#ifndef SOSMC_FUZZ_FUZZ_H
+#define SOSMC_FUZZ_FUZZ_H
 
 #include <stddef.h>
 #include <stdint.h>

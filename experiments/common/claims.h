@@ -1,7 +1,7 @@
-/* claims.h: what a paper says, and what our numbers say to it: verdicts with their reasons, shown the same way by every
+/* claims.h: statements of the paper with a verdict from our numbers and the reason for it, shown the same way by every
  * experiment. */
-#ifndef CLI_CLAIMS_H
-#define CLI_CLAIMS_H
+#ifndef SOSMC_COMMON_CLAIMS_H
+#define SOSMC_COMMON_CLAIMS_H
 
 #include <stdio.h>
 
@@ -17,9 +17,11 @@ typedef struct {
     char because[640];
 } claim;
 
-/* A claim that does not hold is corrected at the paper's size, and merely not seen at a smaller one. */
+/* Sets the verdict from `holds`. A claim that does not hold is CLAIM_CORRECTED where `paper` (the sizes are the paper's),
+ * else CLAIM_NOT_SEEN. */
 void claim_decide(claim *c, int paper, int holds, const char *format, ...) __attribute__((format(printf, 4, 5)));
-/* What was not measured is never confirmed: "WHAT was not measured", or a sentence on what the claim would need. */
+/* A claim whose quantity was not measured is never confirmed. The reason is "WHAT was not measured", or a sentence on what
+ * the claim would need. */
 void claim_unknown(claim *c, const char *what);
 void claim_not_run(claim *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

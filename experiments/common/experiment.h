@@ -2,8 +2,8 @@
  * cached arrays, means with errors.
  *
  * Functions that return an exit code (run.h) have said what went wrong; the others are as in files.h. */
-#ifndef CLI_EXPERIMENT_H
-#define CLI_EXPERIMENT_H
+#ifndef SOSMC_COMMON_EXPERIMENT_H
+#define SOSMC_COMMON_EXPERIMENT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,16 +35,17 @@ int experiment_check_sizes(const reproduce_options *options, const char *name);
  * files say the same. */
 sosmc_settings experiment_defaults(void);
 
-/* The code of an interrupted program, with its own sentence, or the given ones. */
+/* Prints the sentence and returns `code`. After an interrupt it prints that the same command continues, and returns
+ * SOSMC_EXIT_INTERRUPTED. */
 int experiment_failed(int code, const char *sentence);
 
-/* For sosmc_fresh_record.stop; the context is not looked at. */
+/* For sosmc_fresh_record.stop; the context is not used. */
 int experiment_interrupted(void *ctx);
-/* "PATH: no WHAT: why", of a stored network that the library would not work with; -1. */
+/* Writes "PATH: no WHAT: why" for a stored network that the library refuses, and returns -1. */
 int experiment_refused(const char *path, const char *what, sosmc_status status, char *error, size_t room);
 
-/* A run file that comes with the program, and what an experiment sets in it. An error stays until experiment_go says it:
- * check nothing in between. */
+/* A run file that comes with the program, with the values that an experiment sets in it. An error is kept, and
+ * experiment_go prints it: a caller need not check in between. */
 typedef struct {
     config *c; /* NULL after an error */
     int code;  /* the exit code of that error */
@@ -58,16 +59,17 @@ int experiment_go(experiment_file *f, const char *dir, int quiet);
 
 /* Runs a grid with a line of progress (unless quiet) until the program is interrupted; returns what grid_run does. */
 int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room);
-/* The same with a sentence on standard error for what went wrong; an exit code. */
+/* The same; what went wrong is printed on standard error. Returns an exit code. */
 int experiment_run_grid(const grid *g, int threads, int quiet);
 
-/* A run that stops behind some iterations for a look at what it has left by then, which becomes a row of DIR/FILE; continuing a
- * run does not change its numbers. A row that an earlier process left stays. */
+/* A run that stops after certain iterations. At each stop `look` measures what the run has left so far, and the values
+ * become a row of DIR/FILE. Continuing a run does not change its numbers. Rows that an earlier process wrote are kept. */
 typedef struct {
     const char *dir, *file, *columns; /* the columns begin with the iteration, which is not one of the values */
     const char *name;                 /* of the run, in messages */
     int values, iterations;
-    int (*next)(const void *context, int k);   /* the stop behind that of k; behind -1 the first; `iterations`: none */
+    /* The stop after that of k; after -1 the first; `iterations`: there is none. */
+    int (*next)(const void *context, int k);
     int (*run)(void *context, int iterations); /* an exit code */
     int (*look)(void *context, int k, double *value, char *error, size_t room);
     void *context;
@@ -80,20 +82,22 @@ int64_t experiment_iterations(const char *dir);
 
 /* A table that has rows. */
 int experiment_table(const char *dir, const char *file, csv_table *t, char *error, size_t room);
-double *experiment_column(const csv_table *t, const char *name); /* a copy, NaN where there is none; the caller frees */
+/* A copy, which the caller frees; NaN where a field is empty. */
+double *experiment_column(const csv_table *t, const char *name);
 /* Columns of DIR/FILE into out[0..n-1], which the caller frees, also after -1. */
 int experiment_columns(const char *dir, const char *file, const char *const *names, int n, double **out, int *rows,
                        char *error, size_t room);
 double experiment_last(const csv_table *t, const char *name);
 
-/* A digest of settings: begin with EXPERIMENT_DIGEST. Two doubles carry it into an array without loss. */
+/* A digest of settings, which begins with EXPERIMENT_DIGEST. experiment_key stores it in two doubles without loss. */
 #define EXPERIMENT_DIGEST 0xCBF29CE484222325U
 uint64_t experiment_mix(uint64_t digest, uint64_t word);
 uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n);
 void experiment_key(uint64_t digest, double key[2]);
-/* Does the file exist and hold this key in its member `key`? */
+/* Whether the file exists and holds this key in its member `key`. */
 int experiment_is_kept(const char *cache, const double key[2]);
-/* A member of the file with so many numbers; -1 without a word: it is then made anew. */
+/* Reads a member of the file with `count` numbers. Returns -1 without a message where it cannot: the caller then computes
+ * the numbers again. */
 int experiment_recall(const char *cache, const char *name, double *out, int64_t count);
 
 /* ------------------------------------------------------------------------------------------------ numbers */
@@ -108,7 +112,7 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-/* The figure as DIR/NAME.svg and .pdf, and on the page; DIR is `figures` beside it. */
+/* Writes the figure as DIR/NAME.svg and .pdf and puts it on the page; DIR must be the folder `figures` beside the page. */
 int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
                       size_t room);
 /* A row of a page's table from one formatted line whose cells are separated by bars. */

@@ -1,7 +1,7 @@
 /* known.h: numbers from elsewhere (a paper, a re-run of its program), which an experiment shows beside its own. They stand in
  * experiments/NAME/known.csv, a row each: setting, method, quantity, value, source. */
-#ifndef CLI_KNOWN_H
-#define CLI_KNOWN_H
+#ifndef SOSMC_COMMON_KNOWN_H
+#define SOSMC_COMMON_KNOWN_H
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* reproduce.h: the paper's experiments. */
-#ifndef CLI_REPRODUCE_H
-#define CLI_REPRODUCE_H
+#ifndef SOSMC_COMMON_REPRODUCE_H
+#define SOSMC_COMMON_REPRODUCE_H
 
 #include <stdint.h>
 

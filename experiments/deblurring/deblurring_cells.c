@@ -102,7 +102,7 @@ static int places_of(const deblurring_plan *plan, const deblurring_cell *c, plac
 
 /* ---------------------------------------------------------------------------- one run */
 
-/* All that a run holds; zero-initialised, so that let_go may be called at any point. */
+/* All that a run holds; zero-initialised, so that free_run may be called at any point. */
 typedef struct {
     const deblurring_plan *plan;
     const deblurring_cell *cell;
@@ -137,7 +137,7 @@ static int take_memory(run *r)
                : files_fail(r->error, r->room, "out of memory for %d particles of %zu pixels", r->particles, r->pixels);
 }
 
-static void let_go(run *r)
+static void free_run(run *r)
 {
     char ignored[256];
     (void)trace_close(r->metrics, ignored, sizeof ignored);
@@ -194,8 +194,9 @@ static int build(run *r)
     return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
 }
 
-/* What the row behind the checkpoint knows; -1: there is none, and the run begins anew. */
-static int remember(run *r)
+/* Reads counts and seconds from the row of metrics.csv that belongs to the checkpoint. -1: there is no such row, and the
+ * run begins again. */
+static int read_saved_counts(run *r)
 {
     char ignored[256];
     csv_table t;
@@ -217,8 +218,8 @@ static int remember(run *r)
     return found;
 }
 
-/* The engine as it was left, or as it was made. */
-static int pick_up(run *r)
+/* Loads the checkpoint that an earlier process left, or keeps the engine as it was created. */
+static int resume_engine(run *r)
 {
     char columns[512] = "iterations";
     for (int v = 1; v < DEBLURRING_VALUES; v++) {
@@ -226,7 +227,7 @@ static int pick_up(run *r)
         (void)snprintf(columns + used, sizeof columns - used, ",%s", deblurring_value_names[v]);
     }
     int left = access(r->at.checkpoint, F_OK) == 0 || access(r->at.spare, F_OK) == 0;
-    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || remember(r))) {
+    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || read_saved_counts(r))) {
         sosmc_free(r->engine);
         r->engine = NULL;
         if (build(r)) return -1;
@@ -327,11 +328,11 @@ int deblurring_cell_run(const deblurring_plan *plan, const deblurring_cell *c, c
     r->particles = deblurring_cell_particles(plan, c);
     int rc = places_of(plan, c, &r->at, error, room);
     if (rc == 0 && !experiment_is_kept(r->at.result, r->at.key))
-        rc = files_directory(r->at.dir, error, room) || take_memory(r) || build(r) || pick_up(r) || iterate(r) ||
+        rc = files_directory(r->at.dir, error, room) || take_memory(r) || build(r) || resume_engine(r) || iterate(r) ||
                      store(r)
                  ? -1
                  : 0;
-    let_go(r);
+    free_run(r);
     free(r);
     return rc;
 }

@@ -4,8 +4,8 @@
  *
  * KEY is a digest of everything that decides the numbers, so a folder is never taken for that of another run. A cell that is
  * finished is left as it is, one that was cut short goes on, with the bits of one that was not. */
-#ifndef CLI_DEBLURRING_CELLS_H
-#define CLI_DEBLURRING_CELLS_H
+#ifndef SOSMC_DEBLURRING_DEBLURRING_CELLS_H
+#define SOSMC_DEBLURRING_DEBLURRING_CELLS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -94,9 +94,10 @@ typedef struct {
 
 /* The size of the whole. */
 typedef struct deblurring_scale {
-    int published_size; /* the paper's pictures, particles and iterations: what is not confirmed is then corrected */
-    int guitar;         /* setups A and C's photograph, where it is at hand; 0: drawn pictures alone */
-    int c, b;           /* setups C and B too */
+    /* The paper's pictures, particles and iterations: a claim that does not hold is then CLAIM_CORRECTED. */
+    int published_size;
+    int guitar; /* setups A and C's photograph, where it is at hand; 0: drawn pictures alone */
+    int c, b;   /* setups C and B too */
     int seeds;
     int flower_rows, flower_columns;
     int rows, columns;         /* of the other drawn pictures */

@@ -27,7 +27,7 @@ experiment_mean deblurring_over_seeds(const deblurring_plan *plan, deblurring_se
     return experiment_mean_of(at, DEBLURRING_SEEDS);
 }
 
-/* How many standard deviations of our seeds apart, beyond the rounding of what was printed. */
+/* The distance in standard deviations of our seeds, less what the rounding of the printed value explains. */
 static double apart(experiment_mean ours, double printed)
 {
     return fmax(0, fabs(ours.mean - printed) - 0.005) / ours.sd;
@@ -66,7 +66,8 @@ static deblurring_setup main_setup(const deblurring_plan *plan)
     return deblurring_find(plan, DEBLURRING_A, DEBLURRING_LARGE_STEP, 0) ? DEBLURRING_A : DEBLURRING_FLAT;
 }
 
-/* The paper speaks of its own setups, so drawn pictures do not decide; what they show is told beside it. */
+/* The claims of the paper are about its own setups, so drawn pictures do not decide them; their results are named in the
+ * reason. */
 static void judge_gain(const deblurring_plan *plan, claim *c)
 {
     int better[2] = {0, 0}, setups[2] = {0, 0};

@@ -35,11 +35,11 @@ int deblurring_draw_curves(const deblurring_plan *plan, deblurring_setup setup, 
     static const deblurring_value values[PANELS] = {DEBLURRING_THETA, DEBLURRING_MSE, DEBLURRING_SSIM};
     static const char *const labels[PANELS] = {"θ", "MSE of the cloud", "SSIM of the cloud"};
     const double level = log(0.03);
-    pool p = {.failed = 0};
+    arena p = {.failed = 0};
     plot_panel panel[PANELS];
     *svg = NULL;
     for (int i = 0; i < PANELS; i++) {
-        plot_series *s = pool_take(&p, METHODS * DEBLURRING_SEEDS + 1, sizeof *s);
+        plot_series *s = arena_take(&p, METHODS * DEBLURRING_SEEDS + 1, sizeof *s);
         panel[i] = (plot_panel){.x_label = "iteration", .y_label = labels[i], .series = s};
         if (values[i] == DEBLURRING_SSIM) {
             panel[i].y_min = -0.05;
@@ -55,7 +55,7 @@ int deblurring_draw_curves(const deblurring_plan *plan, deblurring_setup setup, 
     plot_figure f = {.name = name, .panel = panel, .panels = PANELS, .width = 360, .height = 280};
     int rc = p.failed ? files_fail(error, room, "no memory to draw figure %s", name)
                       : plot_write(&f, 1, dir, svg, error, room);
-    pool_free(&p);
+    arena_free(&p);
     return rc;
 }
 

@@ -1,6 +1,6 @@
 /* deblurring_figures.h: the pictures of the deblurring experiment. Errors as in files.h. */
-#ifndef CLI_DEBLURRING_FIGURES_H
-#define CLI_DEBLURRING_FIGURES_H
+#ifndef SOSMC_DEBLURRING_DEBLURRING_FIGURES_H
+#define SOSMC_DEBLURRING_DEBLURRING_FIGURES_H
 
 #include "deblurring_cells.h"
 

@@ -1,6 +1,6 @@
 /* deblurring_page.h: the results of the deblurring experiment: verdicts, tables, the page. */
-#ifndef CLI_DEBLURRING_PAGE_H
-#define CLI_DEBLURRING_PAGE_H
+#ifndef SOSMC_DEBLURRING_DEBLURRING_PAGE_H
+#define SOSMC_DEBLURRING_DEBLURRING_PAGE_H
 
 #include <stdio.h>
 

@@ -77,7 +77,7 @@ static double texture(double r, double c)
                    : (c < 0.5 ? 240 * grain * coarse : 60 + 140 * coarse);
 }
 
-/* Twelve petals around a dark heart, a stem and two leaves. */
+/* Draws twelve petals around a dark centre, a stem and two leaves. */
 static double flower(double r, double c)
 {
     static const double leaf[] = {0.78, 0.52, 0.66, 0.66, 0.62, 0.88, 0.72, 0.76};

@@ -1,7 +1,7 @@
 /* deblurring_pictures.h: what is blurred in the deblurring experiment: the photograph of the test data, where it is, and
  * pictures drawn here, so that the experiment runs anywhere. */
-#ifndef CLI_DEBLURRING_PICTURES_H
-#define CLI_DEBLURRING_PICTURES_H
+#ifndef SOSMC_DEBLURRING_DEBLURRING_PICTURES_H
+#define SOSMC_DEBLURRING_DEBLURRING_PICTURES_H
 
 #include <stddef.h>
 

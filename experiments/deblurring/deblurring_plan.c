@@ -11,8 +11,9 @@ const deblurring_setting deblurring_settings[DEBLURRING_SETUPS] = {
     {"texture", DEBLURRING_TEXTURE, 5, 0.47, 10, 0},
 };
 
-/* 0.99 lambda: the bound that the published run meets. The exact weightings resample in nearly every iteration, so the ESS that
- * the authors' program looks at is always N: their step only grows, which a threshold of nearly nothing does. */
+/* LARGE_STEP is 0.99 lambda, the bound that the step of the published run reaches. With exact weights the authors' program
+ * resamples in nearly every iteration, so the ESS that its rule uses is always N and its step only grows. A threshold near
+ * 0 does the same. */
 #define LARGE_STEP 0.396
 #define ONLY_GROWS 1e-9
 
@@ -91,14 +92,14 @@ static int add_pair(deblurring_plan *p, deblurring_setup setup, int seeds)
     return rc;
 }
 
-/* Long runs first, so that no thread is left with one at the end. */
+/* Adds long runs first, so that no thread begins a long one at the end. */
 static int list_cells(deblurring_plan *p)
 {
     const deblurring_scale *s = &p->scale;
     int guitar = s->guitar && p->data, rc = 0;
     deblurring_setup ablated = guitar && s->guitar_ablation ? DEBLURRING_A : DEBLURRING_FLAT;
     for (int m = DEBLURRING_METHODS - 1; m > DEBLURRING_P; m--) rc |= add(p, ablated, (deblurring_method)m, 0, 1);
-    if (guitar && s->c) { /* the sheet knows the unweighted scheme and the authors' program here too */
+    if (guitar && s->c) { /* known.csv has values of these methods for setup C too */
         rc |= add(p, DEBLURRING_C, DEBLURRING_RATIO, 0, 1);
         rc |= add(p, DEBLURRING_C, DEBLURRING_LARGE_STEP, 0, 1);
     }

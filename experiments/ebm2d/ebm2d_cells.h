@@ -6,8 +6,8 @@
  *
  * Every cell is an ordinary run directory. One that is finished is left as it is, one that was cut short goes on: so does the
  * experiment as a whole. */
-#ifndef CLI_EBM2D_CELLS_H
-#define CLI_EBM2D_CELLS_H
+#ifndef SOSMC_EBM2D_EBM2D_CELLS_H
+#define SOSMC_EBM2D_EBM2D_CELLS_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  *
  * Chains are named by their seed, so that two networks studied with one seed share starts and noise. A study is kept in a
  * file and taken from there when network and settings are the same: an experiment that was cut short does not begin again. */
-#ifndef CLI_EBM2D_EXTRAS_H
-#define CLI_EBM2D_EXTRAS_H
+#ifndef SOSMC_EBM2D_EBM2D_EXTRAS_H
+#define SOSMC_EBM2D_EBM2D_EXTRAS_H
 
 #include <stddef.h>
 #include <stdint.h>

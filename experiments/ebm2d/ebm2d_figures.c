@@ -18,11 +18,11 @@ enum { CURVE = 500, STAIRS = 400, BLOCKS = 100 };
 
 /* ---------------------------------------------------------------------------- common parts */
 
-int ebm2d_finish(pool *p, const plot_figure *f, const char *dir, char **svg, char *error, size_t room)
+int ebm2d_finish(arena *p, const plot_figure *f, const char *dir, char **svg, char *error, size_t room)
 {
     int status = p->failed ? files_fail(error, room, "no memory to draw figure %s", f->name)
                            : plot_write(f, 1, dir, svg, error, room);
-    pool_free(p);
+    arena_free(p);
     return status;
 }
 
@@ -59,9 +59,9 @@ void ebm2d_summarise(const double *v, int n, int seeds, double *mean, double *lo
 /* ---------------------------------------------------------------------------- curves */
 
 /* Keeps at most CURVE places: plot_thin chooses among the indices, all arrays follow. */
-static int thin(pool *p, double *x, double *mean, double *low, double *high, int n)
+static int thin(arena *p, double *x, double *mean, double *low, double *high, int n)
 {
-    double *index = pool_doubles(p, n), *value = pool_doubles(p, n);
+    double *index = arena_doubles(p, n), *value = arena_doubles(p, n);
     if (n <= CURVE || !index || !value) return n;
     for (int i = 0; i < n; i++) index[i] = i;
     int kept = plot_thin(index, mean, n, CURVE, index, value);
@@ -75,13 +75,13 @@ static int thin(pool *p, double *x, double *mean, double *low, double *high, int
     return kept;
 }
 
-/* The style with the curve's values; without values when there are none. */
-static plot_series curve_series(pool *p, const ebm2d_curve *c, plot_series style)
+/* Returns the style with the values of the curve; a curve without values gives an empty series. */
+static plot_series curve_series(arena *p, const ebm2d_curve *c, plot_series style)
 {
     style.n = 0;
     if (!c || c->n <= 0 || c->seeds <= 0) return style;
-    double *x = pool_doubles(p, c->n), *mean = pool_doubles(p, c->n), *low = pool_doubles(p, c->n),
-           *high = pool_doubles(p, c->n);
+    double *x = arena_doubles(p, c->n), *mean = arena_doubles(p, c->n), *low = arena_doubles(p, c->n),
+           *high = arena_doubles(p, c->n);
     if (!x || !mean || !low || !high) return style;
     memcpy(x, c->x, (size_t)c->n * sizeof *x);
     ebm2d_summarise(c->y, c->n, c->seeds, mean, low, high);
@@ -93,8 +93,8 @@ static plot_series curve_series(pool *p, const ebm2d_curve *c, plot_series style
     return style;
 }
 
-/* Curves that are not there must not leave a sample in the legend. */
-static void add_curve(pool *p, plot_panel *panel, plot_series *room, const ebm2d_curve *c, plot_series style)
+/* Adds the curve to the panel unless it is empty: an empty one would leave a sample in the legend. */
+static void add_curve(arena *p, plot_panel *panel, plot_series *room, const ebm2d_curve *c, plot_series style)
 {
     plot_series s = curve_series(p, c, style);
     if (s.n > 0) room[panel->n++] = s;
@@ -109,9 +109,9 @@ static int smaller_first(const void *a, const void *b)
 /* ---------------------------------------------------------------------------- hitting times */
 
 /* The share of visits at or before t, at times that are dense near 0 where the curve is steep. */
-static plot_series stairs(pool *p, const double *first, int chains, double steps, plot_series style)
+static plot_series stairs(arena *p, const double *first, int chains, double steps, plot_series style)
 {
-    double *sorted = pool_doubles(p, chains), *t = pool_doubles(p, STAIRS), *share = pool_doubles(p, STAIRS);
+    double *sorted = arena_doubles(p, chains), *t = arena_doubles(p, STAIRS), *share = arena_doubles(p, STAIRS);
     int known = 0, before = 0;
     style.n = 0;
     if (!sorted || !t || !share || chains <= 0) return style;
@@ -132,8 +132,8 @@ static plot_series stairs(pool *p, const double *first, int chains, double steps
 
 int ebm2d_draw_hitting(const ebm2d_hitting *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
-    pool p = {0};
-    plot_series *s = pool_take(&p, f->methods, sizeof *s);
+    arena p = {0};
+    plot_series *s = arena_take(&p, f->methods, sizeof *s);
     for (int m = 0; m < f->methods && s; m++)
         s[m] = stairs(&p, f->first[m], f->chains, f->steps,
                       (plot_series){.label = f->method[m], .colour = ebm2d_colour(f->method[m], m)});
@@ -185,10 +185,10 @@ static const ebm2d_curve *curve_at(const ebm2d_curve *c, int m) { return c ? &c[
 int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
     enum { KINDS = 5 };
-    pool p = {0};
-    plot_panel *panel = pool_take(&p, f->methods, sizeof *panel);
+    arena p = {0};
+    plot_panel *panel = arena_take(&p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = pool_take(&p, KINDS, sizeof *s);
+        plot_series *s = arena_take(&p, KINDS, sizeof *s);
         panel[m] = (plot_panel){.title = f->method[m], .x_label = "iteration", .y_label = "reward", .series = s};
         if (!s) break;
         add_curve(&p, &panel[m], s, curve_at(f->particle, m), (plot_series){.label = "particles", .colour = PLOT_BLUE});
@@ -212,7 +212,8 @@ int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name
     return ebm2d_finish(&p, &figure, dir, svg, error, room);
 }
 
-/* A band that reaches 0 has no place on a logarithmic axis: the axis follows the means, and bands end where it ends. */
+/* A band that reaches 0 cannot be drawn on a logarithmic axis: the range of the axis follows the means, and bands are cut
+ * there. */
 static void fit_log_axis(plot_panel *panel, int panels)
 {
     double low, high;
@@ -244,10 +245,10 @@ static int sorted_stretch(const ebm2d_curve *c, int first, int last, double *out
 }
 
 /* A long rough curve: median of each hundredth, in a band from the 10th to the 90th percentile. */
-static plot_series rough_series(pool *p, const ebm2d_curve *c, plot_series style)
+static plot_series rough_series(arena *p, const ebm2d_curve *c, plot_series style)
 {
-    double *x = pool_doubles(p, BLOCKS), *y = pool_doubles(p, BLOCKS), *low = pool_doubles(p, BLOCKS),
-           *high = pool_doubles(p, BLOCKS), *sorted = pool_doubles(p, (c->n / BLOCKS + 1) * c->seeds);
+    double *x = arena_doubles(p, BLOCKS), *y = arena_doubles(p, BLOCKS), *low = arena_doubles(p, BLOCKS),
+           *high = arena_doubles(p, BLOCKS), *sorted = arena_doubles(p, (c->n / BLOCKS + 1) * c->seeds);
     style.n = 0;
     if (!x || !y || !low || !high || !sorted) return style;
     for (int b = 0; b < BLOCKS; b++) {
@@ -268,12 +269,12 @@ static plot_series rough_series(pool *p, const ebm2d_curve *c, plot_series style
 
 int ebm2d_draw_curves(const ebm2d_curves *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
-    pool p = {0};
-    plot_panel *panel = pool_take(&p, f->panels, sizeof *panel);
+    arena p = {0};
+    plot_panel *panel = arena_take(&p, f->panels, sizeof *panel);
     for (int i = 0; i < f->panels && panel; i++) {
-        plot_series *s = pool_take(&p, f->methods, sizeof *s);
+        plot_series *s = arena_take(&p, f->methods, sizeof *s);
         panel[i] = (plot_panel){.x_label = "iteration", .y_label = f->quantity, .log_y = !f->linear, .series = s};
-        if (f->beta) panel[i].title = pool_words(&p, "beta = %.6g", f->beta[i]);
+        if (f->beta) panel[i].title = arena_words(&p, "beta = %.6g", f->beta[i]);
         for (int m = 0; m < f->methods && s; m++) {
             const ebm2d_curve *c = &f->curve[(size_t)i * (size_t)f->methods + (size_t)m];
             plot_series style = {.label = f->method[m], .colour = ebm2d_colour(f->method[m], m), .width = 1.6};
@@ -292,15 +293,15 @@ int ebm2d_draw_curves(const ebm2d_curves *f, const char *dir, const char *name, 
 
 int ebm2d_draw_rings(const ebm2d_rings *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
-    pool p = {0};
-    plot_series *s = pool_take(&p, 2 * f->groups, sizeof *s);
+    arena p = {0};
+    plot_series *s = arena_take(&p, 2 * f->groups, sizeof *s);
     plot_panel panel = {.x_label = "step", .y_label = "share on the inner ring", .log_x = f->log_steps, .series = s};
     for (int i = 0; i < f->groups && s; i++) {
         add_curve(&p, &panel, s, &f->share[i],
                   (plot_series){.label = f->group[i], .colour = ebm2d_colour(f->group[i], i)});
         if (!isfinite(f->exact[i])) continue;
         s[panel.n++] = (plot_series){.kind = PLOT_LEVEL,
-                                     .label = pool_words(&p, "%s, exact", f->group[i]),
+                                     .label = arena_words(&p, "%s, exact", f->group[i]),
                                      .colour = ebm2d_colour(f->group[i], i),
                                      .dash = PLOT_DASHED,
                                      .n = 1,

@@ -12,8 +12,8 @@
  * `svg` may be NULL, else it receives the text of the SVG file, which the caller frees. ImpDiff is black and SOSMC-ULA
  * vermilion wherever they occur; other names take other colours by their place. Errors as in files.h; without
  * gnuplot every function fails with PLOT_ADVICE. */
-#ifndef CLI_EBM2D_FIGURES_H
-#define CLI_EBM2D_FIGURES_H
+#ifndef SOSMC_EBM2D_EBM2D_FIGURES_H
+#define SOSMC_EBM2D_EBM2D_FIGURES_H
 
 #include <stddef.h>
 

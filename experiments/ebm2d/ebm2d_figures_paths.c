@@ -21,12 +21,12 @@ static void widen(frame *b, double x, double y)
     b->y1 = fmax(b->y1, y);
 }
 
-static plot_series path_series(pool *p, const ebm2d_path *path, plot_series style)
+static plot_series path_series(arena *p, const ebm2d_path *path, plot_series style)
 {
     double *v[6];
     style.n = 0;
     for (int k = 0; k < 6; k++)
-        if (!(v[k] = pool_doubles(p, path->n))) return style;
+        if (!(v[k] = arena_doubles(p, path->n))) return style;
     if (path->n <= 0 || path->seeds <= 0) return style;
     ebm2d_summarise(path->reward, path->n, path->seeds, v[0], v[1], v[2]);
     ebm2d_summarise(path->kl, path->n, path->seeds, v[3], v[4], v[5]);
@@ -78,13 +78,13 @@ static double level_step(double low, double high)
 }
 
 /* Lines of equal J, one series with gaps, and their values near the upper ends. */
-static plot_series level_lines(pool *p, const frame *b, double beta, plot_panel *panel)
+static plot_series level_lines(arena *p, const frame *b, double beta, plot_panel *panel)
 {
     enum { MOST = 24 };
     plot_series s = {.colour = FAINT, .width = 1.1, .label = "equal J = reward - beta KL"};
     double low = b->x0 - beta * b->y1, high = b->x1 - beta * b->y0, step = level_step(low, high);
-    double *x = pool_doubles(p, 3 * MOST), *y = pool_doubles(p, 3 * MOST);
-    plot_text *text = pool_take(p, MOST, sizeof *text);
+    double *x = arena_doubles(p, 3 * MOST), *y = arena_doubles(p, 3 * MOST);
+    plot_text *text = arena_take(p, MOST, sizeof *text);
     if (!x || !y || !text) return s;
     for (double k = ceil(low / step); k * step < high && s.n < 3 * MOST; k += 1.0) {
         double level = k * step, *u = x + s.n, *v = y + s.n;
@@ -97,7 +97,7 @@ static plot_series level_lines(pool *p, const frame *b, double beta, plot_panel 
         if (y_end < b->y0 + 0.05 * (b->y1 - b->y0) || x_end < b->x0 + 0.05 * (b->x1 - b->x0)) continue;
         text[panel->texts++] = (plot_text){.x = x_end,
                                            .y = y_end,
-                                           .text = pool_words(p, "%.3g", fabs(level) < 1e-9 * step ? 0.0 : level),
+                                           .text = arena_words(p, "%.3g", fabs(level) < 1e-9 * step ? 0.0 : level),
                                            .colour = PLOT_GREY};
     }
     s.x = x;
@@ -107,14 +107,14 @@ static plot_series level_lines(pool *p, const frame *b, double beta, plot_panel 
 }
 
 /* The ring around the best point and the line of its J. */
-static void ring(pool *p, const plot_series *s, const frame *b, double beta, const char *method, plot_panel *panel,
+static void ring(arena *p, const plot_series *s, const frame *b, double beta, const char *method, plot_panel *panel,
                  plot_series *out)
 {
     int best = best_point(s, beta);
-    double *x = pool_doubles(p, 2), *y = pool_doubles(p, 2);
+    double *x = arena_doubles(p, 2), *y = arena_doubles(p, 2);
     if (best < 0 || !x || !y) return;
     out[panel->n] = (plot_series){.kind = PLOT_RINGS, .colour = RED, .width = 1.5, .n = 1, .x = s->x + best};
-    out[panel->n].label = pool_words(p, "best point of %s", method);
+    out[panel->n].label = arena_words(p, "best point of %s", method);
     out[panel->n++].y = s->y + best;
     if (!level_line(b, beta, s->x[best] - beta * s->y[best], x, y)) return;
     out[panel->n] = (plot_series){.colour = RED, .dash = PLOT_DASHED, .width = 1.5, .n = 2, .x = x, .y = y};
@@ -125,24 +125,24 @@ static void ring(pool *p, const plot_series *s, const frame *b, double beta, con
 static void best_title(const ebm2d_trajectories *f, const plot_series *path, double beta, char *title)
 {
     int names = f->methods <= 3;
-    int used = title ? snprintf(title, POOL_WORDS, "beta = %.6g; best J%s:", beta, names ? "" : " (as in the legend)")
-                     : POOL_WORDS;
-    for (int m = 0; m < f->methods && used < POOL_WORDS; m++) {
+    int used = title ? snprintf(title, ARENA_WORDS, "beta = %.6g; best J%s:", beta, names ? "" : " (as in the legend)")
+                     : ARENA_WORDS;
+    for (int m = 0; m < f->methods && used < ARENA_WORDS; m++) {
         int best = best_point(&path[m], beta);
         if (best < 0) continue;
-        used += snprintf(title + used, (size_t)(POOL_WORDS - used), "%s%s%s %.4f", m ? "," : "", names ? " " : "",
+        used += snprintf(title + used, (size_t)(ARENA_WORDS - used), "%s%s%s %.4f", m ? "," : "", names ? " " : "",
                          names ? f->method[m] : "", path[m].x[best] - beta * path[m].y[best]);
     }
 }
 
-static void trajectory_panel(pool *p, const ebm2d_trajectories *f, int i, const frame *b, const plot_series *path,
+static void trajectory_panel(arena *p, const ebm2d_trajectories *f, int i, const frame *b, const plot_series *path,
                              plot_panel *panel)
 {
     const ebm2d_trajectory *t = &f->panel[i];
-    plot_series *s = pool_take(p, f->methods + 4, sizeof *s);
-    char *title = pool_words(p, " ");
+    plot_series *s = arena_take(p, f->methods + 4, sizeof *s);
+    char *title = arena_words(p, " ");
     *panel = (plot_panel){.title = title, .x_min = b->x0, .x_max = b->x1, .y_min = b->y0, .y_max = b->y1, .series = s};
-    panel->x_label = pool_words(p, "reward (%s)", f->reward ? f->reward : "mean");
+    panel->x_label = arena_words(p, "reward (%s)", f->reward ? f->reward : "mean");
     panel->y_label = "KL(pi || pi_0)";
     best_title(f, path, t->beta, title);
     if (!s) return;
@@ -180,10 +180,10 @@ static frame common_frame(const ebm2d_trajectories *f, const plot_series *path)
 int ebm2d_draw_trajectories(const ebm2d_trajectories *f, const char *dir, const char *name, char **svg, char *error,
                             size_t room)
 {
-    pool p = {0};
+    arena p = {0};
     int paths = f->panels * f->methods;
-    plot_panel *panel = pool_take(&p, f->panels, sizeof *panel);
-    plot_series *path = pool_take(&p, paths, sizeof *path);
+    plot_panel *panel = arena_take(&p, f->panels, sizeof *panel);
+    plot_series *path = arena_take(&p, paths, sizeof *path);
     for (int k = 0; k < paths && path; k++) {
         int m = k % f->methods;
         plot_series style = {

@@ -11,10 +11,10 @@
 
 enum { CLOUD = 500, PATH = 800, NODES = 160 };
 
-static plot_series edge_series(pool *p, ebm2d_edge edge, double half_side)
+static plot_series edge_series(arena *p, ebm2d_edge edge, double half_side)
 {
     plot_series s = {.colour = RED, .dash = PLOT_DASHED, .width = 1.4};
-    double *v = pool_doubles(p, 4);
+    double *v = arena_doubles(p, 4);
     if (!v || edge == EBM2D_NO_EDGE) return s;
     v[0] = -half_side;
     v[1] = half_side;
@@ -27,11 +27,11 @@ static plot_series edge_series(pool *p, ebm2d_edge edge, double half_side)
 }
 
 /* Evenly chosen among the points of a cloud. */
-static plot_series cloud_series(pool *p, const ebm2d_cloud *c, plot_series style)
+static plot_series cloud_series(arena *p, const ebm2d_cloud *c, plot_series style)
 {
     style.n = 0;
     int n = c->n < CLOUD ? c->n : CLOUD;
-    double *x = pool_doubles(p, n), *y = pool_doubles(p, n);
+    double *x = arena_doubles(p, n), *y = arena_doubles(p, n);
     if (!x || !y) return style;
     for (int i = 0; i < n; i++) {
         size_t from = (size_t)c->n * (size_t)i / (size_t)n;
@@ -68,12 +68,12 @@ static void mass_levels(const double *z, int n, const double *share, int levels,
 }
 
 /* Every so many nodes, so that contours are short; values that are not finite count as no density. */
-static const plot_lattice *coarse(pool *p, const plot_lattice *l)
+static const plot_lattice *coarse(arena *p, const plot_lattice *l)
 {
     int stride_x = (l->nx + NODES - 1) / NODES, stride_y = (l->ny + NODES - 1) / NODES;
     int nx = (l->nx - 1) / stride_x + 1, ny = (l->ny - 1) / stride_y + 1;
-    plot_lattice *out = pool_take(p, 1, sizeof *out);
-    double *z = pool_doubles(p, nx * ny);
+    plot_lattice *out = arena_take(p, 1, sizeof *out);
+    double *z = arena_doubles(p, nx * ny);
     if (!out || !z) return NULL;
     for (int r = 0; r < ny; r++)
         for (int c = 0; c < nx; c++) {
@@ -89,13 +89,13 @@ static const plot_lattice *coarse(pool *p, const plot_lattice *l)
     return out;
 }
 
-static void model_panel(pool *p, const ebm2d_models *f, int m, plot_panel *panel, plot_series *s)
+static void model_panel(arena *p, const ebm2d_models *f, int m, plot_panel *panel, plot_series *s)
 {
     enum { LEVELS = 3 };
     static const double share[LEVELS] = {0.5, 0.9, 0.99};
     const plot_lattice *l = &f->density[m], *map = l->nx > 1 && l->ny > 1 ? coarse(p, l) : NULL;
     int nodes = map ? map->nx * map->ny : 0;
-    double *level = pool_doubles(p, LEVELS), *sorted = pool_doubles(p, nodes);
+    double *level = arena_doubles(p, LEVELS), *sorted = arena_doubles(p, nodes);
     *panel = (plot_panel){.title = f->model[m], .equal = 1, .series = s, .n = 2};
     s[0] = cloud_series(p, &f->data[m], (plot_series){.kind = PLOT_POINTS, .label = "data", .colour = PLOT_BLACK});
     s[1] = cloud_series(p, &f->samples[m], (plot_series){.kind = PLOT_POINTS, .label = "model samples", .colour = RED});
@@ -111,9 +111,9 @@ static void model_panel(pool *p, const ebm2d_models *f, int m, plot_panel *panel
 
 int ebm2d_draw_models(const ebm2d_models *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
-    pool p = {0};
-    plot_panel *panel = pool_take(&p, f->models, sizeof *panel);
-    plot_series *s = pool_take(&p, 2 * f->models, sizeof *s);
+    arena p = {0};
+    plot_panel *panel = arena_take(&p, f->models, sizeof *panel);
+    plot_series *s = arena_take(&p, 2 * f->models, sizeof *s);
     double half = 0.0; /* of a box around all lattices */
     for (int m = 0; m < f->models; m++) {
         half = fmax(half, fmax(fabs(f->density[m].x_min), fabs(f->density[m].x_max)));
@@ -196,10 +196,10 @@ plot_scale ebm2d_count_scale(const int *count, int n)
     return s;
 }
 
-static const plot_hexagons *hexagons_of(pool *p, const int *count, double half_side)
+static const plot_hexagons *hexagons_of(arena *p, const int *count, double half_side)
 {
-    plot_hexagons *h = pool_take(p, 1, sizeof *h);
-    double *x = pool_doubles(p, EBM2D_BINS), *y = pool_doubles(p, EBM2D_BINS), *v = pool_doubles(p, EBM2D_BINS);
+    plot_hexagons *h = arena_take(p, 1, sizeof *h);
+    double *x = arena_doubles(p, EBM2D_BINS), *y = arena_doubles(p, EBM2D_BINS), *v = arena_doubles(p, EBM2D_BINS);
     if (!h || !x || !y || !v) return NULL;
     for (int bin = 0; bin < EBM2D_BINS; bin++) {
         if (count[bin] == 0) continue;
@@ -217,12 +217,12 @@ static const plot_hexagons *hexagons_of(pool *p, const int *count, double half_s
 int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *name, char **svg, char *error,
                          size_t room)
 {
-    pool p = {0};
+    arena p = {0};
     int panels = f->rows * f->columns;
     double half = f->half_side > 0.0 ? f->half_side : 6.0;
-    plot_panel *panel = pool_take(&p, panels, sizeof *panel);
-    int *count = pool_take(&p, panels, EBM2D_BINS * sizeof *count);
-    plot_series *edge = pool_take(&p, 1, sizeof *edge);
+    plot_panel *panel = arena_take(&p, panels, sizeof *panel);
+    int *count = arena_take(&p, panels, EBM2D_BINS * sizeof *count);
+    plot_series *edge = arena_take(&p, 1, sizeof *edge);
     plot_scale scale = {.min = 1.0, .max = 2.0};
     for (int i = 0; i < panels && panel && count && edge; i++) {
         int r = i / f->columns, c = i % f->columns, *mine = count + (size_t)i * EBM2D_BINS;
@@ -231,7 +231,7 @@ int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *
         panel[i] = (plot_panel){.x_min = -half, .x_max = half, .y_min = -half, .y_max = half, .series = edge, .n = 1};
         panel[i].equal = 1;
         panel[i].hexagons = hexagons_of(&p, mine, half);
-        if (r == 0) panel[i].title = pool_words(&p, "%s %.6g", f->quantity, f->column[c]);
+        if (r == 0) panel[i].title = arena_words(&p, "%s %.6g", f->quantity, f->column[c]);
         if (c == 0) panel[i].y_label = f->row[r];
     }
     if (count) scale = ebm2d_count_scale(count, panels * EBM2D_BINS);
@@ -246,11 +246,11 @@ int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *
 /* ---------------------------------------------------------------------------- chains */
 
 /* All stretches whose steps have one colour: from each chain its points of that colour and the one that follows. */
-static plot_series stretch(pool *p, const ebm2d_chains *f, int m, const plot_scale *scale, int colour)
+static plot_series stretch(arena *p, const ebm2d_chains *f, int m, const plot_scale *scale, int colour)
 {
     int stride = f->n > PATH ? (f->n + PATH - 1) / PATH : 1, points = (f->n + stride - 1) / stride;
     plot_series s = {.colour = plot_shade(scale, colour), .width = 0.7};
-    double *x = pool_doubles(p, f->chains * (points + 2)), *y = pool_doubles(p, f->chains * (points + 2));
+    double *x = arena_doubles(p, f->chains * (points + 2)), *y = arena_doubles(p, f->chains * (points + 2));
     if (!x || !y) return s;
     for (int c = 0; c < f->chains; c++) {
         size_t base = (size_t)c * (size_t)f->n;
@@ -271,10 +271,10 @@ static plot_series stretch(pool *p, const ebm2d_chains *f, int m, const plot_sca
     return s;
 }
 
-static plot_series ends(pool *p, const ebm2d_chains *f, int m, int last)
+static plot_series ends(arena *p, const ebm2d_chains *f, int m, int last)
 {
     plot_series s = {.kind = last ? PLOT_CROSSES : PLOT_DOTS, .label = last ? "end" : "start", .colour = PLOT_BLACK};
-    double *x = pool_doubles(p, f->chains), *y = pool_doubles(p, f->chains);
+    double *x = arena_doubles(p, f->chains), *y = arena_doubles(p, f->chains);
     if (!x || !y || f->n < 1) return s;
     for (int c = 0; c < f->chains; c++) {
         size_t at = (size_t)c * (size_t)f->n + (last ? (size_t)f->n - 1 : 0);
@@ -289,13 +289,13 @@ static plot_series ends(pool *p, const ebm2d_chains *f, int m, int last)
 
 int ebm2d_draw_chains(const ebm2d_chains *f, const char *dir, const char *name, char **svg, char *error, size_t room)
 {
-    pool p = {0};
+    arena p = {0};
     double half = f->half_side > 0.0 ? f->half_side : 6.0;
     plot_scale scale = {.max = f->n > 1 ? f->step[f->n - 1] : 1.0, .shades = PLOT_PLASMA, .label = "step"};
     if (f->n > 1) scale.min = f->step[0];
-    plot_panel *panel = pool_take(&p, f->methods, sizeof *panel);
+    plot_panel *panel = arena_take(&p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = pool_take(&p, PLOT_STEPS + 3, sizeof *s);
+        plot_series *s = arena_take(&p, PLOT_STEPS + 3, sizeof *s);
         panel[m] = (plot_panel){.title = f->method[m], .equal = 1, .series = s, .x_min = -half, .x_max = half};
         panel[m].y_min = -half;
         panel[m].y_max = half;

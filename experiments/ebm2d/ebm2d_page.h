@@ -1,6 +1,6 @@
 /* ebm2d_page.h: what the 2-D energy-based experiment found, and the page and the tables that show it. */
-#ifndef CLI_EBM2D_PAGE_H
-#define CLI_EBM2D_PAGE_H
+#ifndef SOSMC_EBM2D_EBM2D_PAGE_H
+#define SOSMC_EBM2D_EBM2D_PAGE_H
 
 #include "ebm2d_cells.h"
 #include "ebm2d_claims.h"

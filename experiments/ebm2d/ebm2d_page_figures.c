@@ -38,7 +38,7 @@ static gathered gather(const ebm2d_plan *plan, const ebm2d_cell *like, int serie
     return g;
 }
 
-static void let_go(gathered *g, int n)
+static void free_gathered(gathered *g, int n)
 {
     for (int i = 0; i < n; i++) {
         free(g[i].x);
@@ -104,7 +104,7 @@ static int trajectories(const ebm2d_page_context *x, ebm2d_group group, ebm2d_va
                             .ringed = EBM2D_IMPDIFF,
                             .panel = panel};
     int rc = ebm2d_draw_trajectories(&f, x->figures, name, &svg, x->error, x->room);
-    let_go(all, used);
+    free_gathered(all, used);
     return show(x, rc, svg, name, "Tuning trajectories in the plane of reward and divergence", caption);
 }
 
@@ -140,7 +140,7 @@ static int rewards(const ebm2d_page_context *x)
                        .exact = exact,
                        .target = any ? any->best_reward : NAN};
     int rc = ebm2d_draw_rewards(&f, x->figures, "rewards", &svg, x->error, x->room);
-    let_go(all, 4 * EBM2D_METHODS);
+    free_gathered(all, 4 * EBM2D_METHODS);
     return show(
         x, rc, svg, "rewards", "Rewards against iteration for each method",
         "Reward by the particles, with weights where there are weights, R_fresh and the exact E[R] against iteration, "
@@ -168,7 +168,7 @@ static int curves(const ebm2d_page_context *x, ebm2d_group group, int series, in
                       .quantity = quantity,
                       .curve = curve};
     int rc = ebm2d_draw_curves(&f, x->figures, name, &svg, x->error, x->room);
-    let_go(all, betas * methods);
+    free_gathered(all, betas * methods);
     return show(x, rc, svg, name, quantity, caption);
 }
 

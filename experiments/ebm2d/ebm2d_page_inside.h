@@ -1,6 +1,6 @@
 /* ebm2d_page_inside.h: what ebm2d_page.c and ebm2d_page_figures.c share. */
-#ifndef CLI_EBM2D_PAGE_INSIDE_H
-#define CLI_EBM2D_PAGE_INSIDE_H
+#ifndef SOSMC_EBM2D_EBM2D_PAGE_INSIDE_H
+#define SOSMC_EBM2D_EBM2D_PAGE_INSIDE_H
 
 #include <stdio.h>
 

@@ -192,7 +192,7 @@ static int shape_of(const model_file *f, char *out, size_t room)
     return used > 0 && used < room;
 }
 
-/* A brief run: two epochs of 39 updates, evaluated every so many. */
+/* Settings of a short run: two epochs of 39 updates, evaluated every so many. */
 enum { BRIEF_PARTICLES = 500, BRIEF_UPDATES = 78, BRIEF_EVERY = 3 };
 
 /* The network has the shape of the pre-trained one; base, regularisers, rates and cost are each method's own. The lattice

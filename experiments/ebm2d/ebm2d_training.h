@@ -3,8 +3,8 @@
  *
  * Both are scored by the exact mean log-density of the points they were trained on, in nats, and measured against that of
  * the law the points were drawn from. */
-#ifndef CLI_EBM2D_TRAINING_H
-#define CLI_EBM2D_TRAINING_H
+#ifndef SOSMC_EBM2D_EBM2D_TRAINING_H
+#define SOSMC_EBM2D_EBM2D_TRAINING_H
 
 #include <stddef.h>
 #include <stdint.h>

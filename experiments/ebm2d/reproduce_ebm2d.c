@@ -85,7 +85,7 @@ static int pretrain_one(study *s, int d)
     return code;
 }
 
-/* Every network is read before anything is run: one that is broken should not be found out after an hour. */
+/* Reads every network before anything is run, so that a broken one is reported at once and not after an hour. */
 static int take_models(study *s)
 {
     char error[SENTENCE];
@@ -121,7 +121,7 @@ static int compare_training(study *s)
     return code;
 }
 
-/* One at a time, with all threads: everything else waits for them. */
+/* Runs them one at a time, each with all threads, because everything else needs their results. */
 static int draw_starts(study *s)
 {
     int code = SOSMC_EXIT_OK;
@@ -251,7 +251,8 @@ static experiment_mean norm_spread(const study *s, ebm2d_method method)
     return experiment_mean_of(spread, n);
 }
 
-/* Mean distance of the particles' reward from the exact one. The first evaluation is left out: it tells of the start. */
+/* Mean distance of the particles' reward from the exact one. The first evaluation is left out, because it shows the
+ * start particles more than the method. */
 static double tracking_gap(const study *s, ebm2d_method method)
 {
     double sum = 0;

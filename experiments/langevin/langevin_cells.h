@@ -1,6 +1,6 @@
 /* langevin_cells.h: one run of the Langevin experiment, as the published programs run it. */
-#ifndef CLI_LANGEVIN_CELLS_H
-#define CLI_LANGEVIN_CELLS_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_CELLS_H
+#define SOSMC_LANGEVIN_LANGEVIN_CELLS_H
 
 #include "langevin_exact.h"
 
@@ -41,7 +41,7 @@ sosmc_scheme langevin_scheme(int particles);
 void langevin_adapt(langevin_method method, int feedback, sosmc_adapt adapt[2]);
 double langevin_acceptance(langevin_method method); /* the acceptance that feedback aims at */
 
-/* A step for which one ULA move at fixed theta keeps 95% of the sample, found before the first iteration. */
+/* A step at which one ULA move at fixed theta leaves an ESS of 95% of the particles, found before the first iteration. */
 double langevin_safe_step(const langevin_run *run);
 
 #endif

@@ -1,7 +1,7 @@
 /* langevin_exact.h: the Langevin experiment without Monte Carlo. Mixtures of isotropic Gaussians in the plane (eps
  * neglected), where E[R] is a weighted sum of component rewards and the forward KL a smooth integral. */
-#ifndef CLI_LANGEVIN_EXACT_H
-#define CLI_LANGEVIN_EXACT_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_EXACT_H
+#define SOSMC_LANGEVIN_LANGEVIN_EXACT_H
 
 #include <sosmc/models.h>
 

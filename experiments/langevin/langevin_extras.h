@@ -1,7 +1,7 @@
 /* langevin_extras.h: the rest of the Langevin page: the single run, the claims of the paper's section, and what the paper
  * leaves open. */
-#ifndef CLI_LANGEVIN_EXTRAS_H
-#define CLI_LANGEVIN_EXTRAS_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_EXTRAS_H
+#define SOSMC_LANGEVIN_LANGEVIN_EXTRAS_H
 
 #include <stddef.h>
 
@@ -14,7 +14,7 @@
 int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
                     char *error, size_t room);
 
-/* Seconds of one iteration, by the best tenth of those whose times were kept: other work on the machine only adds time. */
+/* Seconds of one iteration: the 10 % quantile of those that were timed, because other work on the machine only adds time. */
 double langevin_best_tenth(const langevin_result *r);
 
 #endif

@@ -2,8 +2,8 @@
  * look at, and rows of tables.
  *
  * Functions that return int are 0 for success; otherwise the sentence is in extras.error. */
-#ifndef CLI_LANGEVIN_EXTRAS_INSIDE_H
-#define CLI_LANGEVIN_EXTRAS_INSIDE_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_EXTRAS_INSIDE_H
+#define SOSMC_LANGEVIN_LANGEVIN_EXTRAS_INSIDE_H
 
 #include "common/claims.h"
 #include "common/experiment.h"

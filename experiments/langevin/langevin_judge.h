@@ -1,7 +1,7 @@
 /* langevin_judge.h: how far a cell of the Langevin experiment is from the noise-free recursion at the same iteration, in standard
  * errors, and from where on that is more than chance. */
-#ifndef CLI_LANGEVIN_JUDGE_H
-#define CLI_LANGEVIN_JUDGE_H
+#ifndef SOSMC_LANGEVIN_LANGEVIN_JUDGE_H
+#define SOSMC_LANGEVIN_LANGEVIN_JUDGE_H
 
 #include "langevin_cells.h"
 

@@ -3,7 +3,7 @@
  *
  * The full version is judged by the paper's tables. The quick one ends long before the runs of these tables have, so it is judged by
  * the noise-free recursion at its own iteration, and the paper's values are shown beside it. With a wall-clock budget the number
- * of iterations is nobody's choice, and nothing is judged.
+ * of iterations depends on the machine, and nothing is judged.
  *
  * Cells are computed in parallel, one thread each; with a wall-clock budget one at a time, with all threads. */
 #include "common/reproduce.h"

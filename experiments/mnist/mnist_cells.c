@@ -113,10 +113,11 @@ static void set_model(experiment_file *f, const mnist_plan *plan)
     if (network) experiment_set(f, "model.network=%s", network);
 }
 
-/* Starts of further seeds stay clear of the seeds of tuning. */
+/* Start runs of further seeds use seeds that no tuning run has. */
 #define SEEDS_APART UINT64_C(1000)
 
-/* Several moves per iteration: what is logged of a start costs an evaluation, and nobody reads it. */
+/* A start run makes several moves per iteration, because logging an iteration costs an evaluation and nobody reads that
+ * log. */
 static int sweeps_of(int steps)
 {
     int n = 16;
@@ -219,7 +220,8 @@ int mnist_cell_run(mnist_plan *plan, int cell, char *error, size_t room)
         start_path(plan, r.cell, r.cell->set.purify > 0, "/particles.npz", r.init, error, room))
         return SOSMC_EXIT_IO;
     int code = experiment_run_in_stages(&stages);
-    if (code == SOSMC_EXIT_OK) (void)unlink(spare); /* half of what a finished cell takes on the disk */
+    /* Removes checkpoint.previous, half of what a finished cell takes on the disk. */
+    if (code == SOSMC_EXIT_OK) (void)unlink(spare);
     return code;
 }
 

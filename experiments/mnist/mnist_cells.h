@@ -6,8 +6,8 @@
  *     OUT/cells/NAME    a tuning run each, with evaluation.csv, trace.csv, and cloud.csv about its particles
  *
  * Every cell is an ordinary run directory. One that is finished is left as it is, one that was cut short goes on. */
-#ifndef CLI_MNIST_CELLS_H
-#define CLI_MNIST_CELLS_H
+#ifndef SOSMC_MNIST_MNIST_CELLS_H
+#define SOSMC_MNIST_MNIST_CELLS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* mnist_chains.h: stored networks of pictures: fresh chains of the pre-training sampler, with starts and noise that two networks
  * share when they are studied with one seed, and a look at the particles of a run. */
-#ifndef CLI_MNIST_CHAINS_H
-#define CLI_MNIST_CHAINS_H
+#ifndef SOSMC_MNIST_MNIST_CHAINS_H
+#define SOSMC_MNIST_MNIST_CHAINS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* mnist_claims.h: what the paper says about the tuning of its model of pictures, and what our numbers say to it. */
-#ifndef CLI_MNIST_CLAIMS_H
-#define CLI_MNIST_CLAIMS_H
+#ifndef SOSMC_MNIST_MNIST_CLAIMS_H
+#define SOSMC_MNIST_MNIST_CLAIMS_H
 
 #include "common/claims.h"
 #include "mnist_findings.h"

@@ -22,9 +22,9 @@ enum { CURVE = 400, SERIES = 8, MOMENTS = 11, EIGHT = 8 };
 static const int colours[MNIST_METHODS] = {PLOT_BLACK, PLOT_VERMILION};
 
 /* A copy of at most CURVE values. */
-static plot_series thinned(pool *p, const double *x, const double *y, int n, plot_series style)
+static plot_series thinned(arena *p, const double *x, const double *y, int n, plot_series style)
 {
-    double *to_x = pool_doubles(p, n), *to_y = pool_doubles(p, n);
+    double *to_x = arena_doubles(p, n), *to_y = arena_doubles(p, n);
     if (!to_x || !to_y) return style;
     style.n = plot_thin(x, y, n, CURVE, to_x, to_y);
     style.x = to_x;
@@ -37,9 +37,9 @@ static void put(plot_panel *panel, plot_series *room, plot_series s)
     if (s.n > 0 && panel->n < SERIES) room[panel->n++] = s;
 }
 
-static void bars(pool *p, plot_series *s, const double *error, double factor)
+static void bars(arena *p, plot_series *s, const double *error, double factor)
 {
-    double *low = pool_doubles(p, s->n), *high = pool_doubles(p, s->n);
+    double *low = arena_doubles(p, s->n), *high = arena_doubles(p, s->n);
     if (!low || !high) return;
     for (int i = 0; i < s->n; i++) {
         low[i] = s->y[i] - factor * error[i];
@@ -49,7 +49,7 @@ static void bars(pool *p, plot_series *s, const double *error, double factor)
     s->high = high;
 }
 
-static void fresh(pool *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
+static void fresh(arena *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
 {
     plot_series s = {.kind = PLOT_MARKS,
                      .label = mnist_method_names[c->method],
@@ -62,10 +62,10 @@ static void fresh(pool *p, const mnist_cell *c, plot_panel *panel, plot_series *
 }
 
 /* Column `column` of a recorded table of rows 0, `step`, ... */
-static plot_series recorded(pool *p, const double *table, int rows, int width, int column, double step, double divisor,
+static plot_series recorded(arena *p, const double *table, int rows, int width, int column, double step, double divisor,
                             plot_series style)
 {
-    double *x = pool_doubles(p, rows), *y = pool_doubles(p, rows);
+    double *x = arena_doubles(p, rows), *y = arena_doubles(p, rows);
     if (!x || !y) return style;
     for (int i = 0; i < rows; i++) {
         x[i] = step * i;
@@ -86,7 +86,7 @@ static plot_series recorded_style(const mnist_cell *c)
                          .width = 1.2};
 }
 
-static void particle(pool *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
+static void particle(arena *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
 {
     int weights = c->method == MNIST_SOSMC;
     put(panel, room,
@@ -102,9 +102,9 @@ static void particle(pool *p, const mnist_cell *c, plot_panel *panel, plot_serie
                           .y = c->cloud[MNIST_PLAIN]});
 }
 
-static void share_of_ess(pool *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
+static void share_of_ess(arena *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
 {
-    double *share = pool_doubles(p, c->steps);
+    double *share = arena_doubles(p, c->steps);
     if (!share || c->method != MNIST_SOSMC) return;
     for (int i = 0; i < c->steps; i++) share[i] = c->series[MNIST_ESS][i] / c->set.particles;
     put(panel, room,
@@ -112,10 +112,10 @@ static void share_of_ess(pool *p, const mnist_cell *c, plot_panel *panel, plot_s
                 (plot_series){.label = mnist_method_names[c->method], .colour = colours[c->method]}));
 }
 
-/* A free walk: the variance of the first row and that of all noise since. */
-static void deviation(pool *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
+/* The standard deviation of a free random walk: from the variance of the first row and that of all noise added since. */
+static void deviation(arena *p, const mnist_cell *c, plot_panel *panel, plot_series *room)
 {
-    double *walk = pool_doubles(p, c->clouds), variance = 0, at = 0;
+    double *walk = arena_doubles(p, c->clouds), variance = 0, at = 0;
     put(panel, room,
         (plot_series){.kind = PLOT_MARKS,
                       .label = mnist_method_names[c->method],
@@ -139,7 +139,7 @@ static void deviation(pool *p, const mnist_cell *c, plot_panel *panel, plot_seri
                       .y = walk});
 }
 
-static void add_recorded(pool *p, mnist_curve what, const mnist_plan *plan, const mnist_cell *c, plot_panel *panel,
+static void add_recorded(arena *p, mnist_curve what, const mnist_plan *plan, const mnist_cell *c, plot_panel *panel,
                          plot_series *room)
 {
     mnist_curves k;
@@ -157,14 +157,14 @@ static void add_recorded(pool *p, mnist_curve what, const mnist_plan *plan, cons
 int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, const mnist_plan *record, const char *dir,
                       const char *name, char **svg, char *error, size_t room)
 {
-    static void (*const draw[MNIST_CURVE_KINDS])(pool *, const mnist_cell *, plot_panel *,
+    static void (*const draw[MNIST_CURVE_KINDS])(arena *, const mnist_cell *, plot_panel *,
                                                  plot_series *) = {fresh, particle, share_of_ess, deviation};
     static const char *const labels[MNIST_CURVE_KINDS] = {"fresh reward", "reward of the particles", "ESS / N",
                                                           "standard deviation of pixels"};
-    pool p = {.failed = 0};
-    plot_panel *all = pool_take(&p, panels, sizeof *all);
+    arena p = {.failed = 0};
+    plot_panel *all = arena_take(&p, panels, sizeof *all);
     for (int i = 0; all && i < panels; i++) {
-        plot_series *s = pool_take(&p, SERIES, sizeof *s);
+        plot_series *s = arena_take(&p, SERIES, sizeof *s);
         all[i] = (plot_panel){.title = panel[i].title, .x_label = "iteration", .y_label = labels[what], .series = s};
         for (int m = 0; s && m < MNIST_METHODS; m++) {
             if (!panel[i].cell[m]) continue;
@@ -175,7 +175,7 @@ int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, co
     plot_figure f = {.name = name, .panel = all, .panels = panels, .columns = panels > 2 ? 2 : panels};
     int status = p.failed ? files_fail(error, room, "no memory to draw figure %s", name)
                           : plot_write(&f, 1, dir, svg, error, room);
-    pool_free(&p);
+    arena_free(&p);
     return status;
 }
 

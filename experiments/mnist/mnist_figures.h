@@ -1,7 +1,7 @@
 /* mnist_figures.h: the figures of the experiment with pictures: curves of runs, drawn by plot.h, and grids of samples as PNG
  * files. */
-#ifndef CLI_MNIST_FIGURES_H
-#define CLI_MNIST_FIGURES_H
+#ifndef SOSMC_MNIST_MNIST_FIGURES_H
+#define SOSMC_MNIST_MNIST_FIGURES_H
 
 #include "mnist_findings.h"
 

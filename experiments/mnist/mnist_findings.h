@@ -1,7 +1,7 @@
 /* mnist_findings.h: what the cells of the experiment with pictures are worth: samples of every tuned network beside samples of
  * the pre-trained one from the same noise, and what is worked out from them. */
-#ifndef CLI_MNIST_FINDINGS_H
-#define CLI_MNIST_FINDINGS_H
+#ifndef SOSMC_MNIST_MNIST_FINDINGS_H
+#define SOSMC_MNIST_MNIST_FINDINGS_H
 
 #include "mnist_cells.h"
 

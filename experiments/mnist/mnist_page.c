@@ -217,8 +217,8 @@ static void introduce(const context *x)
     if (!plot_available()) page_note(x->page, "%s", PLOT_ADVICE);
 }
 
-/* What the numbers mean. */
-static void read_honestly(const context *x)
+/* Writes the section on what the numbers of the particles mean. */
+static void explain_particles(const context *x)
 {
     page_heading(x->page, "What the particles do");
     page_paragraph(
@@ -254,7 +254,7 @@ static int fill(const context *x)
     introduce(x);
     facts(x);
     claims_page(x->page, x->r->claim, MNIST_CLAIMS);
-    read_honestly(x);
+    explain_particles(x);
     return section(x, MNIST_REDUCED, "Reduced scale",
                    "Settings for which an independent run of the authors' method at this scale is known.") ||
                    section(

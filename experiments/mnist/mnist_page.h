@@ -1,6 +1,6 @@
 /* mnist_page.h: the page, the tables and the summary of the experiment with pictures. */
-#ifndef CLI_MNIST_PAGE_H
-#define CLI_MNIST_PAGE_H
+#ifndef SOSMC_MNIST_MNIST_PAGE_H
+#define SOSMC_MNIST_MNIST_PAGE_H
 
 #include <stdio.h>
 

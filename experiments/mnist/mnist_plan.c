@@ -194,7 +194,7 @@ static void add_better(mnist_plan *plan)
                                    .set = cold_setting()});
 }
 
-static int dearest_first(const void *a, const void *b)
+static int costliest_first(const void *a, const void *b)
 {
     double x = mnist_cell_cost(a), y = mnist_cell_cost(b);
     return (x < y) - (x > y);
@@ -215,7 +215,7 @@ int mnist_plan_cells(mnist_plan *plan, char *error, size_t room)
         if (plan->scale.paper) add_sweeps(plan, MNIST_PAPER);
         add_better(plan);
     }
-    qsort(plan->cell, (size_t)plan->cells, sizeof *plan->cell, dearest_first);
+    qsort(plan->cell, (size_t)plan->cells, sizeof *plan->cell, costliest_first);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* mnist_record.h: what is known of the experiment from elsewhere: the outputs recorded in the authors' program, an independent
  * re-run of it, and a re-run at a reduced scale. All of it belongs to the published checkpoint. */
-#ifndef CLI_MNIST_RECORD_H
-#define CLI_MNIST_RECORD_H
+#ifndef SOSMC_MNIST_MNIST_RECORD_H
+#define SOSMC_MNIST_MNIST_RECORD_H
 
 #include "mnist_cells.h"
 

@@ -72,7 +72,7 @@ static int tell_time(const study *s)
 
 /* ---------------------------------------------------------------------------- runs */
 
-/* One at a time, with all threads: everything else waits for them. */
+/* Runs them one at a time, each with all threads, because everything else needs their results. */
 static int draw_starts(study *s)
 {
     int code = SOSMC_EXIT_OK;

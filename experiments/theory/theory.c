@@ -113,7 +113,7 @@ void theory_statement_free(theory_statement *s)
 {
     free_table(&s->table);
     free_table(&s->second);
-    pool_free(&s->memory);
+    arena_free(&s->memory);
     *s = (theory_statement){.id = NULL};
 }
 

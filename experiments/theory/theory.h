@@ -5,8 +5,8 @@
  * nothing depends on the number of threads. Statements are independent of each other and run side by side. Where the
  * paper is wrong the verdict says so and the check returns 0 all the same; what must not fail is what we ourselves
  * claim: theory_fault and a negative control that was not noticed make the command end with exit code 3. */
-#ifndef CLI_THEORY_H
-#define CLI_THEORY_H
+#ifndef SOSMC_THEORY_THEORY_H
+#define SOSMC_THEORY_THEORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +43,7 @@ typedef struct {
     theory_table second; /* optional; tables/ID-2.csv */
     plot_figure figure;  /* panels 0: none. Its arrays come from `memory`; its name is set to the id */
     const char *figure_caption;
-    pool memory;                     /* of the figure's arrays and of texts: pool_doubles(&s->memory, n) */
+    arena memory;                    /* of the figure's arrays and of texts: arena_doubles(&s->memory, n) */
     char control[THEORY_SENTENCE];   /* by theory_control */
     char fault[THEORY_SENTENCE];     /* by theory_fault */
     char error[THEORY_SENTENCE];     /* by theory_fail: why the check could not be made at all */

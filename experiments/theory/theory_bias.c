@@ -132,8 +132,8 @@ static void draw_remark(theory_statement *s, const curves *c)
     static const int shown[] = {GIVEN_BIAS, OWN_BIAS, GIVEN_MSE, OWN_MSE, THETA_MSE};
     static const int colour[] = {PLOT_BLUE, PLOT_SKY, PLOT_VERMILION, PLOT_ORANGE, PLOT_GREEN};
     enum { SHOWN = 5 };
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = pool_take(&s->memory, SHOWN, sizeof *line);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    plot_series *line = arena_take(&s->memory, SHOWN, sizeof *line);
     if (!panel || !line) return;
     for (int i = 0; i < SHOWN; i++)
         line[i] = (plot_series){.kind = PLOT_MARKS,
@@ -192,13 +192,13 @@ int theory_finite_n(const theory_options *o, theory_statement *s)
     theory_stage stage[THEORY_STAGES];
     theory_tally t[SIZES][MEASURED];
     double bound = theory_bound(MEASURED + SIZES + 1);
-    curves c = {.n = pool_doubles(&s->memory, SIZES)};
+    curves c = {.n = arena_doubles(&s->memory, SIZES)};
     words_of_remark(s);
     for (int m = 0; m < MEASURED; m++) {
-        c.size[m] = pool_doubles(&s->memory, SIZES);
-        c.error[m] = pool_doubles(&s->memory, SIZES);
+        c.size[m] = arena_doubles(&s->memory, SIZES);
+        c.error[m] = arena_doubles(&s->memory, SIZES);
     }
-    remark r = {.stage = &stage[0], .lattice = pool_take(&s->memory, 1, sizeof *r.lattice)};
+    remark r = {.stage = &stage[0], .lattice = arena_take(&s->memory, 1, sizeof *r.lattice)};
     if (theory_stages(&s->memory, stage) || s->memory.failed)
         return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     r.rows = (sosmc_rows){.data = theory_data, .rows = THEORY_DATA, .mode = SOSMC_ROWS_IN_ORDER};
@@ -261,7 +261,7 @@ static sosmc_problem rest_problem(const rest *r)
 static int unweighted_bias(const rest *r, double h, int steps, int particles, uint64_t seed, theory_statement *s,
                            theory_tally *direct, theory_tally *by_identity)
 {
-    double *x = pool_doubles(&s->memory, particles), *logw = pool_doubles(&s->memory, particles);
+    double *x = arena_doubles(&s->memory, particles), *logw = arena_doubles(&s->memory, particles);
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     sosmc_problem problem = rest_problem(r);
     sosmc_settings settings = experiment_defaults();
@@ -380,8 +380,8 @@ static int weighted_rows(const theory_options *o, theory_statement *s, const res
 
 static void draw_ula(theory_statement *s, double *const size[2])
 {
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = pool_take(&s->memory, 2, sizeof *line);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    plot_series *line = arena_take(&s->memory, 2, sizeof *line);
     if (!panel || !line) return;
     line[0] = (plot_series){.kind = PLOT_MARKS, .label = "N(0, 1)", .n = STEPS_H, .x = share, .y = size[0]};
     line[1] = (plot_series){
@@ -397,7 +397,7 @@ int theory_ula_bias(const theory_options *o, theory_statement *s)
     double bound = theory_bound(3 * STEPS_H + 2 + WEIGHTED_H), slopes[2];
     rest r[2] = {{0}};
     theory_fit fit[2];
-    double *size[2] = {pool_doubles(&s->memory, STEPS_H), pool_doubles(&s->memory, STEPS_H)};
+    double *size[2] = {arena_doubles(&s->memory, STEPS_H), arena_doubles(&s->memory, STEPS_H)};
     s->title = "ULA is biased by its step; its weights take the bias away (section 3)";
     s->says =
         "Unadjusted Langevin moves without weights are biased, by an amount that goes with h; the weights of SOSMC correct "
@@ -413,7 +413,7 @@ int theory_ula_bias(const theory_options *o, theory_statement *s)
                                .align = "rrrrr",
                                .head = {"h L", "N = 20", "80", "320", "exponent of N"}};
     for (int t = 0; t < 2; t++) {
-        r[t].lattice = pool_take(&s->memory, 1, sizeof *r[t].lattice);
+        r[t].lattice = arena_take(&s->memory, 1, sizeof *r[t].lattice);
         if (s->memory.failed) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
         settle(&r[t], t ? &theory_skew : &theory_normal, at_rest[t]);
     }

@@ -197,9 +197,9 @@ static int prepare(const theory_options *o, theory_statement *s, short_walk *w)
     static const double theta[3][THEORY_DIM] = {{0.8, 1.0}, {0.1, 0.6}, {-0.5, 0.2}};
     int particles = o->quick ? 100000 : 1000000;
     double unused = 0;
-    w->x = pool_doubles(&s->memory, particles);
-    w->first = pool_take(&s->memory, 1, sizeof *w->first);
-    w->last = pool_take(&s->memory, 1, sizeof *w->last);
+    w->x = arena_doubles(&s->memory, particles);
+    w->first = arena_take(&s->memory, 1, sizeof *w->first);
+    w->last = arena_take(&s->memory, 1, sizeof *w->last);
     if (!w->first || !w->last || !w->x) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     for (int k = 0; k <= THEORY_STEPS; k++)
         for (int j = 0; j < THEORY_DIM; j++) w->path.theta[k][j] = theta[k < 2 ? k : 2][j];
@@ -290,9 +290,9 @@ static int adaptive(const theory_options *o, theory_statement *s, double bound, 
 static void draw(theory_statement *s, const biases *b)
 {
     static const int colour[RULES] = {PLOT_VERMILION, PLOT_BLUE, PLOT_SKY, PLOT_GREY};
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = pool_take(&s->memory, RULES, sizeof *line);
-    double *low = pool_doubles(&s->memory, RULES * SIZES), *high = pool_doubles(&s->memory, RULES * SIZES);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    plot_series *line = arena_take(&s->memory, RULES, sizeof *line);
+    double *low = arena_doubles(&s->memory, RULES * SIZES), *high = arena_doubles(&s->memory, RULES * SIZES);
     if (!panel || !line || !low || !high) return;
     for (int r = 0; r < RULES; r++) {
         for (int i = 0; i < SIZES; i++) {
@@ -337,12 +337,12 @@ static void words(theory_statement *s)
         .head = {"kernel", "resampled", "multinomial", "stratified", "systematic", "residual", "SSP", "z, pooled"}};
 }
 
-static biases room_for_biases(pool *memory)
+static biases room_for_biases(arena *memory)
 {
-    biases b = {.n = pool_doubles(memory, SIZES)};
+    biases b = {.n = arena_doubles(memory, SIZES)};
     for (int r = 0; r < RULES; r++) {
-        b.size[r] = pool_doubles(memory, SIZES);
-        b.error[r] = pool_doubles(memory, SIZES);
+        b.size[r] = arena_doubles(memory, SIZES);
+        b.error[r] = arena_doubles(memory, SIZES);
     }
     return b;
 }

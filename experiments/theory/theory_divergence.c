@@ -90,10 +90,10 @@ static void constants_table(theory_statement *s, const expansion *e, int n)
     }
 }
 
-static plot_series curve(pool *p, const double *x, const double *y, int n, const char *label, int colour,
+static plot_series curve(arena *p, const double *x, const double *y, int n, const char *label, int colour,
                          plot_dash dash)
 {
-    double *to[2] = {pool_doubles(p, n), pool_doubles(p, n)};
+    double *to[2] = {arena_doubles(p, n), arena_doubles(p, n)};
     for (int i = 0; to[0] && to[1] && i < n; i++) {
         to[0][i] = x[i];
         to[1][i] = y[i];
@@ -105,9 +105,9 @@ static plot_series curve(pool *p, const double *x, const double *y, int n, const
 static void constants_figure(theory_statement *s, const expansion *e, const char *family)
 {
     enum { SERIES = 3 };
-    plot_series *left = pool_take(&s->memory, SERIES, sizeof *left),
-                *right = pool_take(&s->memory, SERIES, sizeof *right);
-    plot_panel *panel = pool_take(&s->memory, 2, sizeof *panel);
+    plot_series *left = arena_take(&s->memory, SERIES, sizeof *left),
+                *right = arena_take(&s->memory, SERIES, sizeof *right);
+    plot_panel *panel = arena_take(&s->memory, 2, sizeof *panel);
     double ratio[GAMMAS], level[2][GAMMAS];
     if (!left || !right || !panel) return;
     for (int i = 0; i < GAMMAS; i++) {
@@ -286,8 +286,8 @@ static double steps_table(theory_statement *s)
 
 static void root_figure(theory_statement *s, const expansion *e)
 {
-    plot_series *c = pool_take(&s->memory, 3, sizeof *c);
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
+    plot_series *c = arena_take(&s->memory, 3, sizeof *c);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
     double root[GAMMAS], square[GAMMAS];
     if (!c || !panel) return;
     for (int i = 0; i < GAMMAS; i++) {

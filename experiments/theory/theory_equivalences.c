@@ -236,7 +236,7 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     static const char *const name[PARAMETRISATIONS] = {"K_{k-1}, L_k (the paper's)", "K_k, L_k", "K_{k-1}, L_{k-1}",
                                                        "K_k, L_{k-1}"};
     int particles = o->quick ? 30000 : 300000;
-    double *x = pool_doubles(&s->memory, particles), *logw = pool_doubles(&s->memory, particles);
+    double *x = arena_doubles(&s->memory, particles), *logw = arena_doubles(&s->memory, particles);
     sosmc_problem problem = theory_problem(stage, 1);
     sosmc_settings settings = settings_of(o, sosmc_ula(0.5 / stage->largest), 0);
     sosmc *engine = NULL;

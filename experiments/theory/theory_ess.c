@@ -62,9 +62,9 @@ static void ess_figure(theory_statement *s, ess_cell cell[DIMS][SIZES])
 {
     static const int colours[DIMS] = {PLOT_BLUE, PLOT_VERMILION, PLOT_GREEN, PLOT_ORANGE, PLOT_PURPLE};
     enum { CURVE = 60 };
-    plot_series *series = pool_take(&s->memory, 2 * DIMS, sizeof *series);
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
-    double *at = pool_doubles(&s->memory, DIMS * (2 * CURVE + 2 * SIZES));
+    plot_series *series = arena_take(&s->memory, 2 * DIMS, sizeof *series);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    double *at = arena_doubles(&s->memory, DIMS * (2 * CURVE + 2 * SIZES));
     if (!series || !panel || !at) return;
     for (int d = 0; d < DIMS; d++) {
         double *x = at, *y = at + CURVE, *gamma = at + 2 * CURVE, *mean = gamma + SIZES;
@@ -79,7 +79,7 @@ static void ess_figure(theory_statement *s, ess_cell cell[DIMS][SIZES])
             mean[k] = cell[d][k].mean;
         }
         series[2 * d] = (plot_series){
-            .label = pool_words(&s->memory, "d = %d", dims[d]), .colour = colours[d], .n = CURVE, .x = x, .y = y};
+            .label = arena_words(&s->memory, "d = %d", dims[d]), .colour = colours[d], .n = CURVE, .x = x, .y = y};
         series[2 * d + 1] = (plot_series){.kind = PLOT_DOTS, .colour = colours[d], .n = SIZES, .x = gamma, .y = mean};
     }
     *panel = (plot_panel){.x_label = "γ", .y_label = "ESS/N", .series = series, .n = 2 * DIMS, .y_max = 1.02};

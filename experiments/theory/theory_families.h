@@ -1,6 +1,6 @@
 /* theory_families.h: one-dimensional families pi_theta whose divergences are integrals that a grid gives to nearly all digits. */
-#ifndef CLI_THEORY_FAMILIES_H
-#define CLI_THEORY_FAMILIES_H
+#ifndef SOSMC_THEORY_THEORY_FAMILIES_H
+#define SOSMC_THEORY_THEORY_FAMILIES_H
 
 enum { THEORY_POINTS = 4001, THEORY_PARAMETERS = 2 };
 

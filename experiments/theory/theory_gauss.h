@@ -2,8 +2,8 @@
  * runs of the engine with them, for statements where everything is known.
  *
  *     U = 1/2 (e_0^2 + sum_j (e_j - rho e_{j-1})^2 / (1 - rho^2)),   e = x - theta;   Z does not depend on theta. */
-#ifndef CLI_THEORY_GAUSS_H
-#define CLI_THEORY_GAUSS_H
+#ifndef SOSMC_THEORY_THEORY_GAUSS_H
+#define SOSMC_THEORY_THEORY_GAUSS_H
 
 #include <sosmc/sosmc.h>
 

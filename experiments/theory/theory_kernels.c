@@ -8,7 +8,7 @@
 static const double share = 0.5; /* h L */
 static const double width = 0.5; /* lambda of MYULA */
 
-int theory_stages(pool *memory, theory_stage stage[THEORY_STAGES])
+int theory_stages(arena *memory, theory_stage stage[THEORY_STAGES])
 {
     static const struct {
         const theory_target *target;
@@ -20,7 +20,7 @@ int theory_stages(pool *memory, theory_stage stage[THEORY_STAGES])
     for (int i = 0; i < THEORY_STAGES; i++) {
         theory_stage *g = &stage[i];
         *g = (theory_stage){.target = plan[i].target, .start = plan[i].bell};
-        g->grid = pool_take(memory, THEORY_STEPS + 1, sizeof *g->grid);
+        g->grid = arena_take(memory, THEORY_STEPS + 1, sizeof *g->grid);
         if (!g->grid || theory_descend(g->target, plan[i].start, plan[i].rate, &g->path)) return -1;
         g->largest = theory_curvature(g->target, &g->path);
         for (int k = 0; k <= THEORY_STEPS; k++) theory_tabulate(g->target, g->path.theta[k], &g->grid[k]);

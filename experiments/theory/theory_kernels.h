@@ -1,6 +1,6 @@
 /* theory_kernels.h: every weighted kernel of the library, with a target that it can move on and a path of theta there. */
-#ifndef CLI_THEORY_KERNELS_H
-#define CLI_THEORY_KERNELS_H
+#ifndef SOSMC_THEORY_THEORY_KERNELS_H
+#define SOSMC_THEORY_THEORY_KERNELS_H
 
 #include "theory_targets.h"
 
@@ -15,7 +15,7 @@ typedef struct {
     theory_lattice *grid; /* THEORY_STEPS + 1 of them */
 } theory_stage;
 /* 0, or -1: no memory. */
-int theory_stages(pool *memory, theory_stage stage[THEORY_STAGES]);
+int theory_stages(arena *memory, theory_stage stage[THEORY_STAGES]);
 
 enum { THEORY_KERNELS = 10, THEORY_SMOOTH_KERNELS = 8 };
 typedef struct {

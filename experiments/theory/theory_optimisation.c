@@ -142,7 +142,7 @@ static void row(theory_statement *s, const study_case *c, double times)
 
 static plot_series line(theory_statement *s, const double *y, const char *label, int colour, plot_dash dash)
 {
-    double *x = pool_doubles(&s->memory, 2 * (ITERATIONS + 1));
+    double *x = arena_doubles(&s->memory, 2 * (ITERATIONS + 1));
     for (int k = 0; x && k <= ITERATIONS; k++) {
         x[k] = k;
         x[ITERATIONS + 1 + k] = y[k] > 1e-16 ? y[k] : NAN;
@@ -161,9 +161,9 @@ static void figure(theory_statement *s, const study_case *c)
     static const double times[STEPS] = {0.5, 1, 2.02};
     static const char *const labels[STEPS] = {"γ = 0.5/L", "γ = 1/L", "γ = 2.02/L"};
     static const int colours[STEPS] = {PLOT_BLUE, PLOT_GREEN, PLOT_VERMILION};
-    plot_panel *panel = pool_take(&s->memory, LOSSES, sizeof *panel);
+    plot_panel *panel = arena_take(&s->memory, LOSSES, sizeof *panel);
     for (int i = 0; panel && i < LOSSES; i++) {
-        plot_series *series = pool_take(&s->memory, 2 * STEPS, sizeof *series);
+        plot_series *series = arena_take(&s->memory, 2 * STEPS, sizeof *series);
         double y[ITERATIONS + 1];
         if (!series) return;
         for (int t = 0; t < STEPS; t++) {

@@ -112,10 +112,10 @@ static void sign_figure(theory_statement *s, const descent *d)
 {
     static const char *const labels[2] = {"data − model", "model − data, as printed"};
     static const int colours[2] = {PLOT_BLUE, PLOT_VERMILION};
-    plot_series *series = pool_take(&s->memory, 2, sizeof *series);
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
+    plot_series *series = arena_take(&s->memory, 2, sizeof *series);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
     for (int i = 0; series && panel && i < 2; i++) {
-        double *x = pool_doubles(&s->memory, 2 * DESCENT);
+        double *x = arena_doubles(&s->memory, 2 * DESCENT);
         if (!x) return;
         for (int k = 0; k < DESCENT; k++) {
             x[k] = d[i].k[k];

@@ -264,9 +264,9 @@ enum { FINE = 200 };
 
 static void moment_panel(theory_statement *s, plot_panel *p)
 {
-    double *u = pool_doubles(&s->memory, FINE), *one = pool_doubles(&s->memory, FINE);
-    double *eight = pool_doubles(&s->memory, FINE), *wall = pool_doubles(&s->memory, 4);
-    plot_series *line = pool_take(&s->memory, 3, sizeof *line);
+    double *u = arena_doubles(&s->memory, FINE), *one = arena_doubles(&s->memory, FINE);
+    double *eight = arena_doubles(&s->memory, FINE), *wall = arena_doubles(&s->memory, 4);
+    plot_series *line = arena_take(&s->memory, 3, sizeof *line);
     if (!u || !one || !eight || !wall || !line) return;
     for (int i = 0; i < FINE; i++) {
         u[i] = 0.9999 * i / (FINE - 1);
@@ -294,11 +294,11 @@ static void moment_panel(theory_statement *s, plot_panel *p)
 static void growth_panel(theory_statement *s, plot_panel *p, const double *n, double *const median[CURVES])
 {
     static const int colour[CURVES] = {PLOT_SKY, PLOT_BLUE, PLOT_ORANGE, PLOT_VERMILION};
-    plot_series *line = pool_take(&s->memory, CURVES, sizeof *line);
+    plot_series *line = arena_take(&s->memory, CURVES, sizeof *line);
     if (!line) return;
     for (int u = 0; u < CURVES; u++)
         line[u] = (plot_series){.kind = PLOT_MARKS,
-                                .label = pool_words(&s->memory, "u = %g", curve_u[u]),
+                                .label = arena_words(&s->memory, "u = %g", curve_u[u]),
                                 .n = SIZES,
                                 .x = n,
                                 .y = median[u],
@@ -314,10 +314,10 @@ static void growth_panel(theory_statement *s, plot_panel *p, const double *n, do
 
 static int variance_of_weights(const theory_options *o, theory_statement *s, const cloud *c)
 {
-    double *median[CURVES], *n = pool_doubles(&s->memory, SIZES);
-    theory_lattice *grid = pool_take(&s->memory, 1, sizeof *grid);
-    plot_panel *panel = pool_take(&s->memory, 2, sizeof *panel);
-    for (int u = 0; u < CURVES; u++) median[u] = pool_doubles(&s->memory, SIZES);
+    double *median[CURVES], *n = arena_doubles(&s->memory, SIZES);
+    theory_lattice *grid = arena_take(&s->memory, 1, sizeof *grid);
+    plot_panel *panel = arena_take(&s->memory, 2, sizeof *panel);
+    for (int u = 0; u < CURVES; u++) median[u] = arena_doubles(&s->memory, SIZES);
     if (s->memory.failed) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     theory_tabulate(&theory_normal, at_rest.theta[0], grid);
     s->second = (theory_table){
@@ -363,8 +363,8 @@ int theory_feynman_kac(const theory_options *o, theory_statement *s)
     cloud c = {.particles = o->quick ? 30000 : 400000};
     double most = 0;
     words(s);
-    c.x = pool_doubles(&s->memory, c.particles);
-    c.logw = pool_doubles(&s->memory, c.particles);
+    c.x = arena_doubles(&s->memory, c.particles);
+    c.logw = arena_doubles(&s->memory, c.particles);
     if (!c.x || !c.logw || theory_stages(&s->memory, stage)) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     int code = identities(o, s, stage, &c, &most);
     if (!code) code = variance_of_weights(o, s, &c);

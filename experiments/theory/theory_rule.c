@@ -106,19 +106,19 @@ static void rule_figure(theory_statement *s, const rule_trace *trace)
 {
     static const int colours[SHOWN] = {PLOT_BLUE, PLOT_SKY, PLOT_PURPLE, PLOT_BLACK, PLOT_GREEN, PLOT_VERMILION};
     static const plot_dash dashes[SHOWN] = {PLOT_SOLID, PLOT_SOLID, PLOT_DASHED, PLOT_SOLID, PLOT_SOLID, PLOT_SOLID};
-    plot_series *step = pool_take(&s->memory, SHOWN, sizeof *step), *ess = pool_take(&s->memory, SHOWN, sizeof *ess);
-    plot_panel *panel = pool_take(&s->memory, 2, sizeof *panel);
+    plot_series *step = arena_take(&s->memory, SHOWN, sizeof *step), *ess = arena_take(&s->memory, SHOWN, sizeof *ess);
+    plot_panel *panel = arena_take(&s->memory, 2, sizeof *panel);
     if (!step || !ess || !panel) return;
     for (int r = 0; r < SHOWN; r++) {
-        double *x = pool_doubles(&s->memory, 3 * STEPS);
+        double *x = arena_doubles(&s->memory, 3 * STEPS);
         if (!x) return;
         for (int i = 0; i < STEPS; i++) {
             x[i] = trace[r].k[i];
             x[STEPS + i] = trace[r].value[i];
             x[2 * STEPS + i] = trace[r].ess[i];
         }
-        const char *label = pool_words(&s->memory, "%s, τ = %.1f, θ %s: %s", rules[r].kernel_name, rules[r].threshold,
-                                       rules[r].scene, rules[r].what);
+        const char *label = arena_words(&s->memory, "%s, τ = %.1f, θ %s: %s", rules[r].kernel_name, rules[r].threshold,
+                                        rules[r].scene, rules[r].what);
         step[r] = ess[r] = (plot_series){.label = label, .colour = colours[r], .dash = dashes[r], .n = STEPS, .x = x};
         step[r].y = x + STEPS;
         ess[r].y = x + 2 * STEPS;

@@ -2,8 +2,8 @@
  *
  * Every statement announces how many comparisons it makes and judges each by theory_bound of that number, in standard errors
  * from replicates. */
-#ifndef CLI_THEORY_RUNS_H
-#define CLI_THEORY_RUNS_H
+#ifndef SOSMC_THEORY_THEORY_RUNS_H
+#define SOSMC_THEORY_THEORY_RUNS_H
 
 #include <sosmc/sosmc.h>
 

@@ -223,8 +223,8 @@ static void identities(theory_statement *s, const place *p, double *most)
 int theory_score_identities(const theory_options *o, theory_statement *s)
 {
     theory_stage stage[THEORY_STAGES];
-    theory_lattice *l = pool_take(&s->memory, 3, sizeof *l);
-    weighted_cloud *c = pool_take(&s->memory, 1, sizeof *c);
+    theory_lattice *l = arena_take(&s->memory, 3, sizeof *l);
+    weighted_cloud *c = arena_take(&s->memory, 1, sizeof *c);
     double most = 0;
     s->title = "Score identities and the surrogate loss (Lemmas 2 to 5)";
     s->says =

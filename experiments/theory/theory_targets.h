@@ -3,8 +3,8 @@
  * All are one-dimensional with two parameters, none is symmetric unless it is Gaussian, and none has a Z that does not
  * move with theta: an estimator that is right by symmetry, or by Z being constant, is not right here. Expectations come
  * from Simpson's rule on a fixed lattice with a node at the only kink, accurate to about 1e-10. */
-#ifndef CLI_THEORY_TARGETS_H
-#define CLI_THEORY_TARGETS_H
+#ifndef SOSMC_THEORY_THEORY_TARGETS_H
+#define SOSMC_THEORY_THEORY_TARGETS_H
 
 #include <sosmc/sosmc.h>
 

@@ -217,9 +217,9 @@ static void optimum_row(theory_statement *s, const char *name, page_mark mark, d
 
 static void evidence_figure(theory_statement *s, const double *optima)
 {
-    plot_series *series = pool_take(&s->memory, 4, sizeof *series);
-    plot_panel *panel = pool_take(&s->memory, 1, sizeof *panel);
-    double *x = pool_doubles(&s->memory, 3 * CURVE + 4), peak = -INFINITY;
+    plot_series *series = arena_take(&s->memory, 4, sizeof *series);
+    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    double *x = arena_doubles(&s->memory, 3 * CURVE + 4), peak = -INFINITY;
     if (!series || !panel || !x) return;
     double *right = x + CURVE, *printed = x + 2 * CURVE, *mark = x + 3 * CURVE;
     for (int i = 0; i < CURVE; i++) {

@@ -401,7 +401,7 @@ typedef struct {
 SOSMC_API sosmc_scheme sosmc_scheme_sosmc(int particles);
 /* ImpDiff, PGD: gradient, then move (the paper's order). */
 SOSMC_API sosmc_scheme sosmc_scheme_unweighted(int particles);
-/* ImpDiff as coded: move at theta_k, then the gradient at the new particles. */
+/* ImpDiff in the order of the authors' program: move at theta_k, then the gradient at the new particles. */
 SOSMC_API sosmc_scheme sosmc_scheme_moved_first(int particles);
 SOSMC_API sosmc_scheme sosmc_scheme_soul(int sweeps); /* one chain, average over its second half */
 SOSMC_API sosmc_scheme sosmc_scheme_pcd(int particles, int pool, int sweeps);

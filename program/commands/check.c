@@ -17,7 +17,7 @@ static void print_item(const job *j, const sosmc_check_report *report, const sos
                                           [SOSMC_CHECK_NOTE] = "note",
                                           [SOSMC_CHECK_WARN] = "warn"};
     char sentence[SENTENCE];
-    int step = item->verdict == SOSMC_CHECK_WARN && /* in the words of `run`, which warns of it too */
+    int step = item->verdict == SOSMC_CHECK_WARN && /* the sentence is the one with which `run` warns of the step */
                curvature_sentence(j->settings.kernel.h, &report->step, sentence, sizeof sentence);
     fprintf(out, "%s  %s: %s\n", verdict[item->verdict], item->name, step ? sentence : item->sentence);
 }

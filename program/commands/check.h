@@ -1,6 +1,7 @@
-/* check.h: does the run file's model keep its promises? */
-#ifndef CLI_CHECK_H
-#define CLI_CHECK_H
+/* check.h: `sosmc check`: whether the model of a run file does what the library relies on: gradients, weights, and calls from
+ * several threads. */
+#ifndef SOSMC_COMMANDS_CHECK_H
+#define SOSMC_COMMANDS_CHECK_H
 
 #include <stdio.h>
 

@@ -18,6 +18,6 @@ int command_report(int argc, char **argv)
     if (flags_read(&v, table, 1, 0, argc, argv, NULL, report_text, &code)) return code;
     if (v.operands != 1) return complain(SOSMC_EXIT_USAGE, "report takes one run directory; see 'sosmc help report'");
     int rc = deblur_owns(v.operand) ? deblur_report(v.operand, error, sizeof error)
-                                    : picture_report(v.operand, error, sizeof error);
+                                    : run_report(v.operand, error, sizeof error);
     return rc ? complain(SOSMC_EXIT_IO, "%s", error) : SOSMC_EXIT_OK;
 }

@@ -1,7 +1,7 @@
 /* commands.h: the commands of the program that have no header of their own, each with its help text. A command takes its words,
  * argv[0] being its name, and returns the program's exit code, having said on standard error what went wrong. */
-#ifndef CLI_COMMANDS_H
-#define CLI_COMMANDS_H
+#ifndef SOSMC_COMMANDS_COMMANDS_H
+#define SOSMC_COMMANDS_COMMANDS_H
 
 #include "runfile/config.h"
 #include "terminal/flags.h"

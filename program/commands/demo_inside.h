@@ -1,7 +1,7 @@
 /* demo_inside.h: what the parts of `sosmc demo` found, for its page and its three lines. A number that a run did not leave is
  * NaN. */
-#ifndef CLI_DEMO_INSIDE_H
-#define CLI_DEMO_INSIDE_H
+#ifndef SOSMC_COMMANDS_DEMO_INSIDE_H
+#define SOSMC_COMMANDS_DEMO_INSIDE_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* demo_runs.c: the three parts of `sosmc demo`, by the same functions as the commands: run_job with a run file, and
+/* demo_runs.c: the three parts of `sosmc demo`, by the same functions as the commands: session_run with a run file, and
  * command_deblur. Numbers come from what the runs leave (summary.json, particles.npz, deblur.json); what is exact and not in
  * there is computed here. */
 #include <math.h>
@@ -18,7 +18,7 @@ enum { SENTENCE = 1024, ASSIGNMENT = 64 };
 
 /* ---------------------------------------------------------------------------- the run files */
 
-/* The texts are those of the examples; a test compares. */
+/* A test compares these texts with the files of examples/. */
 const char demo_batting[] =
     "# How good is a batter whom nobody has seen yet? The hits of 18 players in their first 45 times at bat of 1970 (18, 17, 16,\n"
     "# 15, 14, 14, 13, 12, 11, 11, five times 10, 9, 8, 7), from table 1 of B. Efron and C. Morris, \"Data analysis using Stein's\n"

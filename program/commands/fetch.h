@@ -1,6 +1,6 @@
 /* fetch.h: data sets that are not shipped: taken from a package, checked, and put where they are looked for. */
-#ifndef CLI_FETCH_H
-#define CLI_FETCH_H
+#ifndef SOSMC_COMMANDS_FETCH_H
+#define SOSMC_COMMANDS_FETCH_H
 
 #include <stddef.h>
 #include <stdint.h>

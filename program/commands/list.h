@@ -1,6 +1,6 @@
 /* list.h: what a run file can name. */
-#ifndef CLI_LIST_H
-#define CLI_LIST_H
+#ifndef SOSMC_COMMANDS_LIST_H
+#define SOSMC_COMMANDS_LIST_H
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* commands_ebm.c: what `train`, `tune` and `sample` share: from flags to the text of a run file, and from there to run_job.
+/* commands_ebm.c: what `train`, `tune` and `sample` share: from flags to the text of a run file, and from there to session_run.
  *
  * Invariant: whatever a command does, `sosmc run` does with the file that --print shows; there is no second loop here. */
 #include <inttypes.h>

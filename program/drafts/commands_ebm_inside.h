@@ -2,8 +2,8 @@
  * them writes, and running it.
  *
  * Functions that return int are 0 for success and have otherwise said what went wrong. */
-#ifndef CLI_COMMANDS_EBM_INSIDE_H
-#define CLI_COMMANDS_EBM_INSIDE_H
+#ifndef SOSMC_DRAFTS_COMMANDS_EBM_INSIDE_H
+#define SOSMC_DRAFTS_COMMANDS_EBM_INSIDE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -84,22 +84,23 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 /* ------------------------------------------------------------------------------------------------ running it */
 
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
-/* The draft as a resolved run file; the draft is used up. */
+/* Turns the draft into a resolved run file and frees the draft. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);
 int ebm_print_config(const config *c); /* Returns an exit code, like the next function. */
 int ebm_print_or_run(const flag_values *q, draft *d, const char *out);
 
 /* ------------------------------------------------------------------------------------------------ samplers */
 
-/* The sampler with which pictures are trained: it starts new ones, warms up those of a tuning run, and makes the fresh ones
- * that are judged. */
+/* The sampler with which pictures are trained. It makes the first pictures of training, moves the particles of a tuning run
+ * before it starts, and makes the fresh pictures of evaluations. */
 typedef struct {
     double step, noise, clamp, gradient_clip;
     int warm, chains, steps;
 } ebm_jitter_settings;
 extern const ebm_jitter_settings ebm_jitter;
 
-/* A kernel's first step. Those with a Metropolis test are led to an acceptance, the step staying below `most`. */
+/* A kernel and its first step. The step of a kernel with a Metropolis test is adapted to this acceptance and stays below
+ * `most`. */
 typedef struct {
     const char *name;
     double step, acceptance, most;

@@ -55,12 +55,13 @@ const char tune_text[] =
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Tuning: as in the paper, also for kernels that stay within a mode and for the baselines, whose particles are drawn by
- * tempering unless told otherwise; and, for the random walk that jumps between modes, the default: ten times the updates at
- * twenty times the rate, since to raise a sharp edge in a smooth network takes many. Gradients are clipped, lest single steps
- * cost the cloud its weights, and the reward comes in over half of the run: all at once it would drive out of the unrewarded
- * part more than the optimum does, and from where no particle is left nothing calls them back. The rate warms up with it: as
- * long as the gradient is mostly noise, Adam makes full steps of noise (docs/ebm2d.md). */
+/* Two settings of tuning. tuning_paper is that of the paper; kernels that stay within a mode and the baselines use it too,
+ * with particles drawn by tempering unless a flag says otherwise. tuning_default is for the random walk that jumps between
+ * modes: ten times the updates at twenty times the rate, because a smooth network needs many updates to form a sharp edge.
+ * It clips gradients, because a single large step can leave the cloud with few effective particles. It raises the reward
+ * over the first half of the run: the whole reward at once would remove more particles from the unrewarded region than the
+ * optimum does, and a region without particles gives no gradient that would bring them back. The rate rises with the
+ * reward: while the gradient is mostly noise, Adam makes steps of full size in random directions (docs/ebm2d.md). */
 typedef struct {
     int start_particles, particles;
     int64_t iterations;
@@ -94,7 +95,8 @@ static const tuning tuning_default = {.start_particles = 10000,
                                       .resample_below = 0.5,
                                       .factor = 1};
 
-/* Pictures. Tuning as in the paper's sweeps over beta, where neither step nor clipping ever change anything. */
+/* Tuning of pictures, as in the paper's sweeps over beta. In those neither the adaptation of the step nor clipping has an
+ * effect. */
 static const tuning tuning_pictures = {.start_particles = 1000,
                                        .particles = 1000,
                                        .iterations = 1000,
@@ -105,7 +107,7 @@ static const tuning tuning_pictures = {.start_particles = 1000,
                                        .factor = 1};
 static const double picture_step = 3e-3;
 
-/* A jump of the random walk across a gap is accepted often enough in few dimensions only. */
+/* The random walk jumps across gaps often enough only in at most this many dimensions. */
 enum { MOST_TO_JUMP = 3 };
 
 /* ---------------------------------------------------------------------------- the runs it is made of */
@@ -368,14 +370,15 @@ static int is_finished(const char *dir, char *error, size_t room)
     return finished;
 }
 
-/* What is left of the budget for the next run; 0: there is none. */
+/* Seconds of the budget that are left for the next run; 0: there is no budget. */
 static double left_of_budget(const flag_values *q)
 {
     double left = flag_number(q, FLAG_BUDGET, 0) - (monotonic_seconds() - q->begun);
     return flag_given(q, FLAG_BUDGET) && flag_number(q, FLAG_BUDGET, 0) > 0 ? fmax(left, 1e-9) : 0;
 }
 
-/* A start that is there is continued, and one that is finished is left as it is; run_job refuses another model's. */
+/* Runs a start run, continuing what exists; one that is finished is not run again. A start of another model is refused by
+ * session_run. */
 static int run_start(const flag_values *q, const session_options *options, const char *dir, const config *start,
                      int *done)
 {

@@ -1,4 +1,4 @@
-/* deblur.c: `sosmc deblur`: from a photograph and a few flags to the text of a run file, and from there to run_job.
+/* deblur.c: `sosmc deblur`: from a photograph and a few flags to the text of a run file, and from there to session_run.
  *
  * What the user does not say is taken from the picture before the run starts: the noise, and the strength theta from which
  * the prior's starts. The particles start around a first reconstruction (DIR/start.npy); a picture that is not what the file
@@ -33,14 +33,14 @@ enum { SENTENCE = 1024, NAME = 256 };
 static const struct {
     int particles;
     int64_t iterations;
-    double solve;  /* squared error of the linear systems behind a move */
+    double solve;  /* squared error to which the linear systems of a move are solved */
     double spread; /* of the particles at the start, times 1/strength: flat pictures make the systems hard to solve */
     double tolerance; /* of proximal maps, where another kernel is chosen, for a noise of 1 */
     const char *optimiser;
-    double rate, rate_left; /* of theta, for a gradient per pixel; what is left when the burn-in is over */
-    double clip;      /* the gradient is at least -1 by itself; a strength far too large must not throw theta off */
+    double rate, rate_left; /* learning rate of theta, for a gradient per pixel; its fraction after the burn-in */
+    double clip;      /* bound on the gradient, against a first strength that is far too large; it is never below -1 */
     double low, high; /* theta stays within */
-    double burn_in;   /* the part of the iterations whose clouds do not count */
+    double burn_in;   /* the fraction of the iterations before averaging begins */
     int64_t every;    /* of the others, every so many are averaged */
 } method = {.particles = 4,
             .iterations = 40,
@@ -253,7 +253,7 @@ static int simulate(plan *p)
     size_t pixels = (size_t)p->seen.rows * (size_t)p->seen.columns, all = pixels * (size_t)p->seen.channels;
     double *scratch = malloc((sosmc_blur_scratch(&p->blur) + 1) * sizeof *scratch), *z = malloc(pixels * sizeof *z);
     sosmc_blur whole = p->blur;
-    whole.mask = NULL; /* every pixel is blurred; the mask says which are missing, zeros do not */
+    whole.mask = NULL; /* every pixel is blurred: the mask, not a zero in the picture, says which are missing */
     p->clean = p->seen;
     p->clean.pixel = malloc(all * sizeof(double));
     int sound = scratch && z && p->clean.pixel;

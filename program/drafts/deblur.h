@@ -1,6 +1,6 @@
 /* deblur.h: `sosmc deblur`: a photograph sharpened, with error bars, by a prior that learns its own strength. */
-#ifndef CLI_DEBLUR_H
-#define CLI_DEBLUR_H
+#ifndef SOSMC_DRAFTS_DEBLUR_H
+#define SOSMC_DRAFTS_DEBLUR_H
 
 extern const char deblur_text[];
 

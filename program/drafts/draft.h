@@ -1,6 +1,6 @@
 /* draft.h: what commands that write run files share: a text that grows, and the run file made of it. */
-#ifndef CLI_DRAFT_H
-#define CLI_DRAFT_H
+#ifndef SOSMC_DRAFTS_DRAFT_H
+#define SOSMC_DRAFTS_DRAFT_H
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* files.c: whole files, and JSON.
  *
- * Invariant: a name that others look at holds a whole file, old or new, whenever the machine stops. */
+ * Invariant: whenever the machine stops, a file under its final name is whole: the old one or the new one. */
 #include "files.h"
 
 #include <assert.h>
@@ -24,7 +24,8 @@ void files_say(char *error, size_t room, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(error, room, format, list);
     va_end(list);
-    for (char *p = error; *p; p++) /* what a file holds must not speak to the terminal, or in lines of its own */
+    /* Control characters that come from a file must not reach the terminal or begin a new line. */
+    for (char *p = error; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
 }
 
@@ -336,12 +337,13 @@ void json_put_numbers(json_writer *w, const char *key, const double *value, int6
     atomic_put(w->file, "]", 1);
 }
 
-static _Thread_local jmp_buf *way_out; /* of this thread's json_parse; NULL: it is not in the parser */
+/* Where this thread's json_parse jumps to when an allocation fails; NULL: the thread is not in the parser. */
+static _Thread_local jmp_buf *json_jump;
 
 static void *json_allocate(size_t bytes)
 {
     void *got = malloc(bytes);
-    if (!got && way_out) longjmp(*way_out, 1);
+    if (!got && json_jump) longjmp(*json_jump, 1);
     return got;
 }
 
@@ -353,13 +355,13 @@ json_t *json_parse(const char *bytes, size_t n, json_error_t *why)
     json_t *volatile out = NULL;
     *why = (json_error_t){.line = -1};
     if (setjmp(here) == 0) {
-        way_out = &here;
+        json_jump = &here;
         out = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, why);
         errno = 0;
     } else {
         errno = ENOMEM;
     }
-    way_out = NULL;
+    json_jump = NULL;
     return out;
 }
 

@@ -6,8 +6,8 @@
  *   - a file is written as PATH.tmp, flushed to the disk and renamed: whoever looks sees the old file or the new one;
  *   - a reader checks every length against the size of the file before it allocates;
  *   - numbers are printed and read in the C locale: the program never calls setlocale for LC_NUMERIC or LC_ALL. */
-#ifndef SOSMC_CLI_FILES_H
-#define SOSMC_CLI_FILES_H
+#ifndef SOSMC_FILES_FILES_H
+#define SOSMC_FILES_FILES_H
 
 #include <jansson.h>
 #include <stddef.h>
@@ -45,9 +45,10 @@ uint64_t files_little_endian(const unsigned char *p, int bytes); /* at most 8 of
 
 /* ------------------------------------------------------------------------------------------------ atomic writing */
 
-/* The first error sticks: write without looking, atomic_close tells. Always end with atomic_close or atomic_abandon. */
+/* The first error is kept: a caller may write without checking, and atomic_close returns the error. Always end with
+ * atomic_close or atomic_abandon. */
 typedef struct {
-    FILE *stream; /* for code that insists on a FILE; prefer atomic_put and atomic_print */
+    FILE *stream; /* for code that needs a FILE; prefer atomic_put and atomic_print */
     int error;    /* errno of the first failure */
     char path[FILES_PATH], temporary[FILES_PATH];
 } atomic_file;
@@ -55,7 +56,8 @@ typedef struct {
 int atomic_open(atomic_file *f, const char *path, char *error, size_t room);
 void atomic_put(atomic_file *f, const void *bytes, size_t n);
 void atomic_print(atomic_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
-int atomic_close(atomic_file *f, char *error, size_t room); /* to the disk and into place, or no trace of it */
+/* Puts the file on the disk and renames it; on failure nothing is left. */
+int atomic_close(atomic_file *f, char *error, size_t room);
 void atomic_abandon(atomic_file *f);
 /* All of it in one call. */
 int files_write(const char *path, const void *bytes, size_t n, char *error, size_t room);
@@ -129,14 +131,14 @@ typedef struct {
 int csv_read(const char *path, const csv_options *options /* may be NULL */, csv_table *out, char *error, size_t room);
 void csv_free(csv_table *t);
 const csv_column *csv_find(const csv_table *t, const char *name); /* NULL: no such column */
-/* A sentence unless there is a row: data are asked for, and a header alone holds none. */
+/* Fails with a sentence where the table has a header and no rows. */
 int csv_needs_rows(const csv_table *t, char *error, size_t room);
-/* The column as numbers without gaps, or a sentence with file and line of the first field that is none. */
+/* The column as numbers without gaps; otherwise a sentence with file and line of the first field that is not a number. */
 int csv_numbers(const csv_table *t, int column, const double **out, char *error, size_t room);
 
 /* ------------------------------------------------------------------------------------------------ JSON */
 
-/* Writes into an atomic file, whose first error sticks. `key` is NULL inside a list and for the outermost value. */
+/* Writes into an atomic file, which keeps the first error. `key` is NULL inside a list and for the outermost value. */
 enum { JSON_DEPTH = 32 };
 typedef struct {
     atomic_file *file;
@@ -176,16 +178,17 @@ typedef struct trace trace;
 /* `from` is the first iteration that will be written: 0 starts anew, otherwise rows below it are kept. `columns` is the
  * header line without its end; the first column is the iteration. */
 int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room);
-/* %.17g, nothing for NaN. The first error sticks and is told by trace_flush. */
+/* Numbers are written as %.17g, NaN as an empty field. The first error is kept and returned by trace_flush. */
 void trace_append(trace *t, int64_t iteration, const double *value, int values);
 int trace_flush(trace *t, char *error, size_t room);
 int trace_close(trace *t, char *error, size_t room); /* flushes; NULL is fine */
 /* A bound on the rows: of iterations 0, ..., n - 1 those stay that are multiples of `every` times the smallest power of two
  * that leaves at most `most` of them (0: no bound). It depends on n alone, so a resumed run has the rows of another. */
 int64_t trace_stride(int64_t n, int64_t every, int64_t most);
-/* Takes the rows of all other iterations out of a flushed trace; whoever looks sees the old file or the new one. */
+/* Removes the rows of all other iterations from a flushed trace. A reader sees either the old file or the new one. */
 int trace_thin(trace *t, int64_t stride, char *error, size_t room);
-/* The last row that was kept on opening: its iteration, and the field behind it; -1 and 0 when there was none. */
+/* The last row that was kept on opening: returns its iteration and sets *value to its second field; -1 and 0 when there was
+ * none. */
 int64_t trace_kept(const trace *t, double *value);
 
 /* trace.csv: the fields of sosmc_info in a fixed order, then theta_1, ..., theta_p; theta_norm when p > 64. */

@@ -1,7 +1,7 @@
 /* files_csv.c: tables of numbers and labels.
  *
- * The bytes are walked two or three times: once to count and to check their form, once for the numbers, and once more,
- * in place, for the columns that turned out to be text. A number costs eight bytes and its place in the file. */
+ * The bytes are read two or three times: once to count fields and to check their form, once for the numbers, and once more,
+ * in place, for the columns that turned out to be text. A number takes eight bytes of memory beside its text. */
 #include "files.h"
 
 #include <inttypes.h>

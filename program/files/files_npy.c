@@ -1,6 +1,6 @@
 /* files_npy.c: arrays in NumPy's format, one to a file.
  *
- * Invariant of the readers: no length found in a file is believed before it has met the bytes that are really there. */
+ * Invariant of the readers: a length found in a file is compared with the bytes that the file has before it is used. */
 #include "npy_inside.h"
 
 #include <errno.h>

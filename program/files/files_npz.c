@@ -1,6 +1,6 @@
 /* files_npz.c: arrays in NumPy's format, several in a ZIP archive.
  *
- * Invariant of the readers: no length found in a file is believed before it has met the bytes that are really there. */
+ * Invariant of the readers: a length found in a file is compared with the bytes that the file has before it is used. */
 #include "npy_inside.h"
 
 #include <errno.h>
@@ -399,7 +399,8 @@ int npz_list(const char *path, npz_visit *visit, void *context, char *error, siz
     return status;
 }
 
-/* Points the source at the member's bytes. Deflation shrinks by 1032 at most: a larger promise is a trap. */
+/* Points the source at the member's bytes. Deflate compresses by a factor of 1032 at most, so a larger size in the header
+ * is refused. */
 static int enter_member(npy_source *s, const zip_entry *e, int method, int flags, const char *name, char *error,
                         size_t room)
 {

@@ -172,13 +172,13 @@ int64_t trace_stride(int64_t n, int64_t every, int64_t most)
     return stride;
 }
 
-/* Copies the header and the rows of multiples of `stride` to `out` (NULL: nowhere); how many rows do not go along. */
+/* Copies the header and the rows of multiples of `stride` to `out` (NULL: nowhere); returns how many rows are left out. */
 static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
 {
     char number[24];
     size_t digits = 0;
     int64_t others = 0;
-    int keep = 1, inside = 1; /* the header is kept; inside: behind the iteration */
+    int keep = 1, inside = 1; /* the header is kept; inside: after the first field of a row */
     for (int c = getc(in); c != EOF; c = getc(in)) {
         if (!inside && c >= '0' && c <= '9' && digits + 1 < sizeof number) {
             number[digits++] = (char)c;
@@ -197,7 +197,7 @@ static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
     return others;
 }
 
-/* The stream goes over to the file that now bears the name. */
+/* Opens the file that replaced the one of this stream. */
 static int reopen(trace *t, char *error, size_t room)
 {
     int fd = open(t->path, O_RDWR | O_APPEND | O_CLOEXEC);
@@ -257,7 +257,7 @@ void trace_columns(int dim_theta, char out[TRACE_COLUMNS])
         n += (size_t)snprintf(out + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
 }
 
-/* In a fixed order, so that the norm's bits do not depend on the compiler's taste for vectors. */
+/* The sum has a fixed order, so that its bits do not depend on whether the compiler vectorises it. */
 static double norm(const double *x, int n)
 {
     double sum = 0.0;

@@ -1,7 +1,7 @@
 /* images.c: one picture from a file of any known format, and many small ones in a grid.
  *
- * Invariant: pixels are allocated only after rows times columns has met IMAGE_PIXELS and the size of the file, by the
- * smallest number of bytes the format could spend on so many. */
+ * Invariant: pixels are allocated only after rows times columns was compared with IMAGE_PIXELS and with the size of the file,
+ * by the smallest number of bytes that the format needs for so many pixels. */
 #include "images.h"
 
 #include <errno.h>

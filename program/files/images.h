@@ -1,9 +1,9 @@
 /* images.h: pictures and sets of pictures: PNG, JPEG, PGM and PPM in, PNG out; IDX, NPY and folders for training.
  *
- * Formats are recognised by their bytes, never by a name. No length found in a file is believed before it has met the
- * file's size and the bounds below, so a hostile file costs a sentence. Errors as in files.h. */
-#ifndef CLI_IMAGES_H
-#define CLI_IMAGES_H
+ * Formats are recognised by their bytes, never by a name. A length found in a file is compared with the file's size and with
+ * the bounds below before it is used, so a hostile file leads to an error message. Errors as in files.h. */
+#ifndef SOSMC_FILES_IMAGES_H
+#define SOSMC_FILES_IMAGES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* images_jpeg.c: JPEG through libjpeg, turned as its EXIF orientation says.
  *
- * libjpeg leaves by longjmp, and repairs what it can: a file cut short is filled up with grey. Here damage is an error.
+ * libjpeg reports errors by longjmp, and repairs what it can: it fills up a truncated file with grey. Here damage is an error.
  * Invariant: whatever must be freed, and all that is used after a jump, stands in a struct that outlives the setjmp. */
 #include "images_inside.h"
 
@@ -13,10 +13,10 @@
 
 #include "files.h"
 
-enum { SCANS = 200, EXIF_MARKER = JPEG_APP0 + 1 }; /* honest progressive files have about ten scans */
+enum { SCANS = 200, EXIF_MARKER = JPEG_APP0 + 1 }; /* ordinary progressive files have about ten scans */
 
 typedef struct {
-    struct jpeg_error_mgr errors; /* first, so that the library's pointer is ours */
+    struct jpeg_error_mgr errors; /* the first member, so that a pointer to it is a pointer to this struct */
     struct jpeg_progress_mgr progress;
     jmp_buf jump;
     struct jpeg_decompress_struct jpeg;
@@ -42,8 +42,8 @@ static void on_error(j_common_ptr jpeg)
     longjmp(j->jump, 1);
 }
 
-/* Level -1 is damage. Bytes too many between markers, an unknown colour transform and an odd order of scans lose
- * nothing. */
+/* A message of level -1 means damage and is an error, except superfluous bytes between markers, an unknown colour transform
+ * and an unusual order of scans, which lose no pixels. */
 static void on_message(j_common_ptr jpeg, int level)
 {
     int code = jpeg->err->msg_code;
@@ -51,7 +51,7 @@ static void on_message(j_common_ptr jpeg, int level)
         on_error(jpeg);
 }
 
-/* A small file can ask for a large picture to be gone over thousands of times. */
+/* Limits the number of scans: a small file can otherwise make the library decode a large picture thousands of times. */
 static void on_progress(j_common_ptr jpeg)
 {
     job *j = job_of(jpeg);

@@ -1,6 +1,6 @@
 /* images_png.c: PNG through libpng: every kind in, 8- and 16-bit grey and colour out.
  *
- * libpng leaves by longjmp. Invariant: whatever must be freed, and all that is used after a jump, stands in a struct
+ * libpng reports errors by longjmp. Invariant: whatever must be freed, and all that is used after a jump, stands in a struct
  * that outlives the setjmp; no local variable that changes does. */
 #include "images_inside.h"
 
@@ -99,19 +99,20 @@ static int read_lines(job *j)
             png_read_row(j->png, line, NULL);
             if (pass == passes - 1) take_line(line, row, j->out);
         }
-    png_read_end(j->png, NULL); /* what is cut off behind the pixels is a damaged file too */
+    png_read_end(j->png, NULL); /* a file that ends after the pixels is damaged too */
     return 0;
 }
 
-/* libpng takes memory for what a chunk says of its length, and only warns when that is beyond its own limit. Here no chunk
- * is longer than the file:  { length, type, bytes, sum } per chunk, behind a signature of 8 bytes. */
+/* libpng allocates as many bytes as the header of a chunk says, and only warns where that is beyond its own limit. Here a
+ * chunk that is longer than the file is refused. A file is a signature of 8 bytes and then { length, type, bytes, sum } per
+ * chunk. */
 static int check_chunks(const job *j, FILE *file)
 {
     enum { SIGNATURE = 8, HEAD = 8, SUM = 4 };
     unsigned char head[HEAD] = {0};
     for (uint64_t at = SIGNATURE; at < j->size;) {
         if (fseeko(file, (off_t)at, SEEK_SET)) return files_cannot("read", j->path, errno, j->error, j->room);
-        if (fread(head, 1, HEAD, file) != HEAD) break; /* libpng has words for an end that comes early */
+        if (fread(head, 1, HEAD, file) != HEAD) break; /* libpng reports a file that ends early */
         uint64_t length = png_get_uint_32(head);
         if (length > j->size - at - HEAD)
             return files_fail(j->error, j->room,
@@ -157,7 +158,7 @@ static void on_write_error(png_structp png, png_const_charp message)
 static void put_bytes(png_structp png, png_bytep bytes, size_t n)
 {
     job *j = png_get_io_ptr(png);
-    atomic_put(&j->file, bytes, n); /* the first error sticks, and atomic_close tells it */
+    atomic_put(&j->file, bytes, n); /* the file keeps the first error, and atomic_close returns it */
 }
 
 static void flush_nothing(png_structp png) { (void)png; }

@@ -1,6 +1,6 @@
 /* npy_inside.h: what files_npy.c and files_npz.c share: the bytes of an array, wherever they come from or go to. */
-#ifndef SOSMC_CLI_NPY_INSIDE_H
-#define SOSMC_CLI_NPY_INSIDE_H
+#ifndef SOSMC_FILES_NPY_INSIDE_H
+#define SOSMC_FILES_NPY_INSIDE_H
 
 #include <zlib.h>
 

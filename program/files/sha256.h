@@ -1,6 +1,6 @@
 /* sha256.h: the SHA-256 checksum (FIPS 180-4), to tell whether bytes are those that were meant. */
-#ifndef CLI_SHA256_H
-#define CLI_SHA256_H
+#ifndef SOSMC_FILES_SHA256_H
+#define SOSMC_FILES_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>

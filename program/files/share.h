@@ -1,7 +1,7 @@
 /* share.h: folders of files: the one a user wants results in, and those that come with the program (models, run files, a
  * photograph), installed or beside the sources. */
-#ifndef CLI_SHARE_H
-#define CLI_SHARE_H
+#ifndef SOSMC_FILES_SHARE_H
+#define SOSMC_FILES_SHARE_H
 
 #include <stddef.h>
 

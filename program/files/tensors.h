@@ -5,9 +5,9 @@
  * four dimensions. Metadata are pairs of texts; safetensors has a place for them, in an NPZ file they stand as JSON in
  * the bytes of an array called __metadata__ (Python: json.loads(bytes(z["__metadata__"]))).
  *
- * The rules of files.h hold: 0 or -1 with one sentence, files appear whole, no length is believed unchecked. */
-#ifndef SOSMC_CLI_TENSORS_H
-#define SOSMC_CLI_TENSORS_H
+ * The rules of files.h hold: 0 or -1 with one sentence, a file that exists is whole, every length is checked before it is used. */
+#ifndef SOSMC_FILES_TENSORS_H
+#define SOSMC_FILES_TENSORS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,7 +51,7 @@ const tensor *tensors_find(const tensor_file *f, const char *name);  /* NULL: no
 const char *tensors_metadata(const tensor_file *f, const char *key); /* NULL: no such key */
 int64_t tensor_count(const tensor *t);                               /* numbers; -1: more than a file may hold */
 
-/* For those who write: room for another tensor, filled with zeros. NULL: no memory, or a shape that is impossible. */
+/* For writers: adds a tensor filled with zeros. NULL: no memory, or a shape that is not allowed. */
 float *tensors_add(tensor_file *f, const char *name, int dims, const int64_t *shape);
 int tensors_describe(tensor_file *f, const char *key, const char *value); /* -1: no memory */
 

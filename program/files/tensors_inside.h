@@ -1,6 +1,6 @@
 /* tensors_inside.h: what tensors.c and safetensors.c share. */
-#ifndef SOSMC_CLI_TENSORS_INSIDE_H
-#define SOSMC_CLI_TENSORS_INSIDE_H
+#ifndef SOSMC_FILES_TENSORS_INSIDE_H
+#define SOSMC_FILES_TENSORS_INSIDE_H
 
 #include <stdio.h>
 

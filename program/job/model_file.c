@@ -65,7 +65,8 @@ static size_t stem(const char *name, const char *word)
     return n - m - 1;
 }
 
-/* The last number in the first n bytes: the layer's among those that number modules too; -1: none, or absurd. */
+/* The last number in the first n bytes, which is the layer's where modules are numbered too; -1: there is none, or it is
+ * too large. */
 static long layer_number(const char *name, size_t n)
 {
     while (n > 0 && !(name[n - 1] >= '0' && name[n - 1] <= '9')) n--;
@@ -128,8 +129,9 @@ static int add_layer(parts *p, const tensor *t, char *error, size_t room)
     return 0;
 }
 
-/* A layer that is alone of its kind behind or before others needs no number; all else does. The rules of comparison are
- * no order where names of several patterns meet, so every pair is looked at. */
+/* Refuses names from which no order of the layers follows. A number is optional for a single convolution, and
+ * for a single linear layer after convolutions. The comparison is not transitive where names of several patterns occur, so
+ * all pairs are compared. */
 static int check_order(const parts *p, char *error, size_t room)
 {
     for (int k = 0; k < p->layers; k++) {

@@ -6,10 +6,10 @@
  * list has its description beside them in the metadata, as sosmc.network; without it a file is a perceptron.
  * Read are both forms and every other PyTorch naming that numbers its layers, such as net.0.weight, net.0.bias,
  * net.2.weight, or conv1_weight, ..., fc1_weight: convolutions (4 dimensions) come before linear layers (2), each in the
- * order of their numbers. A file with anything that is not such a layer is refused: half a network is never passed off
- * as a whole one. */
-#ifndef SOSMC_CLI_MODEL_FILE_H
-#define SOSMC_CLI_MODEL_FILE_H
+ * order of their numbers. A file with anything that is not such a layer is refused: a part of a network is never taken
+ * for the whole. */
+#ifndef SOSMC_JOB_MODEL_FILE_H
+#define SOSMC_JOB_MODEL_FILE_H
 
 #include <stddef.h>
 

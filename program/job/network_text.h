@@ -13,8 +13,8 @@
  *     base SD                   the standard deviation of a Gaussian base (none unless told)
  *     temperature T             by which the network's energy is divided (1 unless told)
  * A single word names a description that is known: `mnist`. */
-#ifndef SOSMC_CLI_NETWORK_TEXT_H
-#define SOSMC_CLI_NETWORK_TEXT_H
+#ifndef SOSMC_JOB_NETWORK_TEXT_H
+#define SOSMC_JOB_NETWORK_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>

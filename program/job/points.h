@@ -1,6 +1,6 @@
 /* points.h: points to train on: three well-known shapes, made to measure, or a user's file. */
-#ifndef CLI_POINTS_H
-#define CLI_POINTS_H
+#ifndef SOSMC_JOB_POINTS_H
+#define SOSMC_JOB_POINTS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* problem.h: from a resolved run file to what sosmc_create takes. */
-#ifndef CLI_PROBLEM_H
-#define CLI_PROBLEM_H
+#ifndef SOSMC_JOB_PROBLEM_H
+#define SOSMC_JOB_PROBLEM_H
 
 #include <sosmc/models.h>
 
@@ -13,14 +13,15 @@ typedef struct {
     struct parts *parts; /* everything the values above point to; job_free releases it */
 } job;
 
-/* 0, or -1 with one sentence in `error`; then *io tells whether a file was to blame. */
+/* Builds the job. Returns 0, or -1 with one sentence in `error`; *io is then set where a file could not be read. */
 int job_build(job *out, const config *c, int *io, char *error, size_t room);
 void job_free(job *j);
 
-/* The data points of the objective, rows of dim_x, and how many; NULL without any. */
+/* The data points of the objective, rows of dim_x, and their number; NULL: there are none. */
 const double *job_points(const job *j, int64_t *rows);
 
-/* Are the particles pictures? Then these are channels, rows and columns, and the values that are black and white. */
+/* Returns whether the particles are pictures. If so, *out holds channels, rows and columns, and the values that are shown
+ * black and white. */
 typedef struct {
     int channels, rows, columns;
     double black, white;
@@ -38,8 +39,8 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
 /* e^theta, the strength of the prior that a deblurring model learns; NaN for other models. */
 double job_strength(const job *j, const sosmc *s);
 
-/* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` under the engine's cloud, reweighed
- * where that belongs to another theta; NaN where the model cannot tell. */
+/* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` from the engine's cloud, which is
+ * reweighted where it belongs to another theta. NaN where the model does not provide it. */
 double job_information(const job *j, const sosmc *s, const double *theta);
 
 /* The log-likelihood at `theta` with its Monte Carlo error, from fresh independent draws: a check on the running log Z. -1

@@ -89,7 +89,8 @@ static int rows_init(builder *b, sosmc_rows rows)
     return 0;
 }
 
-/* The particles.npz of a weighted run: rows are resampled by their weights, so that what remains is a plain sample. */
+/* Resamples the rows of the particles.npz of a weighted run by their weights, so that the result is an unweighted sample.
+ * */
 static int resample_rows(builder *b, const char *path, int64_t rows, double *point)
 {
     size_t dim = (size_t)b->job->problem.model.dim_x, n = (size_t)rows;

@@ -2,8 +2,8 @@
  *
  * To add a kind of model, write a file problem_NAME.c that defines `const model_kind kind_NAME`, add NAME to MODEL_KINDS
  * below, and add its keys to schema.c. Nothing else needs to know it. */
-#ifndef CLI_PROBLEM_INSIDE_H
-#define CLI_PROBLEM_INSIDE_H
+#ifndef SOSMC_JOB_PROBLEM_INSIDE_H
+#define SOSMC_JOB_PROBLEM_INSIDE_H
 
 #include <string.h>
 

@@ -32,7 +32,7 @@ static int mixture_init(builder *b)
     if (!is(b, "init.type", "model")) return JOB_COMMON_INIT;
     const double *theta = job_vector(b, "init.theta", dim_theta);
     if (!theta || mixture_law(b, theta, &b->job->problem.init)) return -1;
-    /* drawn where theta starts, the weights are 1 (eps neglected, as the experiment does) */
+    /* particles drawn at the theta where the run starts have weights 1 (eps neglected, as the experiment does) */
     b->job->problem.init.exact = memcmp(theta, b->p->theta, (size_t)dim_theta * sizeof(double)) == 0;
     return 0;
 }

@@ -1,5 +1,6 @@
-/* problem_objective.c: the objective of a run file: its reward, its reference, the data it fits. The model is known; a base
- * whose width comes from the data gets it here, and a cooled cloud replaces the model by the way to it. */
+/* problem_objective.c: the objective of a run file: its reward, its reference, the data it fits. The model is built before.
+ * Here a base whose width comes from the data gets its width, and `anneal` replaces the model by the path from a normal law
+ * to it. */
 #include <stdlib.h>
 
 #include "points.h"
@@ -221,7 +222,7 @@ static int likelihood_objective(builder *b)
 
 /* ---------------------------------------------------------------------------- sampling, and the choice */
 
-/* Theta stays, or is the temperature between a normal law and the model. */
+/* Sampling leaves theta constant; annealing makes theta the temperature between a normal law and the model. */
 static int sampling_objective(builder *b)
 {
     sosmc_score score = {0};

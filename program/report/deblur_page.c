@@ -31,7 +31,7 @@ typedef struct {
     double theta, seconds, per_megapixel;
     int64_t iterations, clouds, particles;
     int finished, simulated;
-    likeness_figures before, after;
+    quality_figures before, after;
     double coverage; /* simulated: of intervals of 1.96 standard deviations */
     csv_table trace;
     json_t *summary; /* of the run */
@@ -82,12 +82,12 @@ static int read_summary(results *r, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- measures */
 
-static int compare(likeness_figures *out, const image *truth, const image *x, char *error, size_t room)
+static int compare(quality_figures *out, const image *truth, const image *x, char *error, size_t room)
 {
     size_t all = pixels_of(truth) * (size_t)truth->channels;
     double *scratch = malloc((sosmc_ssim_scratch(truth->columns) + 1) * sizeof *scratch);
     if (!scratch) return files_fail(error, room, "out of memory to compare pictures");
-    *out = (likeness_figures){
+    *out = (quality_figures){
         .mse = sosmc_mse(all, truth->pixel, x->pixel),
         .psnr = sosmc_psnr(all, RANGE, truth->pixel, x->pixel),
         .ssim = sosmc_ssim(truth->rows, truth->columns, truth->channels, RANGE, truth->pixel, x->pixel, scratch)};
@@ -170,7 +170,7 @@ static int write_row(const results *r, const char *name, const image *const *im,
     char folder[FILES_PATH], path[FILES_PATH];
     int longest = im[0]->columns > im[0]->rows ? im[0]->columns : im[0]->rows;
     int side = (longest + SHOWN - 1) / SHOWN, rows = im[0]->rows / side, columns = im[0]->columns / side;
-    if (rows < 1 || columns < 1) return 0; /* a thread of pixels: nothing to show */
+    if (rows < 1 || columns < 1) return 0; /* fewer than `side` pixels high or wide: nothing is shown */
     size_t each = (size_t)im[0]->channels * (size_t)rows * (size_t)columns;
     double *value = malloc((size_t)count * each * sizeof *value);
     if (!value) return files_fail(error, room, "out of memory for %s", name);
@@ -203,7 +203,7 @@ static int write_pictures(const results *r, char *error, size_t room)
                : 0;
 }
 
-static void put_likeness(json_writer *w, const char *key, const likeness_figures *f)
+static void json_quality(json_writer *w, const char *key, const quality_figures *f)
 {
     json_open_object(w, key);
     json_put_number(w, "mse", f->mse);
@@ -239,8 +239,8 @@ static int write_figures(const results *r, char *error, size_t room)
     json_put_number(&w, "seconds", r->seconds);
     json_put_number(&w, "seconds_per_megapixel_and_iteration", r->per_megapixel);
     if (r->simulated) {
-        put_likeness(&w, "before", &r->before);
-        put_likeness(&w, "after", &r->after);
+        json_quality(&w, "before", &r->before);
+        json_quality(&w, "after", &r->after);
         json_put_number(&w, "coverage_95", r->coverage);
     }
     json_close(&w);
@@ -270,7 +270,7 @@ static void put_quality(page *p, const results *r)
     static const char *const head[] = {"", "MSE", "PSNR (dB)", "SSIM"};
     const struct {
         const char *name;
-        const likeness_figures *f;
+        const quality_figures *f;
     } row[] = {{"before", &r->before}, {"restored", &r->after}};
     if (!r->simulated) return;
     page_heading(p, "How close it comes");

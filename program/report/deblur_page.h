@@ -1,23 +1,24 @@
 /* deblur_page.h: what `sosmc deblur` leaves beside the run itself: the restored picture, the map of its standard deviation,
  * deblur.json and report.html. */
-#ifndef CLI_DEBLUR_PAGE_H
-#define CLI_DEBLUR_PAGE_H
+#ifndef SOSMC_REPORT_DEBLUR_PAGE_H
+#define SOSMC_REPORT_DEBLUR_PAGE_H
 
 #include "files/images.h"
 
-/* How alike two pictures are: mean square error, PSNR and SSIM with the range 255. */
+/* Measures of the difference of two pictures: mean square error, PSNR and SSIM with the range 255. */
 typedef struct {
     double mse, psnr, ssim;
-} likeness_figures;
+} quality_figures;
 
 typedef struct {
     const char *dir, *photo; /* the run directory; the file the user named */
-    const char *photo_path;  /* the same from the root, for who writes the page again elsewhere */
+    const char *photo_path;  /* the same from the root, so that the page can be written again from another folder */
     int seen_stored;         /* what was seen is DIR/seen.npy instead of the photograph */
     const char *blur;        /* in words */
-    double sigma, estimated; /* of the noise: what was used; what the picture says, NaN when nobody asked */
-    double theta0;           /* where theta started */
-    int bits;                /* of the picture that is written */
+    /* Of the noise: the value that was used; the estimate from the picture, NaN when none was made. */
+    double sigma, estimated;
+    double theta0; /* where theta started */
+    int bits;      /* of the picture that is written */
     int quiet;
     const char *warning; /* a sentence that the reader must not miss; NULL: none */
     const image *seen;   /* what was seen, missing pixels filled in */

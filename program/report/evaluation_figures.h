@@ -1,6 +1,6 @@
 /* evaluation_figures.h: the figures of a run's evaluation.csv. */
-#ifndef CLI_EVALUATION_FIGURES_H
-#define CLI_EVALUATION_FIGURES_H
+#ifndef SOSMC_REPORT_EVALUATION_FIGURES_H
+#define SOSMC_REPORT_EVALUATION_FIGURES_H
 
 #include "files/files.h"
 #include "view/plot.h"

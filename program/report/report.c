@@ -116,7 +116,8 @@ typedef struct {
     const char *key, *column, *shown;
 } told_name;
 
-/* A card with the value that the summary tells; of a directory without one, the mean over the last tenth of the trace. */
+/* Adds a card with the value of the summary or, in a directory without a summary, with the mean over the last tenth of the
+ * trace. */
 static int make_fact(const report_data *r, const told_name *q, char value[VALUE], char words[VALUE])
 {
     const char *name = q->key, *from = told_from(r, name);
@@ -155,7 +156,7 @@ static void put_facts(page *p, const report_data *r)
         n++;
     }
     if (r->rows > 0) {
-        grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* they count from 0 */
+        grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* iterations count from 0 */
         fact[n].value = text[n];
         fact[n++].name = "iterations";
     }
@@ -167,7 +168,7 @@ static void put_facts(page *p, const report_data *r)
     page_facts(p, fact, n);
 }
 
-/* theta on the first screen, with its standard error or the reason why it has none. */
+/* Shows theta on the first screen, with its standard error or the reason why it has none. */
 static void put_estimate(page *p, const report_data *r)
 {
     char text[VALUE];
@@ -289,7 +290,7 @@ static void put_section(page *p, const gallery *g, char *const *svg, section whe
     }
 }
 
-/* Draws what can be drawn. A report without figures is better than none: the reason goes into the page. */
+/* Draws the figures. Where they cannot be drawn, the page is written without them and says why. */
 static void draw(const gallery *g, const char *dir, char **svg, char *why, size_t room)
 {
     plot_figure figure[EXHIBITS];

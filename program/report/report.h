@@ -4,8 +4,8 @@
  * and logw), run.yaml. What is missing is left out; what is damaged is an error. Writes DIR/report.html, one
  * self-contained page, and DIR/figures/NAME.svg and .pdf. Without gnuplot the page has no figures and says how to get
  * them. */
-#ifndef CLI_REPORT_H
-#define CLI_REPORT_H
+#ifndef SOSMC_REPORT_REPORT_H
+#define SOSMC_REPORT_REPORT_H
 
 #include <stddef.h>
 

@@ -35,7 +35,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A range that shows the chosen values of one coordinate. A few strays may stay outside; captions tell their weight. */
+/* A range that shows the chosen values of one coordinate. A few far values may lie outside; the captions give their weight.
+ * */
 static void cloud_range(gallery *g, const double *v, int n, double *min, double *max)
 {
     double *sorted = gallery_doubles(g, n);

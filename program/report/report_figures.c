@@ -250,7 +250,7 @@ static void add_values(gallery *g, const report_data *r, const curve *c, const d
     for (int i = 0; i < panels; i++) ((plot_series *)p[i].series)[0].label = each;
 }
 
-/* A column without values has no figure; one that never moves is told in the table. */
+/* A column without values has no figure; a constant one is shown in the table only. */
 static void add_curve(gallery *g, const report_data *r, const report_extra *extra, const curve *c)
 {
     digest d = report_digest(r, c);

@@ -1,6 +1,6 @@
 /* report_inside.h: what the parts of the report share: a run as read from its directory, and the figures made of it. */
-#ifndef CLI_REPORT_INSIDE_H
-#define CLI_REPORT_INSIDE_H
+#ifndef SOSMC_REPORT_REPORT_INSIDE_H
+#define SOSMC_REPORT_REPORT_INSIDE_H
 
 #include "files/files.h"
 #include "view/plot.h"
@@ -72,10 +72,10 @@ typedef struct {
 void report_gallery(gallery *g, const report_data *r, const report_extra *extra);
 void report_gallery_free(gallery *g);
 
-/* For those who fill it. Memory that lives as long as the figures; NULL: there is none, and the gallery has failed. */
+/* Allocates memory that lives as long as the figures. NULL: there is none, and `failed` is set. */
 void *gallery_take(gallery *g, size_t bytes);
 double *gallery_doubles(gallery *g, int n);
-/* Another exhibit, HALF x TALL; NULL: no room. */
+/* Adds a figure of HALF x TALL pixels; NULL: the gallery is full. */
 enum { WIDE = 1080, HALF = 540, TALL = 330 };
 exhibit *gallery_add(gallery *g, section where, const char *name, const char *title);
 void report_add_cloud(gallery *g, const report_data *r, const report_extra *extra);

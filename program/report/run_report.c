@@ -1,8 +1,8 @@
-/* picture.c: evaluates the model and the reward on a lattice over the box that holds the particles, for the report; and
+/* run_report.c: evaluates the model and the reward on a lattice over the box that holds the particles, for the report; and
  * shows particles that are pictures.
  *
- * Everything comes from the run directory (run.yaml, theta.npy or model.safetensors, particles.npz), so that `sosmc report` shows the same page
- * as the run itself. A directory without particles, or a model of more than two coordinates, gets a report without the map. */
+ * Everything comes from the run directory (run.yaml, theta.npy or model.safetensors, particles.npz), so that `sosmc report`
+ * shows the same page as the run itself. A directory without particles, or a model of more than two coordinates, gets a report without the map. */
 #include "run_report.h"
 
 #include <math.h>
@@ -183,7 +183,7 @@ static int draw_exact(picture *p, const char *dir, report_extra *extra, char *er
     return 0;
 }
 
-int picture_report(const char *dir, char *error, size_t room)
+int run_report(const char *dir, char *error, size_t room)
 {
     char path[FILES_PATH];
     picture p = {.density = NULL};

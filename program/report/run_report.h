@@ -1,10 +1,11 @@
-/* picture.h: a run's report with what only the model can tell: density and reward over the box of its particles. */
-#ifndef CLI_PICTURE_H
-#define CLI_PICTURE_H
+/* run_report.h: the report of any run. It adds to report.h what has to be computed from the model: density and reward over the
+ * box of the particles. */
+#ifndef SOSMC_REPORT_RUN_REPORT_H
+#define SOSMC_REPORT_RUN_REPORT_H
 
 #include <stddef.h>
 
 /* Writes DIR/report.html from what the run left there. */
-int picture_report(const char *dir, char *error, size_t room);
+int run_report(const char *dir, char *error, size_t room);
 
 #endif

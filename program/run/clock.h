@@ -1,6 +1,6 @@
-/* clock.h: seconds that pass, whatever happens to the time of day. */
-#ifndef CLI_CLOCK_H
-#define CLI_CLOCK_H
+/* clock.h: seconds on a clock that never jumps, unlike the time of day. */
+#ifndef SOSMC_RUN_CLOCK_H
+#define SOSMC_RUN_CLOCK_H
 
 #include <time.h>
 

@@ -1,4 +1,5 @@
-/* curvature.c: the sentence about a step that is too large, in the words of run files; sosmc_check_step measures. */
+/* curvature.c: the warning about a step that is too large, with the names that keys have in run files; sosmc_check_step
+ * measures. */
 #include "curvature.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* curvature.h: is the step of an unadjusted kernel small enough for the potential it moves in? */
-#ifndef CLI_CURVATURE_H
-#define CLI_CURVATURE_H
+#ifndef SOSMC_RUN_CURVATURE_H
+#define SOSMC_RUN_CURVATURE_H
 
 #include <sosmc/analysis.h>
 

@@ -149,7 +149,7 @@ static int fix_reference(evaluation *e, const config *c, char *error, size_t roo
                       config_where(c, "objective.reward", where, sizeof where), e->lattice.low[0], e->lattice.high[0]);
 }
 
-/* A run that has nothing left to do still has its last row to tell. */
+/* Reads the last row of the file, so that a run without iterations left can report it. */
 static int recall_row(evaluation *e, const char *path, char *error, size_t room)
 {
     csv_table t;
@@ -219,7 +219,8 @@ static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info
     sosmc_lattice_exact(&e->lattice, e->U, e->U_ref, e->R, forward ? 0 : o->kl, &x);
     if (forward) {
         x.kl = x.forward_kl;
-        if (o->b > 0) x.loss = o->b * x.kl - x.reward; /* where b is 0, an infinite divergence costs nothing */
+        /* With b = 0 the divergence has no weight in the loss, also where it is infinite. */
+        if (o->b > 0) x.loss = o->b * x.kl - x.reward;
     }
     const double value[] = {x.logz,        x.reward,  x.kl,        x.loss,   x.ref_reward,
                             x.best_reward, x.best_kl, x.best_loss, x.excess, x.edge};
@@ -282,8 +283,8 @@ static uint64_t chain_seed(uint64_t seed, int64_t iteration)
     return z ^ (z >> 31);
 }
 
-/* 1: an interrupt cut the chains short. Chains that run away have no mean: the fields stay empty, because a step that
- * is too long for an evaluation is no reason to lose the run. */
+/* Returns 1 when an interrupt ended the chains early. Where chains diverge the fields stay empty: a step that is too long
+ * for an evaluation should not end the run. */
 static int on_fresh_chains(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
 {
     const sosmc_problem *p = &e->job->problem;
@@ -309,12 +310,13 @@ int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char 
     const double *theta = sosmc_theta_average(s);
     double before[COLUMNS];
     memcpy(before, e->row, sizeof before);
-    e->row[UPDATES] = (double)info->gradient_updates + 1; /* behind the theta that is evaluated, in either order */
+    /* Updates made before the theta that is evaluated, in either order. */
+    e->row[UPDATES] = (double)info->gradient_updates + 1;
     int rc = on_lattice(e, theta, info, error, room);
     if (rc == 0) rc = on_data(e, theta, info, error, room);
     if (rc == 0) rc = on_cloud(e, s, info, error, room);
     if (rc == 0) rc = on_fresh_chains(e, theta, info, error, room);
-    if (rc) { /* no row: the last one is still the one before */
+    if (rc) { /* no row is written, so the last row is that of before */
         memcpy(e->row, before, sizeof before);
         return rc < 0 ? -1 : 0;
     }

@@ -17,8 +17,8 @@
  * Under a reverse divergence, kl is KL(pi || ref) and loss = -reward + beta kl. Under a forward one, kl is KL(ref ||
  * pi), and the optimum is not known: best_* and excess are empty. Under ebm_likelihood, loss = -loglik. Models that are not
  * of the plane have no exact values: all but the particles' and the fresh chains' are empty. */
-#ifndef CLI_EVALUATE_H
-#define CLI_EVALUATE_H
+#ifndef SOSMC_RUN_EVALUATE_H
+#define SOSMC_RUN_EVALUATE_H
 
 #include <sosmc/lattice.h>
 
@@ -29,7 +29,7 @@
 
 typedef struct evaluation evaluation;
 
-/* What can be told before a directory is touched: 0, or -1 with one sentence. */
+/* Checks what can be checked before a directory is created: 0, or -1 with one sentence. */
 int evaluation_check(const config *c, const job *j, char *error, size_t room);
 
 /* *out is NULL when the run file asks for none. Opens DIR/evaluation.csv, keeping rows before iteration `from` (see
@@ -38,9 +38,9 @@ int evaluation_check(const config *c, const job *j, char *error, size_t room);
 int evaluation_open(evaluation **out, const config *c, const job *j, const char *dir, int64_t from,
                     const run_hooks *hooks, char *error, size_t room);
 
-/* After an iteration: appends a row when the iteration is a multiple of evaluate.every or the last one. An iteration
- * that has its row gets no second one, and fresh chains that an interrupt cuts short leave none; so call it once more
- * with sosmc_last after a checkpoint is loaded, and the row is made up for. Here as below, e NULL: nothing. */
+/* After an iteration: appends a row when the iteration is a multiple of evaluate.every or the last one. An iteration that
+ * has a row gets no second one. Fresh chains that an interrupt ends early leave no row, so call this once more with
+ * sosmc_last after a checkpoint is loaded: it then writes the missing row. Here as below, e NULL: nothing. */
 int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room);
 
 int evaluation_flush(evaluation *e, char *error, size_t room); /* before a checkpoint, as trace_flush */

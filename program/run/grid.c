@@ -9,12 +9,13 @@
 #include <time.h>
 
 enum { SENTENCE = 512, MOST_THREADS = 64 };
-static const struct timespec glance = {.tv_nsec = 20000000};
-static const double MOMENT = 1; /* seconds: less than that is no run, unless all are like that */
+static const struct timespec poll_interval = {.tv_nsec = 20000000};
+/* Seconds; cells that took less had been finished before and do not count, unless all cells are like that. */
+static const double MOMENT = 1;
 
 typedef struct {
     const grid *g;
-    atomic_int next, done, stop, left; /* stop: begin no more; left: threads still at work */
+    atomic_int next, done, stop, left; /* stop: begin no more cells; left: threads that are still at work */
     pthread_mutex_t lock;              /* of what follows */
     grid_timing *cell;
     int code; /* of the first failure */
@@ -110,7 +111,7 @@ static void *work(void *arg)
 
 static int asked_to_stop(const grid_hooks *hooks) { return hooks && hooks->stop && hooks->stop(hooks->context); }
 
-/* Asks and tells while the others work; returns whether the grid was stopped from outside. */
+/* Calls the hooks until all threads have ended; returns whether the hook `stop` asked for an end. */
 static int watch(crew *c, int threads, const grid_hooks *hooks)
 {
     int stopped = 0;
@@ -119,7 +120,7 @@ static int watch(crew *c, int threads, const grid_hooks *hooks)
             stopped = 1;
             atomic_store(&c->stop, 1);
         }
-        (void)nanosleep(&glance, NULL);
+        (void)nanosleep(&poll_interval, NULL);
         if (!hooks || !hooks->progress) continue;
         (void)pthread_mutex_lock(&c->lock);
         double left = grid_left(c->cell, c->g->cells, threads, seconds());

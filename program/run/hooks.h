@@ -1,6 +1,6 @@
 /* hooks.h: what a run receives from its caller: whom to tell how far it is, and when to stop. */
-#ifndef CLI_HOOKS_H
-#define CLI_HOOKS_H
+#ifndef SOSMC_RUN_HOOKS_H
+#define SOSMC_RUN_HOOKS_H
 
 #include <sosmc/sosmc.h>
 
@@ -14,9 +14,9 @@ typedef struct {
 
 /* What a run receives from its caller; each may be NULL. They are called from the thread of run_execute. */
 typedef struct {
-    int (*stop)(void *ctx); /* asked between iterations: non-zero ends the run there, with everything saved */
+    int (*stop)(void *ctx); /* called between iterations: non-zero ends the run there, with everything saved */
     void (*progress)(void *ctx, const run_progress *p); /* before the first iteration and after each */
-    void (*say)(void *ctx, const char *sentence);       /* what a user should know while the run goes on */
+    void (*say)(void *ctx, const char *sentence);       /* a sentence for the user while the run goes on */
     void *ctx;
 } run_hooks;
 

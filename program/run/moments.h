@@ -4,8 +4,8 @@
  * They go into DIR/moments.npz before every checkpoint, with the iteration they belong to, and the file before it is kept
  * as moments.previous.npz: whatever moment a run is killed at, one of the two belongs to the checkpoint that is left, and
  * the resumed run ends with the same bytes. */
-#ifndef CLI_MOMENTS_H
-#define CLI_MOMENTS_H
+#ifndef SOSMC_RUN_MOMENTS_H
+#define SOSMC_RUN_MOMENTS_H
 
 #include "runfile/config.h"
 #include "job/problem.h"

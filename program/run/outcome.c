@@ -8,12 +8,13 @@
 #include <string.h>
 
 enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5, FRESH_ESS = 200 };
-/* The observed information holds a variance over the particles; from fewer of them a standard error is off by a fifth or more. */
+/* The observed information contains a variance over the particles. With fewer particles than this, a standard error is
+ * wrong by a fifth or more. */
 enum { ENOUGH_PARTICLES = 100 };
-static const double EDGE = 1e-4;      /* of the mass may lie on the edge of a lattice */
-static const double ACCURATE = 1e-3;  /* relative error of quadrature that needs no finer lattice */
+static const double EDGE = 1e-4;      /* largest fraction of the mass on the edge of a lattice */
+static const double ACCURATE = 1e-3;  /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;    /* ... and the largest that is told */
-static const double FIRST_ESS = 0.01; /* of the particles must be left by the first weights */
+static const double FIRST_ESS = 0.01; /* smallest ESS after the first weights, as a fraction of the particles */
 
 static void warn(outcome *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void warn(outcome *o, const char *format, ...)
@@ -102,7 +103,7 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     if (!o->optimises) o->loss = o->kl = o->best_loss = (told){.from = TOLD_NOT};
 }
 
-/* On the run file's lattice, if it has one: its own values are told, whatever else could be had. */
+/* Takes the values on the lattice of the run file, if it has one, even where another lattice would be better. */
 static int take_asked(const subject *s, const sosmc_lattice *l)
 {
     outcome *o = s->o;
@@ -119,7 +120,8 @@ static int take_asked(const subject *s, const sosmc_lattice *l)
     return 0;
 }
 
-/* On a lattice of our own, as wide as it takes; finer once, where the first is too coarse. */
+/* Takes the values on a lattice of our own, which is widened until it holds the mass and refined once where it is too
+ * coarse. */
 static int take_own(const subject *s)
 {
     sosmc_lattice l;

@@ -3,8 +3,8 @@
  * The best value is an exact one where the model is of the plane; else the evidence from fresh draws with its error; else
  * the mean over the last tenth of the iterations, which has a spread and no error and is called a running estimate. A single
  * iteration is never told: it stays in the summary as `last_iteration`. */
-#ifndef CLI_OUTCOME_H
-#define CLI_OUTCOME_H
+#ifndef SOSMC_RUN_OUTCOME_H
+#define SOSMC_RUN_OUTCOME_H
 
 #include "runfile/config.h"
 #include "evaluate.h"

@@ -59,16 +59,16 @@ typedef struct {
     trace *trace, *timing;
     evaluation *evaluation;
     moments *moments;
-    double begun, before; /* when this process began to iterate; seconds spent by earlier ones */
+    double begun, before; /* when this process began to iterate; seconds that earlier processes spent */
     double seconds;       /* of all iterations */
     double last_checkpoint;
     int64_t thin, trace_rows,
-        stride; /* of the trace: at most a row in `thin`, so many; so now it is a row in `stride` */
+        stride; /* of the trace: iterations per row that the run file asks for; the most rows; iterations per row now */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
 } run;
 
-/* The sentence that goes with a status; out of memory is not the user's mistake, whatever noticed it. */
+/* Keeps the sentence that goes with a status. Lack of memory is never reported as a mistake of the user. */
 static run_status fail(run *r, run_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static run_status fail(run *r, run_status status, const char *format, ...)
 {
@@ -104,7 +104,7 @@ static int exists(run *r, const char *name)
 
 static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, "checkpoint.previous"); }
 
-/* What a run writes; the first OF_ANY are written anew by every one. */
+/* The files that a run writes. The first OF_ANY are replaced by every new run and need not be removed. */
 enum { OF_ANY = 3 };
 static const char *const written[] = {
     "run.yaml",      "trace.csv",           "timing.csv",  "checkpoint", "checkpoint.previous",
@@ -124,7 +124,8 @@ static void forget_old_run(run *r)
     for (int i = OF_ANY; i < WRITTEN; i++) forget(r, written[i]);
 }
 
-/* What a writer that was killed left half done. Only after the checkpoint is read: its temporary may be the whole one. */
+/* Removes temporary files that a killed process left. To be called after the checkpoint is read, because the only whole
+ * checkpoint may be a temporary file. */
 static void forget_temporaries(run *r)
 {
     char name[64];
@@ -138,7 +139,7 @@ static void forget_temporaries(run *r)
 static int same_run(run *r)
 {
     char path[FILES_PATH];
-    return path_in(r, "run.yaml", path) || run_file_fits(r->c, path, r->error, sizeof r->error) ? -1 : 0;
+    return path_in(r, "run.yaml", path) || same_run_check(r->c, path, r->error, sizeof r->error) ? -1 : 0;
 }
 
 static int write_run_file(run *r)
@@ -189,12 +190,14 @@ static int open_traces(run *r)
     r->thin = config_integer(r->c, "output.thin");
     r->trace_rows = config_integer(r->c, "output.trace_rows");
     r->stride = trace_stride(from, r->thin, r->trace_rows);
-    if (thin_traces(r)) return -1; /* a last row out of step goes too: it is not the last any more */
+    /* A last row that is not a multiple of the stride is removed too: it is no longer the last. */
+    if (thin_traces(r)) return -1;
     if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
 }
 
-/* Everything the run file asks for exists before the directory is touched: a file that is wrong leaves no trace. */
+/* Builds everything that the run file asks for before the directory is touched, so that a wrong run file changes nothing.
+ * */
 static run_status prepare_run(run *r)
 {
     int io = 0;
@@ -206,7 +209,8 @@ static run_status prepare_run(run *r)
 
 static int read_bytes(void *stream, void *bytes, size_t n) { return fread(bytes, 1, n, stream) == n ? 0 : -1; }
 
-/* A checkpoint that cannot be read must not become the previous one, in place of a whole one: it goes when that serves. */
+/* A damaged checkpoint must not become checkpoint.previous in place of a whole one: it is removed where the previous one
+ * can be loaded. */
 static sosmc_status load_checkpoint(run *r)
 {
     uint64_t size;
@@ -260,7 +264,7 @@ static run_status begin_run(run *r)
     look_at_step(r);
     if (write_run_file(r)) return tell_error(r, RUN_EIO);
     if (open_traces(r)) return tell_error(r, RUN_EIO);
-    /* the row that an interrupt kept from being written */
+    /* writes the row that an interrupt prevented */
     if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
         return tell_error(r, RUN_EIO);
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
@@ -303,7 +307,8 @@ static void put_row(run *r, const sosmc_info *info)
     trace_time(r->timing, info->iteration, elapsed(r));
 }
 
-/* The last row of a thinned trace: behind the checkpoint, so that a run that goes on from there does without it. */
+/* Writes the last row of a thinned trace after the checkpoint, so that a run that continues from there does not have the
+ * row. */
 static run_status put_last_row(run *r)
 {
     const sosmc_info *info = sosmc_last(r->engine);
@@ -351,7 +356,7 @@ static run_status iterate(run *r)
 
 /* ---------------------------------------------------------------------------- the end */
 
-/* The averaged theta where the run averages: it is what the run is for. */
+/* Writes the averaged theta where the run averages, because that is the result of such a run. */
 static int write_network(run *r)
 {
     static const char *const names[] = {"model.safetensors", "model.npz"};

@@ -1,8 +1,8 @@
 /* run.h: one run and its directory, without a terminal: nothing here prints or asks for signals. The caller hands in whom to
  * tell and when to stop, and gets a status with a sentence and what the run tells. Any number of runs may go on at once, in
  * different directories, in threads of one process. */
-#ifndef CLI_RUN_H
-#define CLI_RUN_H
+#ifndef SOSMC_RUN_RUN_H
+#define SOSMC_RUN_RUN_H
 
 #include "runfile/config.h"
 #include "hooks.h"

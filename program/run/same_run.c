@@ -1,6 +1,6 @@
-/* run_file.c: whether a run file continues the run that another one began.
+/* same_run.c: whether a run file continues the run that another one began.
  *
- * Both are compared as the program writes them, resolved: what a key is set to counts, not how. */
+ * Both are compared in resolved form, as the program writes them, so that two ways to write the same value are equal. */
 #include "same_run.h"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ static void tell_apart(const config *old, const config *c, const char *path, con
                   path, words);
 }
 
-int run_file_fits(const config *c, const char *path, char *error, size_t room)
+int same_run_check(const config *c, const char *path, char *error, size_t room)
 {
     char words[256];
     config *old = config_load(path, error, room);

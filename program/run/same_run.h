@@ -1,11 +1,11 @@
-/* run_file.h: whether a run file continues the run that another one began. */
-#ifndef CLI_RUN_FILE_H
-#define CLI_RUN_FILE_H
+/* same_run.h: whether a run file continues the run that another one began. */
+#ifndef SOSMC_RUN_SAME_RUN_H
+#define SOSMC_RUN_SAME_RUN_H
 
 #include "runfile/config.h"
 
 /* 0 when the resolved `c` differs from the run file at `path` in iterations, threads, evaluate and output at most; otherwise -1
  * and a sentence with the first difference, or with errno ENOMEM. */
-int run_file_fits(const config *c, const char *path, char *error, size_t room);
+int same_run_check(const config *c, const char *path, char *error, size_t room);
 
 #endif

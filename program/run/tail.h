@@ -1,8 +1,8 @@
 /* tail.h: what a trace says at its end: means over its last tenth, whether theta still moves, and whether the weights were
  * carried by a few particles for long. Everything comes from DIR/trace.csv, which a resumed run ends with the bytes of an
  * uninterrupted one, so the answers do too. */
-#ifndef CLI_TAIL_H
-#define CLI_TAIL_H
+#ifndef SOSMC_RUN_TAIL_H
+#define SOSMC_RUN_TAIL_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -371,7 +371,7 @@ void config_watch(config *c)
     c->watching = 1;
 }
 
-/* Has the key a value in one of the mappings that hold it, and nobody asked for it there? */
+/* Whether the key has a value that was not read, in one of the mappings that hold it. */
 static int is_unread(const config *c, const schema_key *row)
 {
     char parent[PATH_ROOM];

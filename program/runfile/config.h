@@ -13,8 +13,8 @@
  *   - paths are dotted names; items of a list are numbered from 0 (adapt.1.factor), and a list of one mapping may be
  *     addressed without the number (adapt.factor);
  *   - pointers returned by a config belong to it and live until config_free. */
-#ifndef CLI_CONFIG_H
-#define CLI_CONFIG_H
+#ifndef SOSMC_RUNFILE_CONFIG_H
+#define SOSMC_RUNFILE_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,8 +55,8 @@ int config_column(const config *c, const char *path);
 
 /* From here on the config remembers which keys were asked for, by any function above but config_has. */
 void config_watch(config *c);
-/* The next key of the file or of its defaults that nobody has asked for since config_watch, in the order of the manual; NULL:
- * there is no more. *at is 0 at first. */
+/* The next key of the file or of its defaults that was not read since config_watch, in the order of the manual; NULL: there
+ * is no more. *at must be 0 at first. */
 const char *config_unread(const config *c, int *at);
 
 /* ---------------------------------------------------------------------------- where and how */

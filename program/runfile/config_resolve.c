@@ -105,7 +105,7 @@ static int same_value(const node *n, const char *value)
 }
 
 /* Sets a key that a method stands for. `path` has two names, such as "kernel.type"; the mapping is made when missing. */
-static int imply(config *c, const schema_method *m, const node *like, const char *path, const char *value)
+static int set_implied(config *c, const schema_method *m, const node *like, const char *path, const char *value)
 {
     char parent[PATH_ROOM], clipped[CLIP + 4];
     node *n = config_find(c, path), *map;
@@ -142,7 +142,7 @@ static int name_method(config *c)
     for (const char *values = m->values; schema_word(&values, word, sizeof word);) {
         char *equals = strchr(word, '=');
         *equals = 0;
-        if (imply(c, m, &like, word, equals + 1)) return -1;
+        if (set_implied(c, m, &like, word, equals + 1)) return -1;
     }
     return 0;
 }
@@ -199,7 +199,7 @@ static int applies(const config *c, const schema_key *row)
     return value && schema_has_word(row->when + length + 1, value);
 }
 
-/* A key may stand in several rows, one after the other; does any of them apply? */
+/* A key may have several rows in the table, one after the other. Returns whether one of them applies. */
 static int applies_anywhere(const config *c, const schema_key *row)
 {
     for (const schema_key *r = schema_find(row->path); r->path && !strcmp(r->path, row->path); r++)
@@ -221,7 +221,7 @@ static int refuse_key(config *c, const schema_key *row, const node *n, const cha
                        now ? now : "missing");
 }
 
-/* What --set put somewhere into this key, or NULL. */
+/* The first value inside this key that --set assigned, or NULL. */
 static const node *assigned(const node *n)
 {
     const node *found = n->origin == FROM_SET ? n : NULL;
@@ -229,7 +229,8 @@ static const node *assigned(const node *n)
     return found;
 }
 
-/* Takes a key out of a resolved file that an earlier version wrote, and returns 1. What --set says is never dropped. */
+/* Removes a key that earlier versions wrote into resolved files without reading it, and returns 1. A value from --set is
+ * never removed. */
 static int drop_once_written(const config *c, const schema_key *row, node *parent, const node *n)
 {
     if (!c->stored || assigned(n) || !schema_has_word(schema_once_written, row->path)) return 0;
@@ -321,7 +322,7 @@ static node *make_derived(config *c, const char *rule)
     return copy;
 }
 
-/* Derived defaults wait for the second round, when all that is written and all plain defaults are in place. */
+/* Derived defaults are filled in the second round, when all written values and all plain defaults are known. */
 static int fill(config *c, const schema_key *row, node *parent, const char *path, int round)
 {
     if (!row->fallback) return round ? 0 : missing(c, row, parent, path);

@@ -6,9 +6,9 @@
  * Scalars stay text until config_resolve.c knows which type the key has: 1e-9 is a number and 010 is ten, whatever YAML
  * 1.1 makes of them. Every node remembers where it came from.
  *
- * A run file may come from a stranger, so everything a few bytes could blow up is bounded: bytes, nodes (aliases are
+ * A run file may be hostile, so everything that a few bytes could make large is bounded: bytes, nodes (aliases are
  * copied, and the copies count), depth, keys of one mapping and anchors (both are searched one by one), and the length
- * of one value. All memory belongs to the config and is returned at once. */
+ * of one value. All memory belongs to the config and is freed together. */
 #include "schema.h"
 
 #include <stdarg.h>

@@ -578,8 +578,8 @@ const schema_method *schema_method_named(const char *name)
     return NULL;
 }
 
-/* Nothing ever read these keys in the files in which they do not apply, but until they had conditions every resolved file was
- * written with them. Such a file still runs: there they are dropped. */
+/* Earlier versions wrote these keys into every resolved file, also where they do not apply and nothing reads them. Such a
+ * file still runs: config_resolve drops the keys there. */
 const char *const schema_once_written = "init|optimiser|model.column";
 
 /* ---------------------------------------------------------------------------- words and intervals */
@@ -758,7 +758,7 @@ static int edit_distance(const char *a, const char *b)
 }
 
 /* The distance between two names; a large number when one is not a plausible misspelling of the other. */
-static int unlikeness(const char *typed, const char *name)
+static int name_distance(const char *typed, const char *name)
 {
     enum { FAR = 1000 };
     size_t length = strlen(typed);
@@ -775,7 +775,7 @@ const char *schema_nearest(const char *parent, const char *name)
     const char *best = NULL;
     int best_distance = 5;
     for (const schema_key *row = schema_keys; row->path; row++) {
-        int d = schema_is_child(row, parent) ? unlikeness(name, schema_leaf(row->path)) : best_distance;
+        int d = schema_is_child(row, parent) ? name_distance(name, schema_leaf(row->path)) : best_distance;
         if (d >= best_distance) continue;
         best = row->path;
         best_distance = d;
@@ -790,7 +790,7 @@ const char *schema_nearest_word(const char *words, const char *name, char *word,
     char one[64];
     int best_distance = 5;
     while (schema_word(&words, one, sizeof one)) {
-        int d = unlikeness(name, one);
+        int d = name_distance(name, one);
         if (d >= best_distance) continue;
         best_distance = d;
         snprintf(word, room, "%s", one);

@@ -1,6 +1,6 @@
 /* schema.h: what the files behind config.h share: the tree of nodes, and the table of keys. */
-#ifndef CLI_SCHEMA_H
-#define CLI_SCHEMA_H
+#ifndef SOSMC_RUNFILE_SCHEMA_H
+#define SOSMC_RUNFILE_SCHEMA_H
 
 #include <stddef.h>
 #include <stdint.h>

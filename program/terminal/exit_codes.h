@@ -1,8 +1,8 @@
 /* exit_codes.h: what the program exits with. The sentences are those of the man page, docs/sosmc.1; a test compares the two.
  *
  * A row is NAME, CODE, MEANING, and stands for the constant SOSMC_EXIT_NAME. */
-#ifndef CLI_EXIT_CODES_H
-#define CLI_EXIT_CODES_H
+#ifndef SOSMC_TERMINAL_EXIT_CODES_H
+#define SOSMC_TERMINAL_EXIT_CODES_H
 
 #define SOSMC_EXIT_CODES(ROW)                                                                                             \
     ROW(OK, 0, "done")                                                                                                    \

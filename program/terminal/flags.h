@@ -1,7 +1,7 @@
 /* flags.h: the flags of all commands. A command declares a table of its flags and calls flags_read; what is wrong is said there,
  * in the same words for every command. */
-#ifndef CLI_FLAGS_H
-#define CLI_FLAGS_H
+#ifndef SOSMC_TERMINAL_FLAGS_H
+#define SOSMC_TERMINAL_FLAGS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -22,9 +22,10 @@ void interrupt_catch(void)
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigaction(SIGHUP, &action, NULL);
-    action.sa_handler = SIG_IGN; /* a reader of our output that has gone is no reason to lose a run */
+    /* A run goes on when the reader of its output has exited; writing then returns an error. */
+    action.sa_handler = SIG_IGN;
     (void)sigaction(SIGPIPE, &action, NULL);
-    (void)sigaction(SIGXFSZ, &action, NULL); /* a file beyond the limit is an error of writing, which has a sentence */
+    (void)sigaction(SIGXFSZ, &action, NULL); /* a file beyond the size limit makes write() fail, which is reported */
 }
 
 int interrupt_requested(void) { return requested; }

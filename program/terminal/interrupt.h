@@ -1,7 +1,7 @@
 /* interrupt.h: Ctrl-C and SIGTERM ask the run to stop after this iteration, with everything saved; a second Ctrl-C stops at
  * once. */
-#ifndef CLI_INTERRUPT_H
-#define CLI_INTERRUPT_H
+#ifndef SOSMC_TERMINAL_INTERRUPT_H
+#define SOSMC_TERMINAL_INTERRUPT_H
 
 void interrupt_catch(void);
 int interrupt_requested(void); /* the signal's number, or 0 */

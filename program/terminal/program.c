@@ -11,7 +11,8 @@
 #include "interrupt.h"
 #include "say.h"
 
-/* A file that is opened must never take the number of a stream that the caller closed: what we say would go into it. */
+/* Opens /dev/null for every standard stream that the caller closed. Otherwise a file that is opened later would get its
+ * descriptor, and messages would be written into that file. */
 static void fill_closed_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

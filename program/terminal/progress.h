@@ -1,6 +1,6 @@
 /* progress.h: what a long run shows: one live line on a terminal, a line every few seconds in a log, nothing when quiet. */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#ifndef SOSMC_TERMINAL_PROGRESS_H
+#define SOSMC_TERMINAL_PROGRESS_H
 
 #include <stdio.h>
 
@@ -17,12 +17,14 @@ typedef struct {
 } progress;
 
 void progress_begin(progress *p, int quiet, int64_t first);
-/* `what` is the line without its head ("12/1000 ...") and its tail ("... 3 s left"), which is what the pace so far promises. */
+/* `what` is the middle of the line. The head ("12/1000 ...") and the tail ("... 3 s left", from the pace so far) are added.
+ * */
 void progress_show(progress *p, int64_t done, int64_t total, const char *what);
-/* For those who know better what is left (seconds, NAN: unknown), and ask first whether a line is due. */
+/* For callers that have an estimate of their own of the seconds left (NAN: unknown). They ask progress_due whether it is
+ * time for a line before they call progress_line. */
 int progress_due(const progress *p);
 void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left);
-/* `strength`: what a model with a prior learns, NAN: there is none; `weighted`: without weights there is no ESS to tell. */
+/* `strength` is the strength of the prior that a model learns; NAN: it has none. Without `weighted` no ESS is shown. */
 void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted);
 void progress_end(progress *p); /* clears the live line */
 

@@ -48,7 +48,7 @@ static void say(void *ctx, const char *sentence)
 
 /* ---------------------------------------------------------------------------- the closing lines */
 
-/* An error that the printed digits would not show is not printed. */
+/* Prints the error only where it is large enough to change the printed digits of the value. */
 static void print_number(FILE *out, double value, double error)
 {
     fprintf(out, " %.6g", value);
@@ -104,7 +104,7 @@ static void print_outcome(const outcome *o, FILE *out)
 
 static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
 
-/* Warnings come last, where they are seen; that of the step was said before the first iteration. */
+/* Warnings are printed last, where they are noticed. The warning about the step was printed before the first iteration. */
 static void tell(const session *s)
 {
     const outcome *o = &s->result.outcome;
@@ -142,7 +142,7 @@ static int has_report(const char *dir)
 static int write_report(const config *c, const char *dir)
 {
     char error[SENTENCE];
-    if (!config_flag(c, "output.report") || has_report(dir) || picture_report(dir, error, sizeof error) == 0)
+    if (!config_flag(c, "output.report") || has_report(dir) || run_report(dir, error, sizeof error) == 0)
         return SOSMC_EXIT_OK;
     return complain(SOSMC_EXIT_IO, "%s", error);
 }

@@ -1,15 +1,15 @@
 /* session.h: a run as a person at a terminal meets it: progress while it goes on, Ctrl-C to stop it, its report, and what it
  * found in a few lines. */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#ifndef SOSMC_TERMINAL_SESSION_H
+#define SOSMC_TERMINAL_SESSION_H
 
 #include "runfile/config.h"
 
 typedef struct {
     const char *out; /* the run directory */
     int resume, overwrite;
-    int quiet;      /* no progress, no closing words; warnings are said all the same */
-    int experiment; /* part of an experiment, whose page speaks for its runs: warnings go to summary.json alone */
+    int quiet;             /* no progress and no closing lines; warnings are printed all the same */
+    int experiment;        /* part of an experiment, which has a page of its own: warnings go to summary.json alone */
     double budget_seconds; /* 0: none */
 } session_options;
 

@@ -1,18 +1,18 @@
-/* pool.c: a list of blocks. Invariant: what was taken lives until pool_free, wherever it is pointed to from. */
+/* arena.c: a list of blocks. Invariant: a block is neither moved nor freed before arena_free. */
 #include "arena.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-struct pool_block {
-    struct pool_block *next;
-    double room[]; /* of doubles, so that anything may stand there */
+struct arena_block {
+    struct arena_block *next;
+    double room[]; /* doubles, so that the block is aligned for any type */
 };
 
-void *pool_take(pool *p, int n, size_t size)
+void *arena_take(arena *p, int n, size_t size)
 {
-    struct pool_block *b = calloc(1, sizeof *b + ((size_t)(n > 0 ? n : 0) + 1) * size);
+    struct arena_block *b = calloc(1, sizeof *b + ((size_t)(n > 0 ? n : 0) + 1) * size);
     if (!b) {
         p->failed = 1;
         return NULL;
@@ -22,24 +22,24 @@ void *pool_take(pool *p, int n, size_t size)
     return b->room;
 }
 
-double *pool_doubles(pool *p, int n) { return pool_take(p, n, sizeof(double)); }
+double *arena_doubles(arena *p, int n) { return arena_take(p, n, sizeof(double)); }
 
-char *pool_words(pool *p, const char *format, ...)
+char *arena_words(arena *p, const char *format, ...)
 {
-    char *text = pool_take(p, POOL_WORDS, 1);
+    char *text = arena_take(p, ARENA_WORDS, 1);
     if (!text) return NULL;
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(text, POOL_WORDS, format, list);
+    (void)vsnprintf(text, ARENA_WORDS, format, list);
     va_end(list);
     return text;
 }
 
-void pool_free(pool *p)
+void arena_free(arena *p)
 {
-    for (struct pool_block *b = p->first, *next; b; b = next) {
+    for (struct arena_block *b = p->first, *next; b; b = next) {
         next = b->next;
         free(b);
     }
-    *p = (pool){.first = NULL};
+    *p = (arena){.first = NULL};
 }

@@ -1,19 +1,21 @@
-/* pool.h: memory of one figure, let go in one call. A pool that got none remembers: look once, at the end. */
-#ifndef CLI_POOL_H
-#define CLI_POOL_H
+/* arena.h: an arena holds all memory of one figure; arena_free frees it together. A failed allocation sets `failed`, so a caller
+ * may check that once, at the end. */
+#ifndef SOSMC_VIEW_ARENA_H
+#define SOSMC_VIEW_ARENA_H
 
 #include <stddef.h>
 
-struct pool_block;
+struct arena_block;
 typedef struct {
-    struct pool_block *first;
+    struct arena_block *first;
     int failed;
-} pool; /* begin with {0} */
+} arena; /* begin with {0} */
 
-void *pool_take(pool *p, int n, size_t size); /* zeros; NULL: none was to be had */
-double *pool_doubles(pool *p, int n);
-enum { POOL_WORDS = 128 };
-char *pool_words(pool *p, const char *format, ...) __attribute__((format(printf, 2, 3))); /* cut at POOL_WORDS */
-void pool_free(pool *p);
+void *arena_take(arena *p, int n, size_t size); /* n items, filled with zeros; NULL: out of memory */
+double *arena_doubles(arena *p, int n);
+enum { ARENA_WORDS = 128 };
+char *arena_words(arena *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* truncated to ARENA_WORDS bytes */
+void arena_free(arena *p);
 
 #endif

@@ -1,9 +1,9 @@
 /* page.h: one self-contained HTML page: headings, paragraphs, tables, figures, code.
  *
  * No script, no font and no picture comes from elsewhere: the page can be mailed, printed and read offline. All text is
- * UTF-8 and escaped here; callers never write HTML. The first error sticks, page_write tells. */
-#ifndef CLI_PAGE_H
-#define CLI_PAGE_H
+ * UTF-8 and escaped here; callers never write HTML. The first error is kept, and page_write returns it. */
+#ifndef SOSMC_VIEW_PAGE_H
+#define SOSMC_VIEW_PAGE_H
 
 #include <stddef.h>
 
@@ -11,14 +11,14 @@
 
 typedef struct page page;
 
-/* `subtitle` may be NULL. NULL only when there is no memory, and then every other function does nothing. */
+/* `subtitle` may be NULL. Returns NULL when there is no memory; the other functions accept NULL and do nothing. */
 page *page_new(const char *title, const char *subtitle);
 void page_free(page *p);
 
 void page_heading(page *p, const char *text);
 void page_subheading(page *p, const char *text);
 void page_paragraph(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A paragraph that stands out: what a reader must not miss. */
+/* A paragraph that is set off from the others, for what a reader must not miss. */
 void page_note(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A note for every sentence in the `warnings` of a run's summary (NULL: none); they belong before everything else. */
@@ -36,9 +36,8 @@ void page_table(page *p, const char *caption, const char *align, const char *con
 void page_row(page *p, const char *const *cells, const page_mark *mark /* one per cell; NULL: all plain */);
 void page_table_end(page *p);
 
-/* The picture goes into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the
- * page: links to STEM.svg and STEM.pdf stand behind the caption. `alt` describes the picture to those who cannot see
- * it. */
+/* Puts the picture into the page itself. `stem` (NULL: none) is the path of its files without ending, relative to the page;
+ * links to STEM.svg and STEM.pdf follow the caption. `alt` describes the picture for readers who cannot see it. */
 void page_figure(page *p, const char *svg, const char *alt, const char *caption, const char *stem);
 
 /* Likewise DIR/NAME, a PNG file of less than 32 MB; one that cannot be read leaves no figure. The page is to be in DIR. */

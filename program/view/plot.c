@@ -1,7 +1,7 @@
 /* plot.c: figures through gnuplot: a figure is checked, its script written (plot_inside.h says by whom), drawn and kept.
  *
- * gnuplot runs as a child with the script as its standard input and files for output and errors: no pipes, so nobody
- * can wait for the other. Invariant: a child that was started is waited for, whatever else fails. */
+ * gnuplot runs as a child process with the script as its standard input and files for output and errors. There are no pipes,
+ * so the two processes cannot block each other. Invariant: every child that was started is waited for. */
 #include "plot.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ static int spawn_gnuplot(child *c, char *const argv[])
     return failed;
 }
 
-/* Files without names, so that nothing is left behind whatever happens. */
+/* Opens temporary files without names, which the system removes whatever happens. */
 static int child_open(child *c)
 {
     *c = (child){.in = tmpfile(), .out = tmpfile(), .err = tmpfile()};
@@ -176,7 +176,7 @@ static char *whole_stream(FILE *f, size_t *size)
     return bytes;
 }
 
-/* gnuplot's complaint without its empty lines and its picture of the script. */
+/* The error message of gnuplot without empty lines and without the quoted line of the script. */
 static int gnuplot_said(const plot_figure *f, child *c, char *error, size_t room)
 {
     size_t n = 0;
@@ -243,7 +243,7 @@ static int write_figure(const plot_figure *f, const char *dir, char **svg, char 
         char *bytes = NULL;
         size_t size = 0;
         if (c[k].pid == 0) continue;
-        if (status) { /* the other one failed: its sentence stays */
+        if (status) { /* the other format failed, and its error message is kept */
             (void)child_wait(&c[k]);
             child_clean(&c[k]);
             continue;

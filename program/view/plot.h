@@ -10,8 +10,8 @@
  *     plot_write(&f, 1, "DIR/figures", NULL, error, sizeof error);
  *
  * Labels are UTF-8 and shown as they are written. Errors as in files.h. */
-#ifndef CLI_PLOT_H
-#define CLI_PLOT_H
+#ifndef SOSMC_VIEW_PLOT_H
+#define SOSMC_VIEW_PLOT_H
 
 #include <stddef.h>
 
@@ -133,8 +133,8 @@ int plot_render(const plot_figure *figure, plot_format format, char **bytes, siz
  * receive the SVG texts; the caller frees them. On failure all of them are NULL. */
 int plot_write(const plot_figure *figure, int n, const char *dir, char **svg, char *error, size_t room);
 
-/* At most `limit` values of a long curve that keep its look: the smallest and largest of each stretch, in order.
- * Returns how many; the arrays may be the same for input and output. */
+/* Reduces a long curve to at most `limit` values that look the same: the smallest and the largest of each section, in
+ * order. Returns how many there are; the arrays may be the same for input and output. */
 int plot_thin(const double *x, const double *y, int n, int limit, double *out_x, double *out_y);
 
 #endif

@@ -18,7 +18,7 @@ int plot_step(const plot_scale *scale, double value)
     return !(t > 0.0) ? 0 : t >= 1.0 ? PLOT_STEPS - 1 : (int)(t * PLOT_STEPS);
 }
 
-/* The lightest shade stands out from white: a single count has to be seen. */
+/* The lightest shade is darker than white, so that a single count can be seen. */
 int plot_shade(const plot_scale *scale, int step)
 {
     enum { STOPS = 4 };

@@ -79,8 +79,8 @@ static int put_contours(FILE *s, const plot_panel *p, int panel)
     return 1;
 }
 
-/* One block per step of the scale that occurs, told by used[]. A hair too large, so that no white shows between
- * neighbours. */
+/* Writes one block for each step of the scale that occurs and sets used[] for it. Hexagons are drawn slightly too large, so
+ * that no white line shows between neighbours. */
 static void put_hexagon_data(FILE *s, const plot_hexagons *h, const plot_scale *scale, int panel, int used[PLOT_STEPS])
 {
     static const double corner[6][2] = {{0.5, -0.25}, {0.5, 0.25}, {0, 0.5}, {-0.5, 0.25}, {-0.5, -0.25}, {0, -0.5}};

@@ -7,8 +7,8 @@
  *     plot_svg.c         its SVG, made smaller
  *
  * and plot_colours.c tells all of them which colour is meant. Lengths are pixels from the lower left corner. */
-#ifndef CLI_PLOT_INSIDE_H
-#define CLI_PLOT_INSIDE_H
+#ifndef SOSMC_VIEW_PLOT_INSIDE_H
+#define SOSMC_VIEW_PLOT_INSIDE_H
 
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ box plot_panel_box(const canvas *g, const plot_panel *p, int index, const range 
 
 /* ---------------------------------------------------------------------------- script */
 
-/* An error stays with the stream, which is asked at the end. */
+/* The stream keeps an error of writing; it is checked once at the end. */
 void plot_emit(FILE *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* What plot_put_data made for a panel. */
@@ -85,7 +85,8 @@ typedef struct {
     int contours, step[PLOT_STEPS];
 } drawn;
 void plot_put_data(FILE *s, const plot_figure *f, drawn made[PANELS]);
-void plot_put_lattice_columns(FILE *s, const plot_lattice *l); /* from the place in its block to coordinates */
+/* Converts places in the lattice's block to coordinates. */
+void plot_put_lattice_columns(FILE *s, const plot_lattice *l);
 
 void plot_put_figure(const canvas *g, const plot_figure *f, const legend *l); /* the whole script */
 

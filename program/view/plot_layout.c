@@ -58,7 +58,7 @@ static void include_series(const plot_series *s, range *x, range *y)
     }
 }
 
-/* A little air around the curves, and a range that is none is made one. */
+/* Widens the range a little around the curves; an empty range becomes one of positive length. */
 void plot_pad(range *r, double share)
 {
     if (!(r->min <= r->max)) *r = (range){.min = r->log ? 1.0 : 0.0, .max = r->log ? 10.0 : 1.0, .log = r->log};
@@ -122,7 +122,7 @@ double plot_round_step(double v)
 
 /* ---------------------------------------------------------------------------- the legend */
 
-/* Width in pixels, after the widest of the usual fonts: others leave a little more air. */
+/* Width in pixels, estimated with the widest of the usual fonts; narrower fonts leave more space. */
 static double text_width(const char *text, double font)
 {
     double em = 0.0;
@@ -188,7 +188,7 @@ static int legend_lines(const legend *l, double width)
     return lines;
 }
 
-/* The narrowest column that needs no more lines: lines of even length, no orphan at the end. */
+/* The narrowest column that needs no more lines, so that lines have even lengths and the last is not a single entry. */
 static double legend_width(const legend *l, double width)
 {
     int lines = legend_lines(l, width);

@@ -19,7 +19,8 @@ void plot_emit(FILE *s, const char *format, ...)
     va_end(list);
 }
 
-/* In single quotes only the quote itself is special. Control characters would end the line, other bytes the SVG. */
+/* In single quotes only the quote itself is special. A control character would end the line of the script; bytes that are
+ * not UTF-8 would make the SVG invalid. */
 static void put_quoted(FILE *s, const char *text)
 {
     (void)putc('\'', s);
@@ -333,7 +334,7 @@ static void put_terminal(const canvas *g)
                     "set style textbox opaque noborder fillcolor rgb 'white' margins 0.6, 0.4\n");
 }
 
-/* Title, legend and scale belong to the whole figure; they ride on the last panel. */
+/* Title, legend and scale belong to the whole figure; they are drawn together with the last panel. */
 void plot_put_figure(const canvas *g, const plot_figure *f, const legend *l)
 {
     drawn made[PANELS];

@@ -6,7 +6,8 @@
 
 #include "plot_inside.h"
 
-/* Tenths of a pixel in the shortest form SVG reads; a space goes before what would run into the number ahead. */
+/* Writes tenths of a pixel in the shortest form that SVG accepts, with a space where the number would otherwise merge with
+ * the one before it. */
 static char *put_short(char *out, long v, int first)
 {
     char text[32];

@@ -4,8 +4,8 @@
  * with a room of its own: `vectors` vectors of dim rows of ld doubles, `rows` rows of ld doubles, and the model's scratch.
  *
  *     memory   | prep | threads | worker 0: vectors, rows, scratch | worker 1: ... */
-#ifndef SOSMC_MODELS_HOST_H
-#define SOSMC_MODELS_HOST_H
+#ifndef SOSMC_ANALYSIS_HOST_H
+#define SOSMC_ANALYSIS_HOST_H
 
 #include <sosmc/analysis.h>
 

@@ -1,6 +1,6 @@
 /* probe.h: a model at the theta where a problem starts, with a few of its initial particles. */
-#ifndef SOSMC_MODELS_PROBE_H
-#define SOSMC_MODELS_PROBE_H
+#ifndef SOSMC_ANALYSIS_PROBE_H
+#define SOSMC_ANALYSIS_PROBE_H
 
 #include "host.h"
 

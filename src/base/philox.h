@@ -2,8 +2,8 @@
  *
  * A counter of four 32-bit words and a key of two give four 32-bit words, by ten rounds of two multiplications each
  * (Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3; SC 2011). */
-#ifndef SOSMC_SIMD_PHILOX_H
-#define SOSMC_SIMD_PHILOX_H
+#ifndef SOSMC_BASE_PHILOX_H
+#define SOSMC_BASE_PHILOX_H
 
 #include <sosmc/sosmc.h>
 

@@ -5,8 +5,8 @@
  * NaN are not promised, and vi_hi32 leaves the upper half of each lane unspecified (see there).
  *
  * The build defines one of SOSMC_LEVEL_AVX512, SOSMC_LEVEL_AVX2, SOSMC_LEVEL_PLAIN, and SOSMC_LEVEL as its name. */
-#ifndef SOSMC_SIMD_SIMD_H
-#define SOSMC_SIMD_SIMD_H
+#ifndef SOSMC_BASE_SIMD_H
+#define SOSMC_BASE_SIMD_H
 
 #include <math.h>
 #include <stdint.h>

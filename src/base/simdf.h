@@ -2,8 +2,8 @@
  *
  * Every operation has one IEEE result, the same at each level and in each lane. Sums across lanes (vf_fold) halve: lanes
  * l and l + 8, then l + 4, l + 2, l + 1. */
-#ifndef SOSMC_SIMD_SIMDF_H
-#define SOSMC_SIMD_SIMDF_H
+#ifndef SOSMC_BASE_SIMDF_H
+#define SOSMC_BASE_SIMDF_H
 
 #include "simd.h"
 

@@ -3,8 +3,8 @@
  * base_vec.c is compiled three times (AVX-512, AVX2 + FMA, plain C). Every function performs, per
  * particle or per element, the same sequence of IEEE operations at each level, so the bits agree; sums use 8 accumulators,
  * element e in accumulator e mod 8, folded ((0+4)+(2+6))+((1+5)+(3+7)). */
-#ifndef SOSMC_SIMD_TABLE_H
-#define SOSMC_SIMD_TABLE_H
+#ifndef SOSMC_BASE_TABLE_H
+#define SOSMC_BASE_TABLE_H
 
 #include <sosmc/sosmc.h>
 

@@ -110,7 +110,7 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-static void wake_sleepers(crew *p)
+static void wake_waiting(crew *p)
 {
     if (atomic_load(&p->sleepers) == 0) return;
     pthread_mutex_lock(&p->lock);
@@ -157,7 +157,7 @@ void sosmc_i_crew_stop(crew *p)
 {
     if (!p) return;
     atomic_store(&p->stop, 1);
-    wake_sleepers(p);
+    wake_waiting(p);
     for (int i = 1; i <= p->started; i++) pthread_join(p->helper[i].id, NULL);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
@@ -184,7 +184,7 @@ sosmc_status sosmc_i_parallel(crew *p, crew_task task, void *ctx, int n)
     atomic_store(&p->done, 0);
     atomic_store(&p->failed, NO_FAILURE);
     for (int w = 0; w < p->threads; w++) atomic_store(&p->helper[w].share.claim, job | bound(n, w, p->threads));
-    wake_sleepers(p);
+    wake_waiting(p);
     work_through(p, 0);
     for (int i = 0; atomic_load(&p->done) < n; i++) {
         relax();

@@ -1,6 +1,6 @@
 /* threads.h: a crew of threads that runs numbered tasks. */
-#ifndef SOSMC_THREADS_H
-#define SOSMC_THREADS_H
+#ifndef SOSMC_BASE_THREADS_H
+#define SOSMC_BASE_THREADS_H
 
 #include <sosmc/sosmc.h>
 

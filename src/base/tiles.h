@@ -1,6 +1,6 @@
 /* tiles.h: how particles are cut into batches, for the engine and for everything else that calls a model. */
-#ifndef SOSMC_TILES_H
-#define SOSMC_TILES_H
+#ifndef SOSMC_BASE_TILES_H
+#define SOSMC_BASE_TILES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
  *
  * Each is an exact argument reduction, a minimax polynomial (tools/minimax.py prints the tables; the bounds quoted are
  * those of the rounded coefficients) and an exact or singly rounded reconstruction. Measured over the whole range, the
- * errors stay below 1.1 ulp for exp, 0.9 ulp for log and 1.7e-16 for sine and cosine (tests/unit/test_vmath.c holds
+ * errors stay below 1.1 ulp for exp, 0.9 ulp for log and 1.7e-16 for sine and cosine (tests/base/test_vmath.c holds
  * them to it). Every step is one of simd.h's operations, so the bits are the same at each level. */
-#ifndef SOSMC_SIMD_VMATH_H
-#define SOSMC_SIMD_VMATH_H
+#ifndef SOSMC_BASE_VMATH_H
+#define SOSMC_BASE_VMATH_H
 
 #include "simd.h"
 

@@ -440,7 +440,7 @@ static sosmc_status refresh_work(void *ctx, int task, int worker)
     return rc ? sosmc_i_broken(s, task, "energy", rc, b.first) : SOSMC_OK;
 }
 
-static sosmc_status adopt(sosmc *s, const double info[INFO])
+static sosmc_status use_loaded_state(sosmc *s, const double info[INFO])
 {
     state old = *s->now;
     *s->now = *s->spare;
@@ -467,7 +467,7 @@ sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
     stream f = {.get = get, .ctx = ctx, .hash = SEED_OF_HASH};
     double info[INFO] = {0};
     TRY(sosmc_i_agree(s, read_state(s, &f, info), &no_max, &none));
-    sosmc_status status = sosmc_i_agree(s, adopt(s, info), &no_max, &none);
+    sosmc_status status = sosmc_i_agree(s, use_loaded_state(s, info), &no_max, &none);
     s->failed = status;
     return status;
 }

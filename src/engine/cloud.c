@@ -211,8 +211,8 @@ sosmc_status sosmc_i_gather_cloud(sosmc *s)
 
 /* ---------------------------------------------------------------------------- the cloud for the user */
 
-static void hand_out(const sosmc *s, int t, const double *x, const double *logw, double logmean, double *user_x,
-                     double *user_logw, size_t ld)
+static void copy_to_user(const sosmc *s, int t, const double *x, const double *logw, double logmean, double *user_x,
+                         double *user_logw, size_t ld)
 {
     const layout *l = &s->cut;
     double shift = logmean + sosmc_i_log1(s->simd, (double)l->particles);
@@ -237,7 +237,7 @@ sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
     }
     if (size == 1)
         for (int t = l->tile_lo; t < l->tile_hi; t++)
-            hand_out(s, t, vector_at(st->c.x, l, t), row_at(st->logw, l, t), st->v.logmean, x, logw, (size_t)l->ld);
+            copy_to_user(s, t, vector_at(st->c.x, l, t), row_at(st->logw, l, t), st->v.logmean, x, logw, (size_t)l->ld);
     size_t bytes = sosmc_i_record_doubles(s, l->count[0]) * sizeof(double);
     for (int round = 0; round < rounds; round++) {
         int mine = l->tile_lo + round;
@@ -249,7 +249,7 @@ sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
             if (t >= l->block_tile[sosmc_i_rank_bound(l->blocks, r + 1, size)]) continue;
             const double *record = (const double *)((const char *)s->packet_in + (size_t)r * bytes);
             size_t n = (size_t)l->count[t], rows = (size_t)record_rows(s, 1);
-            hand_out(s, t, record, record + (rows - 1) * n, st->v.logmean, x, logw, n);
+            copy_to_user(s, t, record, record + (rows - 1) * n, st->v.logmean, x, logw, n);
         }
     }
     return SOSMC_OK;

@@ -99,7 +99,7 @@ static void average(sosmc *s)
 static double clamp(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 
 /* maths.md THETA-NOISE: the same numbers on every rank, named by the update. */
-static void disturb(sosmc *s, const sosmc_optimiser *opt)
+static void add_theta_noise(sosmc *s, const sosmc_optimiser *opt)
 {
     state *st = s->now;
     int dim = s->p.model.dim_theta;
@@ -127,7 +127,7 @@ static sosmc_status optimise(sosmc *s)
     st->theta_prev = old;
     memcpy(st->theta, old, (size_t)dim * sizeof(double));
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
-    if (opt.noise > 0) disturb(s, &opt);
+    if (opt.noise > 0) add_theta_noise(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
         if (!isfinite(st->theta[j]))
@@ -198,8 +198,9 @@ static void note_acceptance(sosmc *s)
     s->info.accept = s->sums[SUM_ACCEPT] / ((double)s->cut.particles * (double)s->cfg.scheme.sweeps);
 }
 
-/* Algorithm 1. Iteration 0 stays where it was drawn, unless the scheme moves with the gradient at the current theta. */
-static sosmc_status step_as_printed(sosmc *s)
+/* SOSMC_ORDER_PAPER: Algorithm 1. Iteration 0 does not move the particles, unless the scheme moves with the gradient at the
+ * current theta. */
+static sosmc_status step_paper(sosmc *s)
 {
     int moves_first = !s->weighted && s->cfg.scheme.drift_at == SOSMC_AT_CURRENT;
     if (s->now->v.iteration > 0 || moves_first) {
@@ -216,8 +217,8 @@ static sosmc_status step_as_printed(sosmc *s)
     return resample(s); /* if ESS < ess_min N */
 }
 
-/* The order of the published programs. An invariant kernel weighs and resamples before it moves. */
-static sosmc_status step_as_coded(sosmc *s)
+/* SOSMC_ORDER_AUTHORS: the order of the published programs. An invariant kernel weighs and resamples before it moves. */
+static sosmc_status step_authors(sosmc *s)
 {
     TRY(sosmc_i_estimate(s));
     TRY(optimise(s));
@@ -270,7 +271,7 @@ sosmc_status sosmc_step(sosmc *s)
     double begin = seconds_now();
     int64_t collapsed = s->info.collapsed;
     s->info = (sosmc_info){.iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN};
-    s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_as_printed(s) : step_as_coded(s);
+    s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_paper(s) : step_authors(s);
     if (s->failed) return s->failed;
     s->info.seconds = seconds_now() - begin;
     s->failed = judge_collapse(s, collapsed);

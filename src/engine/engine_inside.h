@@ -1,4 +1,4 @@
-/* internal.h: what the files of the engine share.
+/* engine_inside.h: what the files of the engine share.
  *
  * The cloud is cut into tiles (the unit of callback and threading), tiles are grouped into blocks (the unit of summation
  * and of ownership by a rank). The cuts depend on the number of particles and the model alone, never on threads or ranks:
@@ -9,8 +9,8 @@
  *     ranks           0                                       | 1 ...
  *
  * A block is summed serially, tile after tile; blocks are folded by a fixed pairwise tree (reduce.c). */
-#ifndef SOSMC_INTERNAL_H
-#define SOSMC_INTERNAL_H
+#ifndef SOSMC_ENGINE_ENGINE_INSIDE_H
+#define SOSMC_ENGINE_ENGINE_INSIDE_H
 
 #include <assert.h>
 #include <math.h>

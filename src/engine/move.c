@@ -114,7 +114,7 @@ static sosmc_status restart_particle(sosmc *s, int task, int worker, const tile 
 }
 
 /* Which of a particle's numbers is wrong, for the message. */
-static double culprit(const sosmc *s, const tile *a, int i, const double *inc, const char **what)
+static double offending_value(const sosmc *s, const tile *a, int i, const double *inc, const char **what)
 {
     size_t ld = (size_t)s->cut.ld;
     *what = "U";
@@ -130,8 +130,8 @@ static double culprit(const sosmc *s, const tile *a, int i, const double *inc, c
 }
 
 /* Applies the policy to the particles of `to` that are not finite; `from` is where they came from. */
-static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from, const tile *to, double *inc,
-                         int64_t step)
+static sosmc_status handle_nonfinite(sosmc *s, int task, int worker, int t, const tile *from, const tile *to,
+                                     double *inc, int64_t step)
 {
     int n = s->cut.count[t];
     for (int i = 0; i < n; i++) {
@@ -149,7 +149,7 @@ static sosmc_status mend(sosmc *s, int task, int worker, int t, const tile *from
             /* fall through */
         default: {
             const char *what;
-            double value = culprit(s, to, i, inc, &what);
+            double value = offending_value(s, to, i, inc, &what);
             return not_finite(s, task, what, s->cut.first[t] + i, value, from->U[i]);
         }
         }
@@ -192,7 +192,7 @@ static sosmc_status evaluate_tile(sosmc *s, int task, int worker, const tile *a,
             }
             if (s->nonfinite != SOSMC_NONFINITE_DROP) {
                 const char *what;
-                double value = culprit(s, &at_theta, i, NULL, &what);
+                double value = offending_value(s, &at_theta, i, NULL, &what);
                 return not_finite(s, task, what, b.first + i, value, a->U[i]);
             }
             if (inc) inc[i] = -INFINITY; /* without weight it never counts; keep what is cached finite */
@@ -248,7 +248,7 @@ static sosmc_status step_tile(sosmc *s, int task, int worker, const tile *from, 
     if (own_weight && !first)
         for (int i = 0; i < n; i++) inc[i] += logG[i];
     int healthy = own_weight ? s->simd->all_finite((size_t)n, logG) : kernel->metropolis || looks_finite(s, to, n);
-    return healthy ? SOSMC_OK : mend(s, task, worker, t, from, to, inc, step);
+    return healthy ? SOSMC_OK : handle_nonfinite(s, task, worker, t, from, to, inc, step);
 }
 
 /* ---------------------------------------------------------------------------- what the objective needs at x */
@@ -508,7 +508,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     for (int i = 0; i < n; i++)
         if (!finite_particle(s, &a, i)) {
             const char *what;
-            double value = culprit(s, &a, i, NULL, &what);
+            double value = offending_value(s, &a, i, NULL, &what);
             (void)not_finite(s, task, what, b.first + i, value, NAN);
             s->faults[task].initial = 1;
             return SOSMC_ENUMERIC;

@@ -172,8 +172,8 @@ typedef struct {
     size_t i, a;
 } cursor;
 
-/* One comparison: either the offspring has found its ancestor or the ancestor has had its offspring. Without a branch,
- * because nobody can predict it; a number stored too early is overwritten by the next step. */
+/* One comparison: either the offspring has found its ancestor, or the ancestor has no more offspring. It has no branch,
+ * because the outcome cannot be predicted; a number that is stored too early is overwritten by the next step. */
 static inline cursor advance(cursor k, const double *restrict c, const double *restrict p, int *restrict ancestors)
 {
     ancestors[k.i] = (int)k.a;

@@ -8,8 +8,8 @@
  * Chunk k is the elements from k SOSMC_I_CHUNK on, SOSMC_I_CHUNK of them or what is left. A stage begins when the one
  * before has ended everywhere. The bits depend on the weights and the name of the random numbers, not on the ranges.
  * Multinomial, stratified and systematic only: the others round fractions in sequence, see sosmc_i_resample. */
-#ifndef SOSMC_RESAMPLE_H
-#define SOSMC_RESAMPLE_H
+#ifndef SOSMC_ENGINE_RESAMPLE_H
+#define SOSMC_ENGINE_RESAMPLE_H
 
 #include "base/table.h"
 

@@ -409,7 +409,7 @@ static sosmc_status take_workers(sosmc *s, int ld)
 }
 
 /* As many tiles park their scratch as the limit allows, counted over the whole cloud, so that parking does not depend on
- * the number of ranks. A model without scratch has nothing to park: all its tiles are as good as parked. */
+ * the number of ranks. All tiles of a model without scratch count as parked. */
 static sosmc_status take_work(sosmc *s)
 {
     const layout *l = &s->cut;

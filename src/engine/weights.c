@@ -51,7 +51,7 @@ double sosmc_i_ess(const sosmc *s)
     return s->sums[SUM_W] * s->sums[SUM_W] / s->sums[SUM_W2];
 }
 
-static sosmc_status dead(sosmc *s)
+static sosmc_status fail_all_weightless(sosmc *s)
 {
     char theta[160];
     return sosmc_i_fail(
@@ -73,7 +73,7 @@ sosmc_status sosmc_i_measure(sosmc *s)
         for (int i = 0; i < tasks; i++)
             if (s->tile_max[i] > max) max = s->tile_max[i];
         TRY(sosmc_i_agree(s, SOSMC_OK, &max, &bad));
-        if (!(max > -INFINITY) || isinf(max)) return dead(s);
+        if (!(max > -INFINITY) || isinf(max)) return fail_all_weightless(s);
         job.shift = max;
     }
     const layout *l = s->seen.l;

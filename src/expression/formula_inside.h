@@ -7,8 +7,8 @@
  *
  * Invariant: a node's arguments are older than itself, and -1 stands for a node that could not be made: every maker of
  * nodes passes it on, and the sentence is that of the first mistake. */
-#ifndef CLI_FORMULA_INSIDE_H
-#define CLI_FORMULA_INSIDE_H
+#ifndef SOSMC_EXPRESSION_FORMULA_INSIDE_H
+#define SOSMC_EXPRESSION_FORMULA_INSIDE_H
 
 #include <sosmc/expression.h>
 

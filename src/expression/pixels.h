@@ -2,8 +2,8 @@
  *
  * A picture is a particle whose coordinates are channel after channel, row after row (the top one first), column after
  * column. Every statistic sees pixels held to [-clamp, clamp], and a NaN among those it looks at becomes its value. */
-#ifndef SOSMC_PIXELS_H
-#define SOSMC_PIXELS_H
+#ifndef SOSMC_EXPRESSION_PIXELS_H
+#define SOSMC_EXPRESSION_PIXELS_H
 
 #include <stddef.h>
 

@@ -77,7 +77,7 @@ static int proximal(const sosmc_deblur *m, double weight, const double *x, doubl
 }
 
 /* |x - u|^2 / (2 lambda), whose gradient (x - u) / lambda is added to g unless that is NULL. */
-static double detour(const sosmc_deblur *m, const double *x, const double *u, double *g)
+static double envelope_term(const sosmc_deblur *m, const double *x, const double *u, double *g)
 {
     double sum = 0, rate = 1 / m->envelope;
     for (size_t j = 0; j < pixels_of(m); j++) {
@@ -101,7 +101,7 @@ static int evaluate(const sosmc_deblur *m, double strength, const sosmc_batch *b
         sum += misfit(m, x, m->y + from, gx != NULL, g, scratch);
         if (m->envelope > 0) {
             if (proximal(m, m->envelope * strength, x, map, scratch)) return 1;
-            sum += detour(m, x, map, gx ? g : NULL);
+            sum += envelope_term(m, x, map, gx ? g : NULL);
             penalised = map;
         }
         tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns, penalised);

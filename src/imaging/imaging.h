@@ -3,8 +3,8 @@
  * Every function performs the same IEEE operations per pixel at each level. Sums use 8 accumulators, column j in
  * accumulator j mod 8, through all rows, folded once. Pixel p = i * columns + j has the edges 2 p (to its right
  * neighbour) and 2 p + 1 (to the pixel below). */
-#ifndef SOSMC_MODELS_IMAGING_H
-#define SOSMC_MODELS_IMAGING_H
+#ifndef SOSMC_IMAGING_IMAGING_H
+#define SOSMC_IMAGING_IMAGING_H
 
 #include <sosmc/imaging.h>
 

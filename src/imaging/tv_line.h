@@ -1,6 +1,6 @@
 /* tv_line.h: the exact proximal map of one line, for lines of an image (tv.c). */
-#ifndef SOSMC_MODELS_TV_LINE_H
-#define SOSMC_MODELS_TV_LINE_H
+#ifndef SOSMC_IMAGING_TV_LINE_H
+#define SOSMC_IMAGING_TV_LINE_H
 
 #include <sosmc/imaging.h>
 

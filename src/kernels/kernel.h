@@ -1,6 +1,6 @@
-/* langevin.h: what the kernels of this folder share, beside the helpers of sosmc.h. */
-#ifndef SOSMC_KERNELS_LANGEVIN_H
-#define SOSMC_KERNELS_LANGEVIN_H
+/* kernel.h: what the kernels of this folder share, beside the helpers of sosmc.h. */
+#ifndef SOSMC_KERNELS_KERNEL_H
+#define SOSMC_KERNELS_KERNEL_H
 
 #include "base/table.h"
 

@@ -2,8 +2,8 @@
  * code of all networks; every function gives the same bits at each vector level.
  *
  * A z that is not a number gives an h that is none, so that a broken energy shows. */
-#ifndef SOSMC_MODELS_ACTIVATIONS_H
-#define SOSMC_MODELS_ACTIVATIONS_H
+#ifndef SOSMC_NETWORKS_ACTIVATIONS_H
+#define SOSMC_NETWORKS_ACTIVATIONS_H
 
 #include <sosmc/networks.h>
 

@@ -10,8 +10,8 @@
  *
  * so that every row is one vector and neighbouring particles or units are 64 bytes apart whatever the widths. Padded units
  * have neither weights nor biases: whatever the activation makes of zero goes nowhere. */
-#ifndef SOSMC_MODELS_MLP_H
-#define SOSMC_MODELS_MLP_H
+#ifndef SOSMC_NETWORKS_MLP_H
+#define SOSMC_NETWORKS_MLP_H
 
 #include <sosmc/networks.h>
 

@@ -572,7 +572,7 @@ static void tangents(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *
 }
 
 /* Deltas d of the tangents, as in a plain pass, and e of the activations, in the place of c. */
-static void bend_back(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, prefetch *a)
+static void tangent_backward(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, prefetch *a)
 {
     int last = s->hidden, panels = s->padded[last] / PANEL;
     const float *w = prep_of(b) + s->out;
@@ -602,7 +602,7 @@ static void penalty(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b
     *value += weight * penalise(m, s, b);
     (void)forward(m, s, b, 1, 1, &none);
     tangents(m, s, b, &none);
-    bend_back(m, s, b, &none);
+    tangent_backward(m, s, b, &none);
     for (int i = 0; i < MLP_TILE; i++) scale[i] = (float)weight;
     for (int first = 0; first < b->n; first += MLP_TILE) {
         int n = b->n - first < MLP_TILE ? b->n - first : MLP_TILE;

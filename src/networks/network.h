@@ -15,8 +15,8 @@
  *
  * Weights in prep are packed in blocks of output channels of the product that reads them: WIDE of them (padded with zeros),
  * or single ones where fewer than half a block is left. In each block: tap row, tap column, inner channel, channel. */
-#ifndef SOSMC_MODELS_NETWORK_H
-#define SOSMC_MODELS_NETWORK_H
+#ifndef SOSMC_NETWORKS_NETWORK_H
+#define SOSMC_NETWORKS_NETWORK_H
 
 #include <sosmc/networks.h>
 

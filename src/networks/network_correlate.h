@@ -3,8 +3,8 @@
  *
  * Invariant: sums over the particles of a group and the outputs of a chunk are made in float, those over chunks in double,
  * in an order that depends on the shapes alone. */
-#ifndef MODELS_NETWORK_CORRELATE_H
-#define MODELS_NETWORK_CORRELATE_H
+#ifndef SOSMC_NETWORKS_NETWORK_CORRELATE_H
+#define SOSMC_NETWORKS_NETWORK_CORRELATE_H
 
 #include "network_products.h"
 

@@ -3,8 +3,8 @@
  * A product is a convolution, or the deltas of one, over all output channels and pixels of one class; its sums go to a sink,
  * which adds what skips bring, applies the activation and stores. Lanes are particles; weights are broadcast; a block of
  * channels by pixels stays in registers. */
-#ifndef MODELS_NETWORK_PRODUCTS_H
-#define MODELS_NETWORK_PRODUCTS_H
+#ifndef SOSMC_NETWORKS_NETWORK_PRODUCTS_H
+#define SOSMC_NETWORKS_NETWORK_PRODUCTS_H
 
 #include "network.h"
 

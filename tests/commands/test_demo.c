@@ -18,7 +18,7 @@
 #include "files/files.h"
 #include "folder.h"
 #include "terminal/interrupt.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "view/plot.h"
 #include "terminal/say.h"
 #include "runtext.h"
@@ -46,9 +46,9 @@ static int says(const char *a, const char *b, const char *c, const char *d)
         argv[argc] = words[argc];
     }
     argv[argc] = NULL;
-    outside_streams kept = outside_divert(folder_path(folder, "streams"));
+    diverted_streams kept = streams_divert(folder_path(folder, "streams"));
     int code = command_demo(argc, argv);
-    outside_restore(kept);
+    streams_restore(kept);
     char *bytes = whole(folder_path(folder, "streams"));
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);

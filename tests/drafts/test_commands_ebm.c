@@ -17,7 +17,7 @@
 #include "files/files.h"
 #include "job/model_file.h"
 #include "job/network_text.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "terminal/say.h"
 #include "runtext.h"
 
@@ -49,10 +49,10 @@ static int says(const char *line)
         if (*word) argv[argc++] = word;
     }
     argv[argc] = NULL;
-    outside_streams kept = outside_divert("streams");
+    diverted_streams kept = streams_divert("streams");
     for (size_t i = 0; argv[0] && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(commands[i].name, argv[0]) == 0) code = commands[i].run(argc, argv);
-    outside_restore(kept);
+    streams_restore(kept);
     if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);

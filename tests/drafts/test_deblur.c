@@ -21,7 +21,7 @@
 #include "report/deblur_page.h"
 #include "files/files.h"
 #include "files/images.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 
 enum { TEXT = 1 << 16, WORDS = 64, ROWS = 40, COLUMNS = 48, PIXELS = ROWS * COLUMNS };
@@ -47,9 +47,9 @@ static int says(const char *line)
 {
     char *bytes = NULL;
     size_t n = 0;
-    outside_streams kept = outside_divert("streams");
+    diverted_streams kept = streams_divert("streams");
     int code = call(line);
-    outside_restore(kept);
+    streams_restore(kept);
     if (files_read("streams", TEXT - 1, &bytes, &n, ERROR) || !bytes) fail_msg("%s", error);
     (void)snprintf(output, sizeof output, "%s", bytes);
     free(bytes);

@@ -176,22 +176,22 @@ typedef struct {
     sosmc_problem p;
     sosmc_settings cfg;
     int create_only;
-} world;
+} engine_case;
 
-enum { PLAIN, THREADS, POOL, KEPT, DATA, REFERENCE_ENERGY, AUX, RANKS, WORLDS };
+enum { PLAIN, THREADS, POOL, KEPT, DATA, REFERENCE_ENERGY, AUX, RANKS, ENGINE_CASES };
 
-static world world_of(int which)
+static engine_case engine_case_of(int which)
 {
-    world w = {.p = {.model = {.dim_x = D,
-                               .dim_theta = D,
-                               .work = D * sizeof(double),
-                               .prep = D * sizeof(double),
-                               .prepare = prepare,
-                               .energy = energy,
-                               .grad_theta = grad_theta},
-                     .objective = sosmc_mmle(),
-                     .init = sosmc_standard_normal()},
-               .cfg = sosmc_defaults()};
+    engine_case w = {.p = {.model = {.dim_x = D,
+                                     .dim_theta = D,
+                                     .work = D * sizeof(double),
+                                     .prep = D * sizeof(double),
+                                     .prepare = prepare,
+                                     .energy = energy,
+                                     .grad_theta = grad_theta},
+                           .objective = sosmc_mmle(),
+                           .init = sosmc_standard_normal()},
+                     .cfg = sosmc_defaults()};
     sosmc_score score = {.eval = reward};
     w.cfg.seed = 11;
     w.cfg.scheme = sosmc_scheme_sosmc(N);
@@ -248,7 +248,7 @@ static world world_of(int which)
 /* ---------------------------------------------------------------------------- every n-th allocation */
 
 /* Creates with the n-th allocation failing; returns the status after checking what must hold whatever it is. */
-static sosmc_status try_create(world *w, long n, int for_good, long *calls)
+static sosmc_status try_create(engine_case *w, long n, int for_good, long *calls)
 {
     ledger l = {.fail_at = n, .for_good = for_good};
     sosmc *s = NULL;
@@ -274,9 +274,9 @@ static sosmc_status try_create(world *w, long n, int for_good, long *calls)
 
 static void every_allocation_may_fail(void **state)
 {
-    for (int which = 0; which < WORLDS; which++)
+    for (int which = 0; which < ENGINE_CASES; which++)
         for (int for_good = 0; for_good < 2; for_good++) {
-            world w = world_of(which);
+            engine_case w = engine_case_of(which);
             long total, calls, n = 1;
             assert_int_equal(try_create(&w, 0, 0, &total), SOSMC_OK);
             assert_true(total > 20);
@@ -292,7 +292,7 @@ static void every_allocation_may_fail(void **state)
 /* Two engines in one process do not interact: one lives on while the other fails to be born. */
 static void a_failure_leaves_others_alone(void **state)
 {
-    world w = world_of(THREADS), other = world_of(POOL);
+    engine_case w = engine_case_of(THREADS), other = engine_case_of(POOL);
     sosmc *s = NULL, *undisturbed = NULL;
     long calls;
     assert_int_equal(sosmc_create(&s, &w.p, &w.cfg), SOSMC_OK);
@@ -327,7 +327,7 @@ static void absurd_sizes_are_refused(void **state)
         CASES
     };
     for (int which = 0; which < CASES; which++) {
-        world w = world_of(which == MEMBERS ? POOL : which == SWEEPS ? KEPT : which == BATCH ? DATA : AUX);
+        engine_case w = engine_case_of(which == MEMBERS ? POOL : which == SWEEPS ? KEPT : which == BATCH ? DATA : AUX);
         ledger l = {.limit = (size_t)16 << 20};
         sosmc *s = NULL;
         switch (which) {
@@ -361,7 +361,7 @@ static void absurd_sizes_are_refused(void **state)
 
 static void nothing_to_free(void **state)
 {
-    world w = world_of(PLAIN);
+    engine_case w = engine_case_of(PLAIN);
     sosmc *s = (sosmc *)&w;
     sosmc_free(NULL);
     assert_non_null(strstr(sosmc_message(NULL), "memory"));
@@ -433,8 +433,8 @@ static void create_is_the_last_to_allocate(void **state)
     static double x[N * D], logw[N];
     char path[64];
     (void)snprintf(path, sizeof path, "allocator_%ld.checkpoint", (long)getpid());
-    for (int which = 0; which < WORLDS; which++) {
-        world w = world_of(which);
+    for (int which = 0; which < ENGINE_CASES; which++) {
+        engine_case w = engine_case_of(which);
         ledger l = {.fail_at = 0};
         sosmc *s = NULL;
         int resampled;
@@ -461,7 +461,7 @@ static void create_is_the_last_to_allocate(void **state)
 /* ---------------------------------------------------------------------------- an engine that was never finished */
 
 /* Whoever overlooks the status of create is told again, and does not crash. Run in a child, which may. */
-static int insist(world *w, ledger *l, memory *m)
+static int insist(engine_case *w, ledger *l, memory *m)
 {
     sosmc *s = NULL;
     int refused = 1;
@@ -483,7 +483,7 @@ static int insist(world *w, ledger *l, memory *m)
 static void an_unfinished_engine_only_complains(void **state)
 {
     static memory m;
-    world w = world_of(PLAIN);
+    engine_case w = engine_case_of(PLAIN);
     sosmc *s = NULL;
     m.used = 0;
     assert_int_equal(sosmc_create(&s, &w.p, &w.cfg), SOSMC_OK);
@@ -515,7 +515,7 @@ static int broken_energy(const void *self, const double *theta, const sosmc_batc
 
 static void failures_do_not_allocate(void **state)
 {
-    world w = world_of(THREADS);
+    engine_case w = engine_case_of(THREADS);
     ledger l = {.fail_at = 0};
     sosmc *s = NULL;
     static int broken;
@@ -542,7 +542,7 @@ static void failures_do_not_allocate(void **state)
 static void the_counter_counts(void **state)
 {
     if (!COUNTS_MALLOC) skip();
-    world w = world_of(PLAIN);
+    engine_case w = engine_case_of(PLAIN);
     sosmc *s = NULL;
     long before = malloc_calls();
     assert_int_equal(sosmc_create(&s, &w.p, &w.cfg), SOSMC_OK); /* without an allocator: libc's */

@@ -22,7 +22,7 @@
 
 #include <sosmc/models.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 #include "toys.h"
 
@@ -91,7 +91,7 @@ static void run_cloud(const subject *t, sosmc_model model, sosmc_source init, ui
 static void hierarchy_ranks(const subject *t, uint64_t seed, double *u)
 {
     double z[3 * MOST_DIM], truth[MOST_DIM], y[MOST_DIM], mean[MOST_DIM];
-    battery_normals(seed, 1, 3 * MOST_DIM, z);
+    laws_normals(seed, 1, 3 * MOST_DIM, z);
     for (int j = 0; j < MOST_DIM; j++) {
         truth[j] = THETA + t->prior_shift + z[j];
         y[j] = (t->stale ? THETA + z[2 * MOST_DIM + j] : truth[j]) + (1 + t->noise) * z[MOST_DIM + j];
@@ -108,8 +108,8 @@ static void logistic_ranks(const subject *t, uint64_t seed, double *u)
     enum { DIM = 3 };
     double z[DIM + ROWS * DIM], uniform[ROWS], labels[ROWS], truth[DIM], mode[DIM], factor[DIM * DIM] = {0};
     const double *features = z + DIM;
-    battery_normals(seed, 1, DIM + ROWS * DIM, z);
-    battery_uniforms(seed, 0, ROWS, uniform);
+    laws_normals(seed, 1, DIM + ROWS * DIM, z);
+    laws_uniforms(seed, 0, ROWS, uniform);
     for (int j = 0; j < DIM; j++) truth[j] = THETA + t->prior_shift + sqrt(2) * z[j];
     for (int r = 0; r < ROWS; r++) {
         double dot = 0;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 #include "memory_stream.h"
 
 typedef enum {
@@ -59,15 +59,15 @@ static int s_prepare(const void *self, const double *theta, void *prep)
 }
 static int s_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
-    static const plan calm = {.offender = {-1, -1, -1, -1}};
-    (void)lab_energy(&calm, theta, b, U, gx);
+    static const fault_plan calm = {.offender = {-1, -1, -1, -1}};
+    (void)faulty_energy(&calm, theta, b, U, gx);
     if (script.sick && b->n > 5 && b->first == 0) U[5] = NAN;
     return trip(C_ENERGY, b);
 }
 static int s_grad(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    static const plan calm = {.offender = {-1, -1, -1, -1}};
-    (void)lab_grad_theta(&calm, theta, b, c, g);
+    static const fault_plan calm = {.offender = {-1, -1, -1, -1}};
+    (void)faulty_grad_theta(&calm, theta, b, c, g);
     return trip(C_GRAD, b);
 }
 static int s_h(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
@@ -113,11 +113,11 @@ static int s_step(const sosmc_kernel *k, sosmc_move *m)
 
 enum { FORWARD, FORWARD_REFERENCE, REVERSE, PCD, SOUL, RESTARTS, SCENARIOS };
 
-static void scenario(lab *l, int which)
+static void scenario(faulty_run *l, int which)
 {
     sosmc_source init = {.draw = s_init}, data = {.draw = s_data};
     sosmc_score score = {.eval = s_score};
-    lab_fill(l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+    faulty_fill(l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
     l->cfg.optimiser = sosmc_sgd(0.01);
     l->p.model.prep = D * sizeof(double);
     l->p.model.prepare = s_prepare;
@@ -129,18 +129,18 @@ static void scenario(lab *l, int which)
     case FORWARD: /* densities of both laws, a regulariser, a user's kernel */
         l->p.init.logpdf = s_init_pdf;
         data.logpdf = s_data_pdf;
-        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, lab_theta0);
+        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, faulty_theta0);
         l->p.objective.penalty = s_penalty;
         l->cfg.kernel.name = "witness";
         l->cfg.kernel.step = s_step;
         break;
     case FORWARD_REFERENCE: /* exact start, so that the KL needs U at theta_ref */
         l->p.init.exact = 1;
-        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, lab_theta0);
+        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, faulty_theta0);
         l->cfg.kernel = sosmc_hmc(0.2, 2, 1.0);
         break;
     case REVERSE:
-        l->p.objective = sosmc_reward_reverse(score, 0.5, lab_theta0);
+        l->p.objective = sosmc_reward_reverse(score, 0.5, faulty_theta0);
         l->cfg.kernel = sosmc_mala(0.1);
         l->cfg.scheme.order = SOSMC_ORDER_AUTHORS;
         break;
@@ -164,7 +164,7 @@ static void scenario(lab *l, int which)
 }
 
 /* A run that calls everything there is to call: start, steps, and the evaluations after a load. */
-static sosmc_status run_script(lab *l, const char **stage)
+static sosmc_status run_script(faulty_run *l, const char **stage)
 {
     static memory m;
     for (int c = 0; c < CALLBACKS; c++) atomic_store(&script.calls[c], 0);
@@ -195,7 +195,7 @@ static void every_call_may_fail(void **state)
     for (int which = 0; which < SCENARIOS; which++)
         for (int c = 0; c < CALLBACKS; c++)
             for (int at = 1;; at++) {
-                lab l;
+                faulty_run l;
                 const char *stage;
                 char value[32];
                 script.which = (callback)c;
@@ -230,7 +230,7 @@ static void an_energy_inside_a_kernel_is_called_energy(void **state)
 {
     const sosmc_kernel kernels[] = {sosmc_ula(0.05), sosmc_mala(0.1), sosmc_rwm(0.1), sosmc_hmc(0.2, 2, 1.0)};
     for (int k = 0; k < 4; k++) {
-        lab l;
+        faulty_run l;
         script.which = C_ENERGY;
         script.by_tile = 0;
         script.at = 0;
@@ -238,8 +238,8 @@ static void an_energy_inside_a_kernel_is_called_energy(void **state)
         l.p.objective = sosmc_mmle();
         l.cfg.kernel = kernels[k];
         l.cfg.scheme = sosmc_scheme_unweighted(N);
-        lab_open(&l);
-        lab_steps(&l, 1);
+        faulty_open(&l);
+        faulty_steps(&l, 1);
         script.at = atomic_load(&script.calls[C_ENERGY]) +
                     (kernels[k].invariant ? 2 : 1); /* tile 0 evaluates, then moves */
         assert_int_equal(sosmc_step(l.s), SOSMC_EMODEL);
@@ -257,7 +257,7 @@ static void the_lowest_failure_is_reported(void **state)
         for (int at_start = 0; at_start < 2; at_start++) {
             char first[512] = "";
             for (int repeat = 0; repeat < 12; repeat++) {
-                lab l;
+                faulty_run l;
                 script.which = CALLBACKS;
                 script.by_tile = 1;
                 scenario(&l, FORWARD);
@@ -265,7 +265,7 @@ static void the_lowest_failure_is_reported(void **state)
                 if (at_start) script.which = which[q];
                 sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);
                 if (status == SOSMC_OK) {
-                    lab_steps(&l, at_start ? 0 : 2);
+                    faulty_steps(&l, at_start ? 0 : 2);
                     script.which = which[q];
                     status = sosmc_step(l.s);
                 }

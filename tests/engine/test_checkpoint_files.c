@@ -19,53 +19,53 @@
 #include <unistd.h>
 
 #include "assertions.h"
-#include "desk.h"
-#include "must.h"
+#include "checkpoint_files.h"
+#include "expect_engine.h"
 
 static void files_rotate(void **state)
 {
-    place p = place_new();
-    world w = world_of(ULA_PAPER);
+    checkpoint_folder p = checkpoint_folder_new();
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
-    sosmc *s = world_open(w), *fresh = world_open(w);
+    sosmc *s = engine_case_open(w), *fresh = engine_case_open(w);
     for (int k = 0; k <= K; k++) {
-        place_save(s, &p);
+        checkpoint_folder_save(s, &p);
         assert_file_is(p.path, &r->at[k]);
         if (k)
             assert_file_is(p.previous, &r->at[k - 1]);
         else
-            assert_false(place_exists(p.previous));
+            assert_false(file_exists(p.previous));
         assert_int_equal(sosmc_load_file(fresh, p.path), SOSMC_OK);
         assert_true(sosmc_hash(fresh) == r->hash[k]);
-        if (k < K) must_steps(s, 1);
+        if (k < K) expect_steps(s, 1);
     }
     assert_int_equal(sosmc_load_file(fresh, p.path), SOSMC_OK);
     record_follow(fresh, &w, r, K, 1);
     sosmc_free(s);
     sosmc_free(fresh);
     record_free(r);
-    place_free(&p);
+    checkpoint_folder_free(&p);
 }
 
 /* A path without a directory is one in the working directory. */
 static void a_bare_name(void **state)
 {
-    place p = place_new();
+    checkpoint_folder p = checkpoint_folder_new();
     char here[1024];
-    world w = world_of(ULA_PAPER);
-    sosmc *s = world_open(w);
+    engine_case w = engine_case_of(ULA_PAPER);
+    sosmc *s = engine_case_open(w);
     assert_non_null(getcwd(here, sizeof here));
     assert_int_equal(chdir(p.dir), 0);
     sosmc_status saved = sosmc_save_file(s, "run.checkpoint"), loaded = sosmc_load_file(s, "run.checkpoint");
     assert_int_equal(chdir(here), 0);
     assert_int_equal(saved, SOSMC_OK);
     assert_int_equal(loaded, SOSMC_OK);
-    assert_true(place_exists(p.path));
+    assert_true(file_exists(p.path));
     sosmc_free(s);
-    place_free(&p);
+    checkpoint_folder_free(&p);
 }
 
-static void assert_falls_back(desk *d, const char *what, long where)
+static void assert_falls_back(saved_run *d, const char *what, long where)
 {
     if (sosmc_load_file(d->s, d->p.path) != SOSMC_OK) fail_msg("%s %ld: %s", what, where, sosmc_message(d->s));
     if (sosmc_iteration(d->s) != 3) fail_msg("%s %ld: loaded iteration %ld", what, where, (long)sosmc_iteration(d->s));
@@ -74,66 +74,66 @@ static void assert_falls_back(desk *d, const char *what, long where)
 
 static void a_damaged_file_falls_back(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
+    saved_run d = saved_run_new(ULA_PAPER);
     memory *m = &d.r->at[4];
     size_t whole = m->used;
     assert_int_equal(sosmc_load_file(d.s, d.p.path), SOSMC_OK);
     assert_int_equal(sosmc_iteration(d.s), 4);
     for (size_t cut = 0; cut < whole; cut += 997) {
-        place_write(d.p.path, m->bytes, cut);
+        file_write(d.p.path, m->bytes, cut);
         assert_falls_back(&d, "truncated at", (long)cut);
     }
     for (size_t at = 320; at < whole; at += 501) { /* behind the header */
         m->bytes[at] ^= 0x10;
-        place_write(d.p.path, m->bytes, whole);
+        file_write(d.p.path, m->bytes, whole);
         assert_falls_back(&d, "flipped byte", (long)at);
         m->bytes[at] ^= 0x10;
     }
     assert_int_equal(unlink(d.p.path), 0);
     assert_falls_back(&d, "missing", 0);
-    place_write(d.p.path, m->bytes, whole);
+    file_write(d.p.path, m->bytes, whole);
     assert_int_equal(sosmc_load_file(d.s, d.p.path), SOSMC_OK);
     assert_int_equal(sosmc_iteration(d.s), 4);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* Damage in the header makes the seed or a name look like another problem's; it is damage all the same. */
 static void a_damaged_header_falls_back(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
+    saved_run d = saved_run_new(ULA_PAPER);
     memory *m = &d.r->at[4];
     for (size_t at = 0; at < 320; at++) {
         m->bytes[at] ^= 0x10;
-        place_write(d.p.path, m->bytes, m->used);
+        file_write(d.p.path, m->bytes, m->used);
         assert_falls_back(&d, "flipped byte", (long)at);
         m->bytes[at] ^= 0x10;
     }
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* A whole file of another problem is not damaged: the user has to know. */
 static void a_file_of_another_problem_is_refused(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
-    world other = d.w;
+    saved_run d = saved_run_new(ULA_PAPER);
+    engine_case other = d.w;
     other.cfg.seed = 98;
-    sosmc *s = world_open(other);
+    sosmc *s = engine_case_open(other);
     memory m = {.used = 0};
     memory_must_save(s, &m);
-    place_write(d.p.path, m.bytes, m.used);
+    file_write(d.p.path, m.bytes, m.used);
     assert_int_equal(sosmc_load_file(d.s, d.p.path), SOSMC_EINVAL);
     assert_contains(sosmc_message(d.s), "seed");
     assert_true(sosmc_hash(d.s) == d.r->hash[1]);
     sosmc_free(s);
     free(m.bytes);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 static void no_file_is_whole(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
-    place_write(d.p.path, d.r->at[4].bytes, 1000);
-    place_write(d.p.previous, d.r->at[3].bytes, 2000);
+    saved_run d = saved_run_new(ULA_PAPER);
+    file_write(d.p.path, d.r->at[4].bytes, 1000);
+    file_write(d.p.previous, d.r->at[3].bytes, 2000);
     assert_int_equal(sosmc_load_file(d.s, d.p.path), SOSMC_EIO);
     assert_true(sosmc_hash(d.s) == d.r->hash[1]);
     assert_int_equal(unlink(d.p.path), 0);
@@ -142,14 +142,14 @@ static void no_file_is_whole(void **state)
     assert_contains(sosmc_message(d.s), d.p.path);
     assert_true(sosmc_hash(d.s) == d.r->hash[1]);
     record_follow(d.s, &d.w, d.r, 1, 0);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 static void paths_that_are_none(void **state)
 {
     static char endless[5000];
-    world w = world_of(ULA_PAPER);
-    sosmc *s = world_open(w);
+    engine_case w = engine_case_of(ULA_PAPER);
+    sosmc *s = engine_case_open(w);
     memset(endless, 'x', sizeof endless - 1);
     const char *const paths[] = {NULL, "", endless};
     for (int q = 0; q < 3; q++) {
@@ -165,7 +165,7 @@ static void paths_that_are_none(void **state)
 
 static void directories_that_cannot_be_written(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
+    saved_run d = saved_run_new(ULA_PAPER);
     char path[2 * NAME_ROOM];
     const char *const formats[] = {"%s/run", "%s/no/such/directory/run"};
     for (int q = 0; q < 2; q++) { /* below a regular file; below nothing */
@@ -177,27 +177,27 @@ static void directories_that_cannot_be_written(void **state)
     }
     assert_int_equal(sosmc_save_file(d.s, "/proc/sosmc_checkpoint"), SOSMC_EIO);
     record_follow(d.s, &d.w, d.r, 1, 0);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* PATH.previous cannot be replaced: PATH must stay. */
 static void a_rename_that_fails(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
+    saved_run d = saved_run_new(ULA_PAPER);
     assert_int_equal(unlink(d.p.previous), 0);
     assert_int_equal(mkdir(d.p.previous, 0777), 0);
     assert_int_equal(sosmc_save_file(d.s, d.p.path), SOSMC_EIO);
     assert_contains(sosmc_message(d.s), d.p.path);
-    assert_false(place_exists(d.p.tmp));
+    assert_false(file_exists(d.p.tmp));
     assert_file_is(d.p.path, &d.r->at[4]);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* Somebody's directory is not ours to rename. */
 static void a_directory_is_not_a_checkpoint(void **state)
 {
     for (int with_previous = 0; with_previous < 2; with_previous++) {
-        desk d = desk_new(ULA_PAPER);
+        saved_run d = saved_run_new(ULA_PAPER);
         struct stat st;
         assert_int_equal(unlink(d.p.path), 0);
         if (!with_previous) assert_int_equal(unlink(d.p.previous), 0);
@@ -205,7 +205,7 @@ static void a_directory_is_not_a_checkpoint(void **state)
         sosmc_status status = sosmc_save_file(d.s, d.p.path);
         int still_there = stat(d.p.path, &st) == 0 && S_ISDIR(st.st_mode);
         if (with_previous) assert_file_is(d.p.previous, &d.r->at[3]);
-        desk_free(&d);
+        saved_run_free(&d);
         assert_int_equal(status, SOSMC_EIO);
         assert_true(still_there);
     }
@@ -216,8 +216,8 @@ static void full_disks(void **state)
 {
     const rlim_t limits[] = {100, 4096, 40000};
     for (int large = 0; large < 2; large++) { /* within one buffer of the writer, and in many */
-        desk d = desk_new(large ? HUGE_DIMENSION : ULA_PAPER);
-        if (place_exists("/dev/full")) {
+        saved_run d = saved_run_new(large ? HUGE_DIMENSION : ULA_PAPER);
+        if (file_exists("/dev/full")) {
             assert_int_equal(symlink("/dev/full", d.p.tmp), 0);
             assert_not_saved(&d, SOSMC_EIO);
             assert_contains(sosmc_message(d.s), d.p.tmp);
@@ -237,28 +237,28 @@ static void full_disks(void **state)
             assert_int_equal(status, SOSMC_EIO);
             assert_contains(sosmc_message(d.s), d.p.tmp);
             assert_true(sosmc_hash(d.s) == before);
-            assert_false(place_exists(d.p.tmp));
+            assert_false(file_exists(d.p.tmp));
             assert_file_is(d.p.path, &d.r->at[4]);
             assert_file_is(d.p.previous, &d.r->at[3]);
         }
         (void)signal(SIGXFSZ, handler);
         record_follow(d.s, &d.w, d.r, 1, 0);
-        place_save(d.s, &d.p); /* room again */
+        checkpoint_folder_save(d.s, &d.p); /* room again */
         assert_file_is(d.p.path, &d.r->at[K]);
         assert_file_is(d.p.previous, &d.r->at[4]);
-        desk_free(&d);
+        saved_run_free(&d);
     }
 }
 
 /* A leftover of a crash, or anything else under the temporary name, is not in the way. */
 static void leftovers_are_overwritten(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
-    place_write(d.p.tmp, d.r->at[8].bytes, 3000);
-    place_save(d.s, &d.p);
+    saved_run d = saved_run_new(ULA_PAPER);
+    file_write(d.p.tmp, d.r->at[8].bytes, 3000);
+    checkpoint_folder_save(d.s, &d.p);
     assert_file_is(d.p.path, &d.r->at[1]);
     assert_file_is(d.p.previous, &d.r->at[4]);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* ---------------------------------------------------------------------------- kill -9 */
@@ -268,9 +268,9 @@ typedef struct {
     atomic_llong begun, done; /* iterations whose saving has begun, has ended */
 } progress;
 
-static world killed_world(void)
+static engine_case killed_case(void)
 {
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     w.cfg.scheme = sosmc_scheme_sosmc(CROWD);
     return w;
 }
@@ -278,7 +278,7 @@ static world killed_world(void)
 /* The child: takes up what there is, and saves after every step until it is killed. */
 static void save_for_ever(const char *path, progress *seen)
 {
-    world w = killed_world();
+    engine_case w = killed_case();
     sosmc *s = NULL;
     if (sosmc_create(&s, &w.p, &w.cfg) != SOSMC_OK) _exit(1);
     if (atomic_load(&seen->done) > 0 && sosmc_load_file(s, path) != SOSMC_OK) _exit(2);
@@ -298,11 +298,11 @@ static void sleep_for(long microseconds)
 
 static void killed_while_saving(void **state)
 {
-    place p = place_new();
+    checkpoint_folder p = checkpoint_folder_new();
     /* cppcheck-suppress invalidFunctionArg */
     progress *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    world w = killed_world();
-    sosmc *s = world_open(w), *whole = world_open(w); /* the second is never interrupted */
+    engine_case w = killed_case();
+    sosmc *s = engine_case_open(w), *whole = engine_case_open(w); /* the second is never interrupted */
     assert_true(seen != MAP_FAILED);
     uint64_t chance = 12345;
     for (int round = 0; round < KILLS; round++) {
@@ -324,14 +324,14 @@ static void killed_while_saving(void **state)
         if (sosmc_iteration(s) < done || sosmc_iteration(s) > begun)
             fail_msg("round %d: loaded %ld, saved %lld", round, (long)sosmc_iteration(s), done);
         if (sosmc_iteration(whole) > sosmc_iteration(s)) fail_msg("round %d went back", round);
-        while (sosmc_iteration(whole) < sosmc_iteration(s)) must_steps(whole, 1);
+        while (sosmc_iteration(whole) < sosmc_iteration(s)) expect_steps(whole, 1);
         assert_true(sosmc_hash(s) == sosmc_hash(whole));
         atomic_store(&seen->done, sosmc_iteration(s));
     }
     sosmc_free(s);
     sosmc_free(whole);
     (void)munmap(seen, sizeof *seen);
-    place_free(&p);
+    checkpoint_folder_free(&p);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "desk.h"
+#include "checkpoint_files.h"
 #include "fake_comm.h"
 #include "engine/engine_inside.h"
 
@@ -19,7 +19,7 @@ enum { MOST_RANKS = 5, HALF = 4 };
 
 /* One job for all ranks; every rank notes what it sees in its own row. */
 typedef struct {
-    const world *w;
+    const engine_case *w;
     const record *r;
     const char *path; /* files instead of memory */
     int saves;        /* run from the start and save at every iteration; else load iteration HALF and run */
@@ -49,7 +49,7 @@ static void rank_runs(void *ctx, const sosmc_comm *comm)
 {
     job *j = ctx;
     int rank = comm->rank;
-    world w = *j->w;
+    engine_case w = *j->w;
     sosmc *s = NULL;
     w.cfg.comm = *comm;
     sosmc_status status = sosmc_create(&s, &w.p, &w.cfg);
@@ -81,7 +81,7 @@ static void ranks_write_the_same_bytes(void **state)
 {
     const int which[] = {ULA_PAPER, HMC_AUTHORS, PCD, SOUL, RWM_AUTHORS, HUGE_DIMENSION};
     for (size_t q = 0; q < sizeof which / sizeof *which; q++) {
-        world w = world_of(which[q]);
+        engine_case w = engine_case_of(which[q]);
         record *r = record_run(&w);
         for (int size = 1; size <= 4; size++) {
             job j = {.w = &w, .r = r, .saves = 1};
@@ -103,30 +103,30 @@ static void ranks_write_the_same_bytes(void **state)
 
 static void ranks_share_a_file(void **state)
 {
-    world w = world_of(PCD);
+    engine_case w = engine_case_of(PCD);
     record *r = record_run(&w);
     for (int size = 1; size <= 4; size++) {
-        place p = place_new();
+        checkpoint_folder p = checkpoint_folder_new();
         job j = {.w = &w, .r = r, .saves = 1, .path = p.path};
         assert_int_equal(fake_run(size, rank_runs, &j, NULL, NULL), 0);
         check_job(&j, size);
         assert_file_is(p.path, &r->at[K]);
         assert_file_is(p.previous, &r->at[K - 1]);
-        assert_false(place_exists(p.tmp));
+        assert_false(file_exists(p.tmp));
 
-        place_write(p.path, r->at[5].bytes, 3000); /* damaged: all of them take the one before */
-        place_write(p.previous, r->at[HALF].bytes, r->at[HALF].used);
+        file_write(p.path, r->at[5].bytes, 3000); /* damaged: all of them take the one before */
+        file_write(p.previous, r->at[HALF].bytes, r->at[HALF].used);
         j = (job){.w = &w, .r = r, .path = p.path};
         assert_int_equal(fake_run(size, rank_runs, &j, NULL, NULL), 0);
         check_job(&j, size);
-        place_free(&p);
+        checkpoint_folder_free(&p);
     }
     record_free(r);
 }
 
 /* A stream that is refused is refused by all ranks, with one status, and they can go on together. */
 typedef struct {
-    const world *w;
+    const engine_case *w;
     const record *r;
     const memory *m;
     const char *path, *path1; /* instead of the memory: save to this path, or load from it; rank 1's own, or NULL */
@@ -138,7 +138,7 @@ typedef struct {
 static void rank_is_refused(void *ctx, const sosmc_comm *comm)
 {
     refusal *j = ctx;
-    world w = *j->w;
+    engine_case w = *j->w;
     sosmc *s = NULL;
     w.cfg.comm = *comm;
     sosmc_status status = sosmc_create(&s, &w.p, &w.cfg);
@@ -172,7 +172,7 @@ static void all_are_refused(refusal *j, int size, sosmc_status expected, const c
 
 static void ranks_refuse_together(void **state)
 {
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
     memory damaged = r->at[5], shorter = r->at[5];
     damaged.bytes = malloc(damaged.used);
@@ -195,18 +195,18 @@ static void ranks_refuse_together(void **state)
 /* Only rank 0 touches the disk; when that fails, the others must hear of it, and nobody may wait for who has left. */
 static void ranks_learn_that_saving_failed(void **state)
 {
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
     for (int size = 1; size <= 3; size++) {
-        place p = place_new();
+        checkpoint_folder p = checkpoint_folder_new();
         refusal j = {.w = &w, .r = r, .path = "/no/such/directory/checkpoint", .saves = 1};
         all_are_refused(&j, size, SOSMC_EIO, "no directory");
-        if (place_exists("/dev/full")) {
+        if (file_exists("/dev/full")) {
             assert_int_equal(symlink("/dev/full", p.tmp), 0);
             j.path = p.path;
             all_are_refused(&j, size, SOSMC_EIO, "full disk");
         }
-        place_free(&p);
+        checkpoint_folder_free(&p);
     }
     record_free(r);
 }
@@ -214,15 +214,15 @@ static void ranks_learn_that_saving_failed(void **state)
 /* Every rank reads the file itself; where one cannot, none may go ahead. */
 static void ranks_learn_that_loading_failed(void **state)
 {
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
-    place p = place_new();
-    place_write(p.path, r->at[5].bytes, r->at[5].used);
+    checkpoint_folder p = checkpoint_folder_new();
+    file_write(p.path, r->at[5].bytes, r->at[5].used);
     for (int size = 2; size <= 3; size++) {
         refusal j = {.w = &w, .r = r, .path = p.path, .path1 = "/no/such/directory/checkpoint"};
         all_are_refused(&j, size, SOSMC_EIO, "no file on rank 1");
     }
-    place_free(&p);
+    checkpoint_folder_free(&p);
     record_free(r);
 }
 

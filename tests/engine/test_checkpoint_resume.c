@@ -12,21 +12,21 @@
 #include <stdlib.h>
 
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "record.h"
 
 static void resume_equals_uninterrupted(void **state)
 {
     const char *const levels[] = {"plain", "avx2", "avx512"};
     const int threads[] = {1, 3, 2};
-    for (int which = 0; which < WORLDS; which++) {
-        world w = world_of(which);
+    for (int which = 0; which < ENGINE_CASES; which++) {
+        engine_case w = engine_case_of(which);
         record *r = record_run(&w);
         for (int k = 0; k <= K; k++) {
-            world other = w;
+            engine_case other = w;
             other.cfg.threads = threads[k % 3];
             other.cfg.simd = sosmc_simd_named(levels[(k + which) % 3]); /* NULL: the best of this machine */
-            sosmc *s = world_open(other);
+            sosmc *s = engine_case_open(other);
             memory_must_load(s, &r->at[k]);
             record_follow(s, &w, r, k, 1);
             sosmc_free(s);
@@ -36,15 +36,15 @@ static void resume_equals_uninterrupted(void **state)
 }
 
 /* The settings really do what the test is meant to stop. */
-static void the_worlds_are_eventful(void **state)
+static void the_cases_are_eventful(void **state)
 {
     int resampled = 0, dropped[2] = {0}, adapted = 0, averaged = 0, accepted = 0;
-    for (int which = 0; which < WORLDS; which++) {
-        world w = world_of(which);
-        sosmc *s = world_open(w);
+    for (int which = 0; which < ENGINE_CASES; which++) {
+        engine_case w = engine_case_of(which);
+        sosmc *s = engine_case_open(w);
         double h = s->now->v.h, rate = s->now->v.rate;
         for (int k = 0; k < K; k++) {
-            must_steps(s, 1);
+            expect_steps(s, 1);
             resampled += sosmc_last(s)->resampled;
             if (which == DROPPED || which == DROPPED_MALA) dropped[which - DROPPED] += sosmc_last(s)->nonfinite;
             accepted += sosmc_last(s)->accept < 1.0;
@@ -63,12 +63,12 @@ static void the_worlds_are_eventful(void **state)
 
 static void load_into_an_engine_that_has_stepped(void **state)
 {
-    for (int which = 0; which < WORLDS; which++) {
-        world w = world_of(which);
+    for (int which = 0; which < ENGINE_CASES; which++) {
+        engine_case w = engine_case_of(which);
         record *r = record_run(&w);
         w.cfg.threads = 2;
-        sosmc *s = world_open(w);
-        must_steps(s, K + 3);
+        sosmc *s = engine_case_open(w);
+        expect_steps(s, K + 3);
         for (int k = K; k >= 0; k--) {
             memory_must_load(s, &r->at[k]);
             record_follow(s, &w, r, k, 0);
@@ -83,10 +83,10 @@ static void parking_is_not_part_of_the_state(void **state)
 {
     const int which[] = {ULA_PAPER, ULA_AUTHORS, MALA_AUTHORS, UNWEIGHTED_AUTHORS, SOUL};
     for (size_t q = 0; q < sizeof which / sizeof *which; q++) {
-        world w = world_of(which[q]);
+        engine_case w = engine_case_of(which[q]);
         record *r = record_run(&w);
         w.cfg.work_limit = 0;
-        sosmc *s = world_open(w);
+        sosmc *s = engine_case_open(w);
         for (int k = 0; k <= K; k++) {
             memory_must_load(s, &r->at[k]);
             record_follow(s, &w, r, k, 0);
@@ -101,15 +101,15 @@ static void parking_is_not_part_of_the_state(void **state)
 /* A step that failed half-way can be repaired by loading ... */
 static void loading_repairs_a_failed_step(void **state)
 {
-    for (int which = 0; which < WORLDS; which++)
+    for (int which = 0; which < ENGINE_CASES; which++)
         for (int call = 1; call <= 3; call++) {
-            world w = world_of(which);
+            engine_case w = engine_case_of(which);
             record *r = record_run(&w);
-            sosmc *s = world_open(w);
-            must_steps(s, 3);
-            atomic_store(&world_energy_breaks, call);
+            sosmc *s = engine_case_open(w);
+            expect_steps(s, 3);
+            atomic_store(&engine_case_energy_breaks, call);
             sosmc_status status = sosmc_step(s);
-            atomic_store(&world_energy_breaks, 0);
+            atomic_store(&engine_case_energy_breaks, 0);
             if (status == SOSMC_OK) { /* so few calls per step */
                 assert_true(call > 1);
             } else {
@@ -126,16 +126,16 @@ static void loading_repairs_a_failed_step(void **state)
  * never disturbed. */
 static void a_failed_step_is_not_continued(void **state)
 {
-    for (int which = 0; which < WORLDS; which++)
+    for (int which = 0; which < ENGINE_CASES; which++)
         for (int saved = 0; saved < 2; saved++) {
-            world w = world_of(which);
+            engine_case w = engine_case_of(which);
             record *r = record_run(&w);
-            sosmc *s = world_open(w);
+            sosmc *s = engine_case_open(w);
             memory m = {.used = 0};
-            must_steps(s, 3);
-            atomic_store(&world_energy_breaks, w.cfg.scheme.particles > 64 ? 3 : 1);
+            expect_steps(s, 3);
+            atomic_store(&engine_case_energy_breaks, w.cfg.scheme.particles > 64 ? 3 : 1);
             sosmc_status status = sosmc_step(s);
-            atomic_store(&world_energy_breaks, 0);
+            atomic_store(&engine_case_energy_breaks, 0);
             assert_int_equal(status, SOSMC_EMODEL);
             if (saved) {
                 status = memory_save(s, &m);
@@ -156,7 +156,7 @@ static void a_failed_step_is_not_continued(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resume_equals_uninterrupted),          cmocka_unit_test(the_worlds_are_eventful),
+        cmocka_unit_test(resume_equals_uninterrupted),          cmocka_unit_test(the_cases_are_eventful),
         cmocka_unit_test(load_into_an_engine_that_has_stepped), cmocka_unit_test(parking_is_not_part_of_the_state),
         cmocka_unit_test(loading_repairs_a_failed_step),        cmocka_unit_test(a_failed_step_is_not_continued),
     };

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 #include "assertions.h"
-#include "desk.h"
+#include "checkpoint_files.h"
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 
 /* Its memory turns bad in update 2, theta in update 3: what a diverging rule does. */
 static void bad_rule(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
@@ -24,15 +24,15 @@ static void bad_rule(const sosmc_optimiser *o, int64_t k, int dim, const double 
 
 static void a_bad_optimiser_does_not_replace_a_healthy_state(void **state)
 {
-    desk d = desk_new(ULA_PAPER);
-    world w = d.w;
+    saved_run d = saved_run_new(ULA_PAPER);
+    engine_case w = d.w;
     memory m = {.used = 0};
     w.cfg.optimiser = (sosmc_optimiser){.name = "bad", .slots = 1, .step = bad_rule};
     sosmc_free(d.s);
-    d.s = world_open(w);
-    must_steps(d.s, 2);
+    d.s = engine_case_open(w);
+    expect_steps(d.s, 2);
     assert_int_equal(memory_save(d.s, &m), SOSMC_OK);
-    must_steps(d.s, 1); /* theta is still fine */
+    expect_steps(d.s, 1); /* theta is still fine */
     assert_int_equal(memory_save(d.s, &m), SOSMC_ENUMERIC);
     assert_int_equal(m.used, 0);
     assert_contains(sosmc_message(d.s), "optimiser");
@@ -40,7 +40,7 @@ static void a_bad_optimiser_does_not_replace_a_healthy_state(void **state)
     assert_int_equal(sosmc_step(d.s), SOSMC_ENUMERIC); /* now it is not */
     assert_not_saved(&d, SOSMC_ENUMERIC);
     free(m.bytes);
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* No public way leads there, so the numbers are put into the state by hand. */
@@ -72,16 +72,16 @@ static void no_number_may_be_bad(void **state)
 {
     static const double values[] = {NAN, INFINITY};
     enum { POKES = 16, POOL_MEMBER = 15 };
-    world w = world_of(MALA_AUTHORS), pool = world_of(PCD);
-    const sosmc_score score = {.eval = world_reward};
-    w.p.objective = sosmc_reward_reverse(score, 0.5, world_reference);
+    engine_case w = engine_case_of(MALA_AUTHORS), pool = engine_case_of(PCD);
+    const sosmc_score score = {.eval = engine_case_reward};
+    w.p.objective = sosmc_reward_reverse(score, 0.5, engine_case_reference);
     w.cfg.optimiser = sosmc_adam(0.05);
-    desk d = desk_new(ULA_PAPER);
+    saved_run d = saved_run_new(ULA_PAPER);
     for (int which = 0; which < POKES; which++)
         for (int v = 0; v < 2; v++) {
             sosmc_free(d.s);
-            d.s = world_open(which == POOL_MEMBER ? pool : w);
-            must_steps(d.s, 5);
+            d.s = engine_case_open(which == POOL_MEMBER ? pool : w);
+            expect_steps(d.s, 5);
             double *target = poke(d.s, which), healthy = *target;
             memory m = {.used = 0};
             assert_non_null(target);
@@ -95,18 +95,18 @@ static void no_number_may_be_bad(void **state)
             assert_int_equal(memory_save(d.s, &m), SOSMC_OK);
             free(m.bytes);
         }
-    desk_free(&d);
+    saved_run_free(&d);
 }
 
 /* A weight of zero is no defect; a cloud of nothing else is. */
 static void a_dead_cloud_is_not_saved(void **state)
 {
     for (int which = ULA_PAPER; which <= MALA_AUTHORS; which++) {
-        desk d = desk_new(which);
+        saved_run d = saved_run_new(which);
         memory m = {.used = 0};
-        atomic_store(&world_energy_is_nan, 1);
+        atomic_store(&engine_case_energy_is_nan, 1);
         sosmc_status status = sosmc_step(d.s);
-        atomic_store(&world_energy_is_nan, 0);
+        atomic_store(&engine_case_energy_is_nan, 0);
         assert_int_equal(status, SOSMC_ENUMERIC);
         if (memory_save(d.s, &m) == SOSMC_OK) fail_msg("%s: a cloud without weight was saved", d.w.name);
         assert_not_saved(&d, SOSMC_ENUMERIC);
@@ -115,7 +115,7 @@ static void a_dead_cloud_is_not_saved(void **state)
         for (int i = 0; i < 3 * 64; i++) d.s->now->logw[i] = -INFINITY; /* dead, and no step has failed of it */
         assert_not_saved(&d, SOSMC_ENUMERIC);
         free(m.bytes);
-        desk_free(&d);
+        saved_run_free(&d);
     }
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "record.h"
 
 /* Tries a stream that must be refused; the engine must not notice. */
@@ -28,12 +28,12 @@ static void truncated_streams(void **state)
 {
     const int which[] = {ULA_PAPER, PCD, SOUL};
     for (int q = 0; q < 3; q++) {
-        world w = world_of(which[q]);
+        engine_case w = engine_case_of(which[q]);
         record *r = record_run(&w);
         memory *m = &r->at[5];
         size_t whole = m->used;
-        sosmc *s = world_open(w);
-        must_steps(s, 2);
+        sosmc *s = engine_case_open(w);
+        expect_steps(s, 2);
         for (size_t cut = 0; cut < whole; cut += cut + 128 < whole ? 64 : 1) { /* and every byte at the end */
             m->used = cut;
             refuse(s, m, "truncated at", (long)cut);
@@ -51,12 +51,12 @@ static void truncated_streams(void **state)
 static void flipped_bits(void **state)
 {
     for (int small = 0; small < 2; small++) { /* every bit of a small stream, a sample of a larger one */
-        world w = world_of(small ? ULA_AUTHORS : PCD);
+        engine_case w = engine_case_of(small ? ULA_AUTHORS : PCD);
         if (small) w.cfg.scheme.particles = w.cfg.scheme.pool = 5;
         record *r = record_run(&w);
         memory *m = &r->at[5];
-        sosmc *s = world_open(w);
-        must_steps(s, 2);
+        sosmc *s = engine_case_open(w);
+        expect_steps(s, 2);
         for (size_t at = 0; at < m->used; at += small || at < 300 || at + 16 > m->used ? 1 : 13)
             for (int bit = 0; bit < 8; bit += small ? 1 : 5) {
                 m->bytes[at] = (char)(m->bytes[at] ^ (1 << bit));
@@ -74,12 +74,12 @@ static void flipped_bits(void **state)
 static void foreign_and_newer_streams(void **state)
 {
     enum { VERSION_AT = 8, BYTE_ORDER_AT = 16 };
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
     memory *m = &r->at[5], copy = {.bytes = malloc(m->used), .used = m->used, .room = m->used};
-    sosmc *s = world_open(w);
+    sosmc *s = engine_case_open(w);
     assert_non_null(copy.bytes);
-    must_steps(s, 2);
+    expect_steps(s, 2);
     for (int q = 0; q < 5; q++) {
         static const char foreign[8] = {'P', 'K', 3, 4, 'z', 'i', 'p', '?'};
         uint64_t version = 1000, reversed = 0x0807060504030201u;
@@ -104,12 +104,12 @@ static void foreign_and_newer_streams(void **state)
 /* A callback that fails at its n-th call, for every n. */
 static void streams_that_break(void **state)
 {
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     record *r = record_run(&w);
-    sosmc *s = world_open(w);
+    sosmc *s = engine_case_open(w);
     memory m = {.used = 0};
     int n = 1;
-    must_steps(s, 2);
+    expect_steps(s, 2);
     for (;; n++) {
         m.fail_at = n;
         sosmc_status status = memory_save(s, &m);
@@ -158,7 +158,7 @@ enum {
     DIFFERENCES
 };
 
-static void make_different(world *w, int which)
+static void make_different(engine_case *w, int which)
 {
     switch (which) {
     case SEED: w->cfg.seed = 98; break;
@@ -180,13 +180,13 @@ static void make_different(world *w, int which)
     case KERNEL_RWM: w->cfg.kernel = sosmc_rwm(0.05); break;
     case KERNEL_AUX:
         w->cfg.kernel.aux = 1;
-        w->cfg.kernel.step = world_aux_step;
+        w->cfg.kernel.step = engine_case_aux_step;
         break;
     case OPTIMISER: w->cfg.optimiser = sosmc_adamw(0.05, 0.0); break;
-    case SCORE: w->p.objective.score.eval = world_reward; break;
+    case SCORE: w->p.objective.score.eval = engine_case_reward; break;
     default:
         w->p.objective.kl = 0.5;
-        w->p.objective.theta_ref = world_reference;
+        w->p.objective.theta_ref = engine_case_reference;
         break;
     }
 }
@@ -207,20 +207,23 @@ static void other_problems(void **state)
         {"score", "0", "1"},           {"reference", "0", "1"},
     };
     for (int q = 0; q < DIFFERENCES; q++) {
-        world w = world_of(q == MEMBERS ? PCD : q == SWEEP_COUNT || q == KEEP ? SOUL : ULA_PAPER), other = w;
+        engine_case w = engine_case_of(q == MEMBERS                    ? PCD
+                                       : q == SWEEP_COUNT || q == KEEP ? SOUL
+                                                                       : ULA_PAPER),
+                    other = w;
         memory m = {.used = 0};
         make_different(&other, q);
         for (int swapped = 0; swapped < 2; swapped++) {
-            sosmc *from = world_open(swapped ? other : w), *to = world_open(swapped ? w : other);
-            must_steps(from, 3);
-            must_steps(to, 2);
+            sosmc *from = engine_case_open(swapped ? other : w), *to = engine_case_open(swapped ? w : other);
+            expect_steps(from, 3);
+            expect_steps(to, 2);
             memory_must_save(from, &m);
             refuse(to, &m, "another problem", q);
             assert_int_equal(memory_load(to, &m), SOSMC_EINVAL);
             assert_contains(sosmc_message(to), words[q].field);
             assert_contains(sosmc_message(to), words[q].theirs);
             assert_contains(sosmc_message(to), words[q].ours);
-            must_steps(to, 1);
+            expect_steps(to, 1);
             sosmc_free(from);
             sosmc_free(to);
         }
@@ -233,17 +236,17 @@ static void other_problems(void **state)
 static void another_tile(void **state)
 {
     const int tiles[] = {60, 50, 32, 100};
-    world w = world_of(ULA_PAPER);
+    engine_case w = engine_case_of(ULA_PAPER);
     memory m = {.used = 0};
     w.cfg.scheme.particles = w.cfg.scheme.pool = 100;
-    sosmc *from = world_open(w);
-    must_steps(from, 3);
+    sosmc *from = engine_case_open(w);
+    expect_steps(from, 3);
     memory_must_save(from, &m);
     for (int q = 0; q < 4; q++) {
         static double x[100 * DT], y[100 * DT];
-        world other = w;
+        engine_case other = w;
         other.p.model.tile = tiles[q];
-        sosmc *to = world_open(other);
+        sosmc *to = engine_case_open(other);
         uint64_t before = sosmc_hash(to);
         if (memory_load(to, &m) == SOSMC_OK) {
             assert_int_equal(sosmc_cloud(from, x, NULL), SOSMC_OK);
@@ -263,11 +266,11 @@ static void another_tile(void **state)
 static void long_names_are_told_apart(void **state)
 {
     for (int q = 0; q < 2; q++) {
-        world w = world_of(ULA_PAPER), other = w;
+        engine_case w = engine_case_of(ULA_PAPER), other = w;
         memory m = {.used = 0};
         *(q ? &w.cfg.optimiser.name : &w.cfg.kernel.name) = "clamped_langevin_with_tight_bounds";
         *(q ? &other.cfg.optimiser.name : &other.cfg.kernel.name) = "clamped_langevin_with_loose_bounds";
-        sosmc *from = world_open(w), *to = world_open(other);
+        sosmc *from = engine_case_open(w), *to = engine_case_open(other);
         memory_must_save(from, &m);
         assert_int_equal(memory_load(from, &m), SOSMC_OK);
         assert_int_equal(memory_load(to, &m), SOSMC_EINVAL);

@@ -16,7 +16,7 @@
 #include "assertions.h"
 #include "fake_comm.h"
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 #include "toys.h"
 
 enum { DIM = 2, PATIENCE = 100, ROWS = 400, RANKS = 3 };
@@ -76,8 +76,8 @@ static void a_collapsed_cloud_ends_the_run(void **state)
             prepare(&u, 50, 5, -1);
             u.cfg.scheme.order = order;
             u.cfg.on_collapse = choice;
-            sosmc *s = must_create(&u.p, &u.cfg);
-            must_steps(s, 3);
+            sosmc *s = expect_create(&u.p, &u.cfg);
+            expect_steps(s, 3);
             assert_int_equal(sosmc_last(s)->collapsed, 0);
             assert_true(sosmc_last(s)->ess > 49.9);
             /* in the authors' order an iteration weighs at the theta that it makes */
@@ -92,10 +92,10 @@ static void a_run_told_to_continue_goes_on(void **state)
     prepare(&u, 50, 5, -1);
     prepare(&v, 50, 5, -1);
     v.cfg.on_collapse = SOSMC_COLLAPSE_CONTINUE;
-    sosmc *stops = must_create(&u.p, &u.cfg), *goes_on = must_create(&v.p, &v.cfg);
+    sosmc *stops = expect_create(&u.p, &u.cfg), *goes_on = expect_create(&v.p, &v.cfg);
     for (int k = 0; k < 5 + PATIENCE - 1; k++) {
-        must_steps(stops, 1);
-        must_steps(goes_on, 1);
+        expect_steps(stops, 1);
+        expect_steps(goes_on, 1);
         assert_true(sosmc_hash(stops) == sosmc_hash(goes_on));
         assert_int_equal(sosmc_last(stops)->collapsed, sosmc_last(goes_on)->collapsed);
     }
@@ -111,10 +111,10 @@ static void one_good_iteration_begins_the_count_anew(void **state)
 {
     setup u;
     prepare(&u, 50, 5, 90);
-    sosmc *s = must_create(&u.p, &u.cfg);
-    must_steps(s, 90);
+    sosmc *s = expect_create(&u.p, &u.cfg);
+    expect_steps(s, 90);
     assert_int_equal(sosmc_last(s)->collapsed, 85);
-    must_steps(s, 1);
+    expect_steps(s, 1);
     assert_int_equal(sosmc_last(s)->collapsed, 0);
     assert_true(sosmc_last(s)->ess > 49.9);
     assert_ends_at(s, 90 + PATIENCE, 50);
@@ -127,11 +127,11 @@ static void small_clouds_and_unweighted_ones_have_no_collapse(void **state)
         setup u;
         prepare(&u, k == 0 ? 19 : 20, 5, -1);
         if (k == 1) u.cfg.scheme = sosmc_scheme_unweighted(20);
-        sosmc *s = must_create(&u.p, &u.cfg);
+        sosmc *s = expect_create(&u.p, &u.cfg);
         if (k == 2) {
             assert_ends_at(s, 5 + PATIENCE - 1, 20);
         } else {
-            must_steps(s, 250);
+            expect_steps(s, 250);
             assert_int_equal(sosmc_last(s)->collapsed, 0);
             assert_true(k == 1 || sosmc_last(s)->ess < 2);
         }
@@ -147,11 +147,11 @@ static void a_resumed_run_ends_where_the_whole_one_does(void **state)
     for (int saved_at = 3; saved_at <= 5 + PATIENCE - 1; saved_at += 33) {
         setup u;
         prepare(&u, 50, 5, -1);
-        sosmc *s = must_create(&u.p, &u.cfg);
-        must_steps(s, saved_at);
+        sosmc *s = expect_create(&u.p, &u.cfg);
+        expect_steps(s, saved_at);
         memory_must_save(s, &m);
         sosmc_free(s);
-        s = must_create(&u.p, &u.cfg);
+        s = expect_create(&u.p, &u.cfg);
         memory_must_load(s, &m);
         assert_int_equal(sosmc_last(s)->collapsed, saved_at < 5 ? 0 : saved_at - 5);
         assert_ends_at(s, 5 + PATIENCE - 1, 50);
@@ -160,9 +160,9 @@ static void a_resumed_run_ends_where_the_whole_one_does(void **state)
         assert_ends_at(s, 5 + PATIENCE - 1, 50);
         sosmc_free(s);
         u.cfg.on_collapse = SOSMC_COLLAPSE_CONTINUE;
-        s = must_create(&u.p, &u.cfg);
+        s = expect_create(&u.p, &u.cfg);
         memory_must_load(s, &m);
-        must_steps(s, 200);
+        expect_steps(s, 200);
         assert_int_equal(sosmc_last(s)->collapsed, saved_at + 200 - 5);
         sosmc_free(s);
     }
@@ -200,8 +200,8 @@ static void all_ranks_end_together(void **state)
     setup u;
     memory m = {.used = 0};
     prepare(&u, 50, 5, -1);
-    sosmc *s = must_create(&u.p, &u.cfg);
-    must_steps(s, 60);
+    sosmc *s = expect_create(&u.p, &u.cfg);
+    expect_steps(s, 60);
     memory_must_save(s, &m);
     assert_ends_at(s, 5 + PATIENCE - 1, 50);
     for (int load = 0; load <= 1; load++)
@@ -285,7 +285,7 @@ static void a_poisson_mixed_model_with_the_default_settings(void **state)
         .objective = sosmc_mmle(),
         .init = sosmc_standard_normal()};
     sosmc_settings cfg = sosmc_defaults();
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     assert_int_equal(sosmc_run(s, ITERATIONS, NULL, NULL), SOSMC_ENUMERIC);
     assert_int_equal(sosmc_last(s)->collapsed, PATIENCE);
     assert_true(sosmc_last(s)->ess < 2);
@@ -297,7 +297,7 @@ static void a_poisson_mixed_model_with_the_default_settings(void **state)
     sosmc_free(s);
 
     cfg.on_collapse = SOSMC_COLLAPSE_CONTINUE;
-    s = must_create(&p, &cfg);
+    s = expect_create(&p, &cfg);
     assert_int_equal(sosmc_run(s, ITERATIONS, NULL, NULL), SOSMC_OK);
     assert_true(sosmc_last(s)->ess < 2);
     assert_string_equal(sosmc_message(s), "");

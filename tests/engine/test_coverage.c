@@ -23,7 +23,7 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 #include "toys.h"
 
@@ -67,7 +67,7 @@ static const double THETA = 0.5;
 static void hierarchical_data(uint64_t seed, double noise, double *truth, double *y)
 {
     double z[2 * DIM];
-    battery_normals(seed, 1, 2 * DIM, z);
+    laws_normals(seed, 1, 2 * DIM, z);
     for (int j = 0; j < DIM; j++) {
         truth[j] = THETA + z[j];
         y[j] = truth[j] + noise * z[DIM + j];
@@ -139,8 +139,8 @@ static void evidence_of_logistic(uint64_t seed, coverage *c)
 {
     enum { ROWS = 20 };
     double z[1 + ROWS], uniform[ROWS], labels[ROWS], mode, factor;
-    battery_normals(seed, 1, 1 + ROWS, z);
-    battery_uniforms(seed, 0, ROWS, uniform);
+    laws_normals(seed, 1, 1 + ROWS, z);
+    laws_uniforms(seed, 0, ROWS, uniform);
     for (int r = 0; r < ROWS; r++) labels[r] = uniform[r] * (1 + exp(-z[1 + r] * (THETA + 1.5 * z[0]))) < 1;
     const sosmc_logistic data = {.rows = ROWS, .dim = 1, .features = z + 1, .labels = labels, .variance = 2.25};
     assert_int_equal(sosmc_logistic_laplace(&data, THETA, &mode, &factor), SOSMC_OK);
@@ -187,7 +187,7 @@ static void fresh(chains_kind kind, uint64_t seed, coverage *c)
     const toy_reward coordinate = {.slope = 1}, square = {.curvature = -2, .centre = THETA};
     double start[MOST], mean, error;
     int chains = kind.square ? MOST : stats_by_tier(FEW, MANY, FEW);
-    battery_normals(seed, chains, 1, start);
+    laws_normals(seed, chains, 1, start);
     for (int i = 0; i < chains; i++) start[i] = THETA + sqrt(TARGET.variance) * start[i];
     const sosmc_fresh f = {.chains = chains,
                            .burn_in = 2,
@@ -262,7 +262,7 @@ static void estimate(sosmc_kernel kernel, int complete, uint64_t seed, coverage 
 {
     enum { COUNT = 16 };
     double z[2 * COUNT], y[COUNT], *x, *logw, information, start = THETA + 0.5;
-    battery_normals(seed, 1, 2 * COUNT, z);
+    laws_normals(seed, 1, 2 * COUNT, z);
     for (int j = 0; j < COUNT; j++) y[j] = THETA + z[j] + z[COUNT + j];
     const sosmc_hierarchical data = {.dim = COUNT, .y = y};
     const sosmc_hierarchical_law law = {.data = &data, .theta = start};

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 #include <stdatomic.h>
 
-#include "bowl.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "expect_engine.h"
 
 typedef struct {
     const char *name;
@@ -47,10 +47,10 @@ static void test_cost(void **state)
         {"weighted ula, authors", sosmc_ula(0.1), authors(weighted), MMLE, 1, 1},
         {"weighted ula, drift at current", sosmc_ula(0.1), drifting(weighted), MMLE, 0, 1}, /* of no concern to it */
         {"weighted ula, three sweeps", sosmc_ula(0.1), swept(weighted, 3), MMLE, 0, 3},
-        {"weighted ula, forward at current", bowl_ula_at(CURRENT, CURRENT), weighted, MMLE, 0, 2},
-        {"weighted ula, backward at previous", bowl_ula_at(PREVIOUS, PREVIOUS), weighted, MMLE, 0, 2},
-        {"weighted ula, swapped", bowl_ula_at(CURRENT, PREVIOUS), weighted, MMLE, 0, 3},
-        {"weighted ula, swapped, two sweeps", bowl_ula_at(CURRENT, PREVIOUS), swept(weighted, 2), MMLE, 0, 4},
+        {"weighted ula, forward at current", quartic_ula_at(CURRENT, CURRENT), weighted, MMLE, 0, 2},
+        {"weighted ula, backward at previous", quartic_ula_at(PREVIOUS, PREVIOUS), weighted, MMLE, 0, 2},
+        {"weighted ula, swapped", quartic_ula_at(CURRENT, PREVIOUS), weighted, MMLE, 0, 3},
+        {"weighted ula, swapped, two sweeps", quartic_ula_at(CURRENT, PREVIOUS), swept(weighted, 2), MMLE, 0, 4},
         {"weighted mala", sosmc_mala(0.2), weighted, MMLE, 0, 2},
         {"weighted mala, authors", sosmc_mala(0.2), authors(weighted), MMLE, 2, 2},
         {"weighted rwm", sosmc_rwm(0.2), weighted, MMLE, 0, 2},
@@ -58,27 +58,27 @@ static void test_cost(void **state)
         {"weighted ula, reward", sosmc_ula(0.1), weighted, REVERSE, 0, 1},
         {"unweighted ula", sosmc_ula(0.1), unweighted, MMLE, 0, 1},
         {"unweighted ula, authors", sosmc_ula(0.1), authors(unweighted), MMLE, 1, 1},
-        {"unweighted ula swapped", bowl_ula_at(CURRENT, PREVIOUS), unweighted, MMLE, 0,
+        {"unweighted ula swapped", quartic_ula_at(CURRENT, PREVIOUS), unweighted, MMLE, 0,
          2}, /* no weight, no backward kernel */
         {"unweighted mala", sosmc_mala(0.2), unweighted, MMLE, 0, 2},
         {"moved first ula", sosmc_ula(0.1), sosmc_scheme_moved_first(N), MMLE, 1, 2},
-        {"moved first ula, swapped", bowl_ula_at(CURRENT, PREVIOUS), sosmc_scheme_moved_first(N), MMLE, 1, 2},
+        {"moved first ula, swapped", quartic_ula_at(CURRENT, PREVIOUS), sosmc_scheme_moved_first(N), MMLE, 1, 2},
         {"pcd", sosmc_ula(0.1), sosmc_scheme_pcd(N, 2 * N, 2), MMLE, 3, 3},
     };
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
         const cost *c = &costs[i];
         tally t = {.h = 0};
-        bowl m = {.t = &t};
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(c->kernel, 0);
-        p.objective = bowl_objective(c->objective, bowl_away);
+        quartic m = {.t = &t};
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(c->kernel, 0);
+        p.objective = quartic_objective(c->objective, quartic_away);
         cfg.scheme = c->scheme;
         cfg.scheme.ess_min = c->scheme.weighted ? 2 : 0; /* what was cached survives resampling */
         cfg.threads = 1 + (int)i % 3;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         assert_int_equal(atomic_exchange(&t.energies, 0), N);
         for (int k = 0; k < 4; k++) {
-            (void)must_step(s);
+            (void)expect_step(s);
             long long expected = (long long)N * (k ? c->each : c->start), got = atomic_exchange(&t.energies, 0);
             if (got != expected) fail_msg("%s, iteration %d: %lld energies, not %lld", c->name, k, got, expected);
             assert_int_equal(atomic_exchange(&t.contracted, 0), N);
@@ -94,15 +94,15 @@ static void test_cost(void **state)
 static void count_fresh(sosmc_kernel kernel, int order, double ess_min, size_t work_limit, long long fresh[4])
 {
     tally t = {.h = 0};
-    bowl m = {.t = &t};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(kernel, order);
+    quartic m = {.t = &t};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(kernel, order);
     cfg.scheme.ess_min = ess_min;
     cfg.work_limit = work_limit;
     cfg.threads = 2;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < 4; k++) {
-        (void)must_step(s);
+        (void)expect_step(s);
         fresh[k] = atomic_exchange(&t.fresh, 0);
     }
     assert_int_equal(atomic_load(&t.stale), 0);
@@ -121,13 +121,13 @@ static void test_fresh(void **state)
         for (int k = 0; k < 4; k++) assert_int_equal(fresh[k], k && resampling ? 0 : N);
         for (int order = SOSMC_ORDER_PAPER; order <= SOSMC_ORDER_AUTHORS; order++) {
             for (int kernel = MALA; kernel < KERNELS; kernel++) {
-                count_fresh(bowl_kernel(kernel), order, ess_min, plenty, fresh);
+                count_fresh(quartic_kernel(kernel), order, ess_min, plenty, fresh);
                 assert_int_equal(fresh[0], kernel == RWM ? 0 : N); /* nothing has moved yet */
                 for (int k = 1; k < 4; k++) assert_int_equal(fresh[k], 0);
             }
             count_fresh(sosmc_ula(0.1), order, ess_min, 0, fresh); /* nothing parked */
             for (int k = 0; k < 4; k++) assert_int_equal(fresh[k], 0);
-            count_fresh(bowl_ula_at(SOSMC_AT_PREVIOUS, SOSMC_AT_PREVIOUS), order, ess_min, plenty, fresh);
+            count_fresh(quartic_ula_at(SOSMC_AT_PREVIOUS, SOSMC_AT_PREVIOUS), order, ess_min, plenty, fresh);
             for (int k = 1; k < 4; k++) assert_int_equal(fresh[k], 0); /* the last call was at the other theta */
         }
     }
@@ -196,10 +196,10 @@ static void test_next_work(void **state)
                                      .grad_theta = lent_grad_theta},
                            .objective = sosmc_mmle(),
                            .init = sosmc_standard_normal()};
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         cfg.work_limit = (size_t)parked * TILE * 64;
-        sosmc *s = must_create(&p, &cfg);
-        for (int k = 0; k < 2; k++) (void)must_step(s);
+        sosmc *s = expect_create(&p, &cfg);
+        for (int k = 0; k < 2; k++) (void)expect_step(s);
         assert_int_equal(gradient.calls, 2 * TILES);
         for (int t = 0; t < TILES; t++) {
             assert_ptr_equal(energy.work[t], gradient.work[t]);
@@ -215,15 +215,15 @@ static void test_next_work(void **state)
 static void check_caches(int kernel, sosmc_scheme scheme)
 {
     tally t = {.first_move = 1};
-    bowl m = {.t = &t};
-    checker c = {.inner = bowl_kernel(kernel), .sweeps = scheme.sweeps, .t = &t};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(bowl_checking(&c), 0);
+    quartic m = {.t = &t};
+    checker c = {.inner = quartic_kernel(kernel), .sweeps = scheme.sweeps, .t = &t};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(quartic_checking(&c), 0);
     cfg.scheme = scheme;
     cfg.threads = 2;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        (void)must_step(s);
+        (void)expect_step(s);
         if (t.h > 0) t.first_move = 0;
     }
     assert_true(t.h > 0);
@@ -253,16 +253,16 @@ static void test_caches_travel(void **state)
 static tally restart_all(int kernel, int order)
 {
     tally t = {.first_move = 1}; /* and stays so: aux starts at zero every time */
-    bowl m = {.t = &t};
-    checker c = {.inner = bowl_kernel(kernel), .sweeps = 2, .t = &t};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(bowl_checking(&c), order);
+    quartic m = {.t = &t};
+    checker c = {.inner = quartic_kernel(kernel), .sweeps = 2, .t = &t};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(quartic_checking(&c), order);
     cfg.scheme = sosmc_scheme_moved_first(N);
     cfg.scheme.order = order;
     cfg.scheme.sweeps = 2;
     cfg.scheme.refresh = 1;
-    sosmc *s = must_create(&p, &cfg);
-    for (int k = 0; k < 3; k++) (void)must_step(s);
+    sosmc *s = expect_create(&p, &cfg);
+    for (int k = 0; k < 3; k++) (void)expect_step(s);
     sosmc_free(s);
     return t;
 }
@@ -334,12 +334,12 @@ static void test_tiles(void **state)
                                          .grad_theta = shape_grad_theta},
                                .objective = sosmc_mmle(),
                                .init = sosmc_standard_normal()};
-            sosmc_settings cfg = bowl_calm(bowl_kernel(kernel), SOSMC_ORDER_PAPER);
+            sosmc_settings cfg = quartic_calm(quartic_kernel(kernel), SOSMC_ORDER_PAPER);
             cfg.scheme = sosmc_scheme_sosmc(cuts[i].particles);
             cfg.scheme.ess_min = 2;
-            sosmc *s = must_create(&p, &cfg);
-            (void)must_step(s);
-            (void)must_step(s);
+            sosmc *s = expect_create(&p, &cfg);
+            (void)expect_step(s);
+            (void)expect_step(s);
             assert_int_equal(atomic_load(&seen.n), cuts[i].n);
             assert_int_equal(atomic_load(&seen.ld), cuts[i].ld);
             assert_int_equal(atomic_load(&seen.odd), 0);

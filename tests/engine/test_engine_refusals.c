@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bowl.h"
-#include "hand.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
+#include "expect_engine.h"
 
 static int no_exchange(void *self, const size_t *send_bytes, const void *send, const size_t *recv_bytes, void *recv)
 {
@@ -29,8 +29,8 @@ static int no_exchange(void *self, const size_t *send_bytes, const void *send, c
 static const char *spoil_problem(int which, sosmc_problem *p, sosmc_settings *c)
 {
     static const double not_finite[THETA] = {0, NAN, 0};
-    sosmc_score score = {.eval = bowl_reward};
-    sosmc_source rows = sosmc_rows_source(&bowl_rows);
+    sosmc_score score = {.eval = quartic_reward};
+    sosmc_source rows = sosmc_rows_source(&quartic_rows);
     SPOIL("model.dim_x is 0", p->model.dim_x = 0)
     SPOIL("model.dim_theta is -1", p->model.dim_theta = -1)
     SPOIL("model.tile is -3", p->model.tile = -3)
@@ -51,14 +51,14 @@ static const char *spoil_problem(int which, sosmc_problem *p, sosmc_settings *c)
     SPOIL("objective.loss is -1", p->objective.loss = -1)
     SPOIL("objective.theta_ref", p->objective.kl = 0.5)
     SPOIL("beta is -0.5", p->objective = sosmc_reward_forward(score, -0.5, rows, BATCH, NULL))
-    SPOIL("beta is -0.25", p->objective = sosmc_reward_reverse(score, -0.25, bowl_start))
+    SPOIL("beta is -0.25", p->objective = sosmc_reward_reverse(score, -0.25, quartic_start))
     SPOIL("objective.score.eval", p->objective = sosmc_reward_forward((sosmc_score){0}, 0.5, rows, BATCH, NULL))
-    SPOIL("objective.score.eval", p->objective = sosmc_reward_reverse((sosmc_score){0}, 0.5, bowl_start))
+    SPOIL("objective.score.eval", p->objective = sosmc_reward_reverse((sosmc_score){0}, 0.5, quartic_start))
     SPOIL("objective.data.draw", p->objective.b = 1)
     SPOIL("objective.batch is 0", p->objective = sosmc_likelihood(rows, 0))
-    SPOIL("model.grad_theta", p->objective = sosmc_likelihood(rows, BATCH); p->objective.H = hand_H;
+    SPOIL("model.grad_theta", p->objective = sosmc_likelihood(rows, BATCH); p->objective.H = by_hand_H;
           p->model.grad_theta = NULL)
-    SPOIL("penalty", p->objective.penalty = hand_penalty) /* there is no data for it to see */
+    SPOIL("penalty", p->objective.penalty = by_hand_penalty) /* there is no data for it to see */
     return which == 0 ? NULL : "a number in order";
 }
 
@@ -154,7 +154,7 @@ static const char *spoil_optimiser(int which, sosmc_problem *p, sosmc_settings *
 static const char *spoil_adapt(int which, sosmc_problem *p, sosmc_settings *c)
 {
     sosmc_adapt *a = &c->adapt[which % 2]; /* either rule */
-    *a = bowl_rule(0.9, 1.1, 0.01, 1);
+    *a = quartic_rule(0.9, 1.1, 0.01, 1);
     SPOIL("adapt.factor is 0.5", a->factor = 0.5)
     SPOIL("adapt.factor is nan", a->factor = NAN)
     SPOIL("adapt.threshold is 0", a->threshold = 0)
@@ -189,11 +189,11 @@ static const char *spoil_rest(int which, sosmc_problem *p, sosmc_settings *c)
 
 static void refuse_all(const char *(*spoil)(int, sosmc_problem *, sosmc_settings *), int expected)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     int which = 0, wrong = 0;
     for (;; which++) {
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         sosmc *s = NULL;
         const char *words = spoil(which, &p, &cfg);
         if (!words) break;
@@ -218,9 +218,9 @@ static void test_refusals_rest(void **state) { refuse_all(spoil_rest, 14); }
 
 static void test_simd_by_name(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     const char *old = getenv("SOSMC_SIMD");
     char *kept = old ? strdup(old) : NULL;
     sosmc *s = NULL;
@@ -229,10 +229,10 @@ static void test_simd_by_name(void **state)
     assert_non_null(strstr(sosmc_message(s), "'abacus'"));
     sosmc_free(s);
     cfg.simd = sosmc_simd_named("plain"); /* a setting goes before the environment */
-    sosmc_free(must_create(&p, &cfg));
+    sosmc_free(expect_create(&p, &cfg));
     cfg.simd = NULL;
     assert_int_equal(setenv("SOSMC_SIMD", "plain", 1), 0);
-    sosmc_free(must_create(&p, &cfg));
+    sosmc_free(expect_create(&p, &cfg));
     if (kept)
         (void)setenv("SOSMC_SIMD", kept, 1);
     else
@@ -243,31 +243,31 @@ static void test_simd_by_name(void **state)
 /* Settings that look odd and are right. */
 static void test_accepted(void **state)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     for (int which = 0; which < 7; which++) {
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         if (which == 0) cfg.scheme = sosmc_scheme_unweighted(N), cfg.kernel.noise = 0;
         if (which == 1) cfg.scheme = sosmc_scheme_unweighted(N), cfg.kernel.no_weight = 1;
         if (which == 2) p.theta0 = NULL; /* zeros */
         if (which == 3) cfg.threads = 0;
         if (which == 4) cfg.comm = (sosmc_comm){.size = 1, .rank = 0};
         if (which == 5)
-            p.objective = sosmc_reward_forward((sosmc_score){.eval = bowl_reward}, 0, (sosmc_source){0}, 0, NULL);
+            p.objective = sosmc_reward_forward((sosmc_score){.eval = quartic_reward}, 0, (sosmc_source){0}, 0, NULL);
         if (which == 6) cfg.adapt[0] = (sosmc_adapt){.factor = 0, .threshold = NAN};
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         if (which == 2) assert_true(sosmc_theta(s)[0] == 0 && sosmc_theta(s)[2] == 0);
-        (void)must_step(s);
-        (void)must_step(s);
+        (void)expect_step(s);
+        (void)expect_step(s);
         sosmc_free(s);
     }
 }
 
 static void test_create_and_free(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     sosmc *s = (sosmc *)&m;
     assert_int_equal(sosmc_create(NULL, &p, &cfg), SOSMC_EINVAL);
     assert_int_equal(sosmc_create(&s, NULL, &cfg), SOSMC_EINVAL);
@@ -277,12 +277,12 @@ static void test_create_and_free(void **state)
     assert_null(s);
     assert_non_null(sosmc_message(NULL));
     sosmc_free(NULL);
-    s = must_create(&p, &cfg); /* structs are copied */
-    sosmc *twin = must_create(&p, &cfg);
+    s = expect_create(&p, &cfg); /* structs are copied */
+    sosmc *twin = expect_create(&p, &cfg);
     memset(&p, 0xff, sizeof p);
     memset(&cfg, 0xff, sizeof cfg);
-    (void)must_step(s);
-    (void)must_step(twin);
+    (void)expect_step(s);
+    (void)expect_step(twin);
     assert_true(sosmc_hash(s) == sosmc_hash(twin));
     assert_string_equal(sosmc_message(s), "");
     sosmc_free(s);

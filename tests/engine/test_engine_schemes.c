@@ -11,30 +11,30 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "bowl.h"
-#include "hand.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
 #include "engine/engine_inside.h"
-#include "must.h"
+#include "expect_engine.h"
 
 /* One chain: the gradient is the plain mean over exactly the last `keep` states, and the chain goes on from the last. */
 static void test_soul(void **state)
 {
     tally t = {.listing = 1};
-    bowl m = {.t = &t};
+    quartic m = {.t = &t};
     for (int sweeps = 1; sweeps <= 9; sweeps += 4) {
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         double last[DIM], theta[THETA];
         cfg.scheme = sosmc_scheme_soul(sweeps);
         int keep = cfg.scheme.keep;
         assert_int_equal(keep, sweeps > 3 ? sweeps / 2 : 1);
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         memcpy(last, t.evaluated_at[t.evaluated - 1], sizeof last);
         for (int k = 0; k < 4; k++) {
             double g[THETA] = {0};
             t.evaluated = t.seen = 0;
             memcpy(theta, sosmc_theta(s), sizeof theta);
-            const sosmc_info *info = must_step(s);
+            const sosmc_info *info = expect_step(s);
             int looks = k > 0; /* at the new theta, before the first sweep */
             assert_int_equal(t.evaluated, looks + sweeps);
             assert_int_equal(t.seen, keep);
@@ -42,9 +42,9 @@ static void test_soul(void **state)
             for (int i = 0; i < keep; i++) {
                 assert_memory_equal(t.seen_at[i], t.evaluated_at[t.evaluated - keep + i], sizeof last);
                 assert_close(t.seen_c[i], 1.0 / keep, 1e-15);
-                hand_gtheta(theta, t.seen_at[i], 1.0 / keep, g);
+                by_hand_gtheta(theta, t.seen_at[i], 1.0 / keep, g);
             }
-            hand_check_step(&cfg, theta, g, sosmc_theta(s), info);
+            by_hand_check_step(&cfg, theta, g, sosmc_theta(s), info);
             assert_true(info->accept == 1);
             memcpy(last, t.evaluated_at[t.evaluated - 1], sizeof last);
             double x[DIM];
@@ -60,17 +60,17 @@ static void test_many_chains(void **state)
 {
     for (int keep = 2; keep <= 5; keep++) {
         tally t = {.h = 0};
-        bowl m = {.t = &t};
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(sosmc_mala(0.3), SOSMC_ORDER_PAPER);
+        quartic m = {.t = &t};
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(sosmc_mala(0.3), SOSMC_ORDER_PAPER);
         cfg.scheme = sosmc_scheme_soul(6);
         cfg.scheme.particles = cfg.scheme.pool = N;
         cfg.scheme.keep = keep;
         p.model.tile = keep == 3 ? 5 : TILE;
-        p.objective = bowl_objective(REVERSE, bowl_away);
-        sosmc *s = must_create(&p, &cfg);
+        p.objective = quartic_objective(REVERSE, quartic_away);
+        sosmc *s = expect_create(&p, &cfg);
         for (int k = 0; k < 2; k++) {
-            const sosmc_info *info = must_step(s);
+            const sosmc_info *info = expect_step(s);
             assert_int_equal(atomic_exchange(&t.contracted, 0), N * keep);
             assert_true(info->accept > 0 && info->accept < 1);
         }
@@ -109,22 +109,22 @@ static void copy_pool(const sosmc *s, double (*pool)[DIM]) { memcpy(pool, s->now
 
 static void test_pcd(void **state)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     for (int moves = 0; moves <= 1; moves++) {
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(moves ? sosmc_ula(0.1) : stay(), SOSMC_ORDER_PAPER);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(moves ? sosmc_ula(0.1) : stay(), SOSMC_ORDER_PAPER);
         double pool[POOL][DIM], got[POOL][DIM];
         int duplicates = 0;
         cfg.scheme = sosmc_scheme_pcd(N, POOL, 2);
         cfg.scheme.refresh = 0;
         cfg.threads = 2;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         copy_pool(s, pool);
         for (int i = 0; i < N; i++)
-            assert_memory_equal(pool[i], bowl_now(s).x[i], sizeof pool[i]); /* draws 0 .. of init */
+            assert_memory_equal(pool[i], quartic_now(s).x[i], sizeof pool[i]); /* draws 0 .. of init */
         for (int k = 0; k < 4; k++) {
-            (void)must_step(s);
-            moment after = bowl_now(s);
+            (void)expect_step(s);
+            moment after = quartic_now(s);
             int taken[POOL] = {0};
             for (int i = 0; i < N; i++) {
                 int a = member_of(&cfg, k, i);
@@ -144,26 +144,26 @@ static void test_pcd(void **state)
 /* The fraction that restarts comes from init, under names of its own; the rest from the pool or from where it was. */
 static void test_refresh(void **state)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     for (int variant = 0; variant < 6; variant++) {
         const double refresh = variant % 3 == 0 ? 0 : variant % 3 == 1 ? 0.3 : 1;
         int pooled = variant / 3, fresh = 0;
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(stay(), SOSMC_ORDER_PAPER);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(stay(), SOSMC_ORDER_PAPER);
         double pool[POOL][DIM];
         cfg.scheme = sosmc_scheme_moved_first(N);
         if (pooled) cfg.scheme.pool = POOL;
         cfg.scheme.refresh = refresh;
-        sosmc *s = must_create(&p, &cfg);
-        moment before = bowl_now(s);
+        sosmc *s = expect_create(&p, &cfg);
+        moment before = quartic_now(s);
         for (int k = 0; k < 6; k++) {
             if (pooled) copy_pool(s, pool);
-            (void)must_step(s);
-            moment after = bowl_now(s);
+            (void)expect_step(s);
+            moment after = quartic_now(s);
             for (int i = 0; i < N; i++) {
                 double z[DIM];
-                hand_normals(&cfg, SOSMC_STREAM_REFRESH, k, i, z);
-                int restarted = bowl_same(after.x[i], z, DIM);
+                by_hand_normals(&cfg, SOSMC_STREAM_REFRESH, k, i, z);
+                int restarted = quartic_same(after.x[i], z, DIM);
                 const double *old = pooled ? pool[member_of(&cfg, k, i)] : before.x[i];
                 if (!restarted) assert_memory_equal(after.x[i], old, sizeof after.x[i]);
                 fresh += restarted;
@@ -183,18 +183,18 @@ static void test_refresh_is_independent_of_the_draw(void **state)
     static double line[MANY * DIM];
     for (int r = 0; r < MANY; r++) line[r * DIM] = line[r * DIM + 1] = 0.02 * r - 1;
     const sosmc_rows rows = {.data = line, .rows = MANY, .mode = SOSMC_ROWS_RANDOM};
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(stay(), SOSMC_ORDER_PAPER);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(stay(), SOSMC_ORDER_PAPER);
     int fresh = 0, upper = 0;
     p.init = sosmc_rows_source(&rows);
     cfg.scheme = sosmc_scheme_moved_first(N);
     cfg.scheme.refresh = 0.25;
-    sosmc *s = must_create(&p, &cfg);
-    moment before = bowl_now(s);
+    sosmc *s = expect_create(&p, &cfg);
+    moment before = quartic_now(s);
     for (int k = 0; k < 40; k++) {
-        (void)must_step(s);
-        moment after = bowl_now(s);
+        (void)expect_step(s);
+        moment after = quartic_now(s);
         for (int i = 0; i < N; i++) {
             if (after.x[i][0] == before.x[i][0]) continue;
             fresh++;
@@ -221,22 +221,22 @@ static int fumbling_step(const sosmc_kernel *k, sosmc_move *m)
 /* A repeated move changes the step and the noise, not the weight that theta's motion has already earned. */
 static void test_retry_keeps_the_weights(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
     sosmc *s[2];
     for (int i = 0; i < 2; i++) {
-        sosmc_settings cfg = bowl_calm(stay(), SOSMC_ORDER_PAPER);
+        sosmc_settings cfg = quartic_calm(stay(), SOSMC_ORDER_PAPER);
         cfg.kernel.step = fumbling_step;
         cfg.kernel.invariant = 1;
         cfg.kernel.self = i ? &m : NULL;
         cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
-        s[i] = must_create(&p, &cfg);
+        s[i] = expect_create(&p, &cfg);
     }
     for (int k = 0; k < 3; k++) {
-        (void)must_step(s[0]);
-        const sosmc_info *info = must_step(s[1]);
+        (void)expect_step(s[0]);
+        const sosmc_info *info = expect_step(s[1]);
         assert_int_equal(info->retries, k > 0);
-        moment steady = bowl_now(s[0]), fumbled = bowl_now(s[1]);
+        moment steady = quartic_now(s[0]), fumbled = quartic_now(s[1]);
         for (int i = 0; i < N; i++) assert_close(fumbled.logw[i], steady.logw[i], 1e-12);
     }
     sosmc_free(s[0]);

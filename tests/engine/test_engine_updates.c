@@ -10,37 +10,37 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "bowl.h"
-#include "hand.h"
-#include "must.h"
+#include "quartic_model.h"
+#include "formulas_by_hand.h"
+#include "expect_engine.h"
 
 /* ---------------------------------------------------------------------------- the order of things */
 
 static void test_iteration_zero(void **state)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     for (int scheme = 0; scheme < 3; scheme++)
         for (int order = SOSMC_ORDER_PAPER; order <= SOSMC_ORDER_AUTHORS; order++) {
-            sosmc_problem p = bowl_problem(&m);
-            sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), order);
+            sosmc_problem p = quartic_problem(&m);
+            sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), order);
             if (scheme == 1) cfg.scheme = sosmc_scheme_unweighted(N);
             if (scheme == 2) cfg.scheme = sosmc_scheme_moved_first(N);
             cfg.scheme.order = order;
-            sosmc *s = must_create(&p, &cfg);
+            sosmc *s = expect_create(&p, &cfg);
             assert_int_equal(sosmc_iteration(s), 0);
-            moment before = bowl_now(s);
+            moment before = quartic_now(s);
             for (int i = 0; i < N; i++) { /* drawn under its own name */
                 double z[DIM];
-                hand_normals(&cfg, SOSMC_STREAM_INIT, 0, i, z);
-                assert_true(bowl_same(before.x[i], z, DIM));
+                by_hand_normals(&cfg, SOSMC_STREAM_INIT, 0, i, z);
+                assert_true(quartic_same(before.x[i], z, DIM));
             }
-            assert_memory_equal(before.theta, bowl_start, sizeof bowl_start);
-            const sosmc_info *info = must_step(s);
-            moment after = bowl_now(s);
+            assert_memory_equal(before.theta, quartic_start, sizeof quartic_start);
+            const sosmc_info *info = expect_step(s);
+            moment after = quartic_now(s);
             int moves = order == SOSMC_ORDER_AUTHORS || scheme == 2;
-            assert_int_equal(!bowl_same(before.x[0], after.x[0], N * DIM), moves);
+            assert_int_equal(!quartic_same(before.x[0], after.x[0], N * DIM), moves);
             assert_true(isnan(info->accept) == !moves);
-            assert_false(bowl_same(before.theta, after.theta, THETA));
+            assert_false(quartic_same(before.theta, after.theta, THETA));
             assert_int_equal(info->iteration, 0);
             assert_int_equal(info->gradient_updates, 0);
             assert_int_equal(info->updates, order == SOSMC_ORDER_AUTHORS);
@@ -67,11 +67,11 @@ static int watch(void *ctx, const sosmc *s, const sosmc_info *info)
 
 static void test_observer(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
     watcher w = {.stop_at = 3};
-    sosmc *s = must_create(&p, &cfg), *alone = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg), *alone = expect_create(&p, &cfg);
     assert_int_equal(sosmc_run(s, 10, watch, &w), SOSMC_STOPPED);
     assert_true(w.calls == 3 && w.last == 2 && w.engine == s);
     assert_int_equal(sosmc_iteration(s), 3);
@@ -91,10 +91,10 @@ static void test_observer(void **state)
 /* maths.md THETA-NOISE, written out: the optimiser's own step, then the noise, then the bounds, then the average. */
 static void test_noise(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
     for (int variant = 0; variant < 4; variant++) {
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
         int states = N, held = 0;
         if (variant > 0) cfg.scheme = sosmc_scheme_unweighted(N);
         if (variant == 3) {
@@ -107,12 +107,12 @@ static void test_noise(void **state)
         cfg.schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 10, .b = 0.6};
         cfg.average = 1;
         cfg.seed = 12;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         double theta[THETA], sum[THETA] = {0}, z[THETA];
         memcpy(theta, sosmc_theta(s), sizeof theta);
         for (int k = 0; k < 8; k++) {
             sosmc_batch one = {.dim = THETA, .n = 1, .ld = 1};
-            const sosmc_info *info = must_step(s);
+            const sosmc_info *info = expect_step(s);
             double scale = cfg.optimiser.noise * sqrt(2 * info->rate / states);
             assert_true(info->rate == sosmc_schedule_rate(cfg.schedule, 0.1, k));
             sosmc_normals((sosmc_rng){.seed = 12, .step = (uint64_t)k, .stream = SOSMC_STREAM_THETA}, &one, z);
@@ -123,7 +123,7 @@ static void test_noise(void **state)
                 sum[j] += theta[j];
                 assert_close(sosmc_theta_average(s)[j], sum[j] / (k + 1), 1e-14);
             }
-            assert_true(bowl_same(sosmc_theta(s), theta, THETA));
+            assert_true(quartic_same(sosmc_theta(s), theta, THETA));
         }
         assert_true(variant != 2 || held > 0);
         sosmc_free(s);
@@ -134,18 +134,18 @@ static void test_noise(void **state)
 
 static void test_average(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
     for (int from = 0; from <= 3; from += 3)
         for (int kind = 0; kind < 3; kind++) {
             const double decay = kind == 0 ? 0 : kind == 1 ? 1 : 0.6;
-            sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+            sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
             double sum[THETA] = {0}, smooth[THETA] = {0};
             cfg.average = decay;
             cfg.average_from = from;
-            sosmc *s = must_create(&p, &cfg);
+            sosmc *s = expect_create(&p, &cfg);
             for (int k = 0; k < 8; k++) { /* iteration k makes update k */
-                (void)must_step(s);
+                (void)expect_step(s);
                 const double *theta = sosmc_theta(s), *average = sosmc_theta_average(s);
                 int count = k - from + 1;
                 for (int j = 0; j < THETA; j++) {
@@ -163,44 +163,44 @@ static void test_average(void **state)
 
 static void test_clipping(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
-    sosmc *s = must_create(&p, &cfg);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+    sosmc *s = expect_create(&p, &cfg);
     for (int j = 0; j < THETA; j++) assert_true(sosmc_gradient(s)[j] == 0);
-    double norm = must_step(s)->grad_norm, free_step[THETA];
-    for (int j = 0; j < THETA; j++) free_step[j] = sosmc_theta(s)[j] - bowl_start[j];
+    double norm = expect_step(s)->grad_norm, free_step[THETA];
+    for (int j = 0; j < THETA; j++) free_step[j] = sosmc_theta(s)[j] - quartic_start[j];
     sosmc_free(s);
     const double clips[] = {0.25 * norm, norm * 1.0001, 0};
     for (int i = 0; i < 3; i++) {
         cfg.optimiser.clip = clips[i];
-        s = must_create(&p, &cfg);
-        assert_close(must_step(s)->grad_norm, norm, 1e-15); /* before clipping */
+        s = expect_create(&p, &cfg);
+        assert_close(expect_step(s)->grad_norm, norm, 1e-15); /* before clipping */
         for (int j = 0; j < THETA; j++)
-            assert_close(sosmc_theta(s)[j] - bowl_start[j], (i == 0 ? 0.25 : 1) * free_step[j], 1e-14);
-        for (int j = 0; j < THETA; j++) /* bowl_calm has plain gradient descent at a rate of 0.1 */
-            assert_close(sosmc_gradient(s)[j], (bowl_start[j] - sosmc_theta(s)[j]) / 0.1, 1e-12);
+            assert_close(sosmc_theta(s)[j] - quartic_start[j], (i == 0 ? 0.25 : 1) * free_step[j], 1e-14);
+        for (int j = 0; j < THETA; j++) /* quartic_calm has plain gradient descent at a rate of 0.1 */
+            assert_close(sosmc_gradient(s)[j], (quartic_start[j] - sosmc_theta(s)[j]) / 0.1, 1e-12);
         sosmc_free(s);
     }
 }
 
 static void test_schedule(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
     for (int kind = SOSMC_SCHEDULE_CONSTANT; kind <= SOSMC_SCHEDULE_COSINE; kind++) {
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_AUTHORS);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_AUTHORS);
         cfg.schedule = (sosmc_schedule){.kind = kind, .a = 4, .b = 0.5};
-        sosmc *s = must_create(&p, &cfg);
-        moment before = bowl_now(s);
+        sosmc *s = expect_create(&p, &cfg);
+        moment before = quartic_now(s);
         for (int k = 0; k < 6; k++) {
-            const sosmc_info *info = must_step(s);
-            estimate e = hand_estimate(&p.objective, k, before.theta, before.x, before.logw);
+            const sosmc_info *info = expect_step(s);
+            estimate e = by_hand_estimate(&p.objective, k, before.theta, before.x, before.logw);
             double rate = sosmc_schedule_rate(cfg.schedule, 0.1, k);
             assert_true(info->rate == rate);
             assert_true(info->h == 0.1);
             for (int j = 0; j < THETA; j++) assert_close(sosmc_theta(s)[j], before.theta[j] - rate * e.g[j], 1e-12);
-            before = bowl_now(s);
+            before = quartic_now(s);
         }
         sosmc_free(s);
     }
@@ -219,14 +219,14 @@ static void path_step(const sosmc_optimiser *o, int64_t k, int dim, const double
 
 static void test_own_optimiser(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
-    cfg.optimiser = (sosmc_optimiser){.name = "path", .lr = 0.25, .slots = 2, .self = bowl_away, .step = path_step};
-    sosmc *s = must_create(&p, &cfg);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_ula(0.1), SOSMC_ORDER_PAPER);
+    cfg.optimiser = (sosmc_optimiser){.name = "path", .lr = 0.25, .slots = 2, .self = quartic_away, .step = path_step};
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        (void)must_step(s);
-        for (int j = 0; j < THETA; j++) assert_true(sosmc_theta(s)[j] == bowl_away[j] + 0.1 * k);
+        (void)expect_step(s);
+        for (int j = 0; j < THETA; j++) assert_true(sosmc_theta(s)[j] == quartic_away[j] + 0.1 * k);
     }
     sosmc_free(s);
 }
@@ -242,20 +242,20 @@ static double adapted(const sosmc_adapt *a, double value, double signal)
 /* Both targets, in both orders, with a power of two so that the factor is exact and with one that is not; the bounds bind. */
 static void test_adaptation(void **state)
 {
-    bowl m = {.shift = 0};
+    quartic m = {.shift = 0};
     int up = 0, down = 0, at_min = 0, at_max = 0;
     for (int variant = 0; variant < 8; variant++) {
         int order = variant & 1, rate = variant & 2, exact = variant & 4;
-        sosmc_problem p = bowl_problem(&m);
-        sosmc_settings cfg = bowl_calm(sosmc_ula(0.125), order);
+        sosmc_problem p = quartic_problem(&m);
+        sosmc_settings cfg = quartic_calm(sosmc_ula(0.125), order);
         cfg.optimiser = sosmc_sgd(0.125);
         cfg.scheme.ess_min = 0.9;
-        cfg.adapt[0] = exact ? bowl_rule(0.95, 2, 0.0625, 0.25) : bowl_rule(0.95, 1.01, 0.1235, 0.1265);
+        cfg.adapt[0] = exact ? quartic_rule(0.95, 2, 0.0625, 0.25) : quartic_rule(0.95, 1.01, 0.1235, 0.1265);
         cfg.adapt[0].target = rate ? SOSMC_ADAPT_RATE : SOSMC_ADAPT_STEP;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         double value = 0.125;
         for (int k = 0; k < 14; k++) {
-            const sosmc_info *info = must_step(s); /* this iteration uses what the last one decided */
+            const sosmc_info *info = expect_step(s); /* this iteration uses what the last one decided */
             assert_close(rate ? info->rate : info->h, value, exact ? 0 : 1e-15);
             assert_true((rate ? info->h : info->rate) == 0.125);
             double next = adapted(&cfg.adapt[0], value, info->ess / N);
@@ -273,15 +273,15 @@ static void test_adaptation(void **state)
 /* A signal equal to the threshold is not below it. */
 static void test_adaptation_at_equality(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_mala(0.25), SOSMC_ORDER_PAPER);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_mala(0.25), SOSMC_ORDER_PAPER);
     p.init.exact = 1;
     cfg.optimiser = sosmc_sgd(0); /* ESS is N, to the last bit */
-    cfg.adapt[0] = bowl_rule(1, 2, 1e-3, 1e3);
-    sosmc *s = must_create(&p, &cfg);
+    cfg.adapt[0] = quartic_rule(1, 2, 1e-3, 1e3);
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < 5; k++) {
-        const sosmc_info *info = must_step(s);
+        const sosmc_info *info = expect_step(s);
         assert_true(info->ess == N);
         assert_true(info->h == ldexp(0.25, k));
     }
@@ -291,17 +291,17 @@ static void test_adaptation_at_equality(void **state)
 /* Two rules, one on the ESS and one on the acceptance; the latter waits for the first move. */
 static void test_two_rules(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_rwm(0.5), SOSMC_ORDER_PAPER);
-    cfg.adapt[0] = bowl_rule(0.5, 2, 1e-3, 1e3);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_rwm(0.5), SOSMC_ORDER_PAPER);
+    cfg.adapt[0] = quartic_rule(0.5, 2, 1e-3, 1e3);
     cfg.adapt[0].target = SOSMC_ADAPT_RATE;
-    cfg.adapt[1] = bowl_rule(0.6, 4, 1e-3, 1e3);
+    cfg.adapt[1] = quartic_rule(0.6, 4, 1e-3, 1e3);
     cfg.adapt[1].signal = SOSMC_SIGNAL_ACCEPT;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     double h = 0.5, rate = 0.1;
     for (int k = 0; k < 8; k++) {
-        const sosmc_info *info = must_step(s);
+        const sosmc_info *info = expect_step(s);
         assert_true(info->h == h);
         assert_close(info->rate, rate, 1e-15);
         if (k > 0)
@@ -321,18 +321,18 @@ static void test_before_move(void **state)
         for (int order = SOSMC_ORDER_PAPER; order <= SOSMC_ORDER_AUTHORS; order++)
             for (int kernel = ULA; kernel <= MALA; kernel++) {
                 tally t = {.first_move = 1};
-                bowl m = {.t = &t};
-                checker c = {.inner = bowl_kernel(kernel), .sweeps = 1, .t = &t};
-                sosmc_problem p = bowl_problem(&m);
-                sosmc_settings cfg = bowl_calm(bowl_checking(&c), order);
-                cfg.adapt[0] = bowl_rule(0.85, 2, 1e-3, 1e3);
+                quartic m = {.t = &t};
+                checker c = {.inner = quartic_kernel(kernel), .sweeps = 1, .t = &t};
+                sosmc_problem p = quartic_problem(&m);
+                sosmc_settings cfg = quartic_calm(quartic_checking(&c), order);
+                cfg.adapt[0] = quartic_rule(0.85, 2, 1e-3, 1e3);
                 cfg.adapt[0].before_move = before;
-                sosmc *s = must_create(&p, &cfg);
+                sosmc *s = expect_create(&p, &cfg);
                 double h = cfg.kernel.h;
                 int early = before && order == SOSMC_ORDER_AUTHORS && kernel == MALA;
                 for (int k = 0; k < 6; k++) {
                     t.h = -1;
-                    const sosmc_info *info = must_step(s);
+                    const sosmc_info *info = expect_step(s);
                     double next = adapted(&cfg.adapt[0], h, info->ess / N);
                     assert_true(info->h == (early ? next : h));
                     if (k > 0 || order == SOSMC_ORDER_AUTHORS) assert_true(t.h == info->h);
@@ -345,11 +345,11 @@ static void test_before_move(void **state)
 /* The acceptance of this iteration is not known before the move: such a rule must act all the same, or be refused. */
 static void test_acceptance_before_move(void **state)
 {
-    bowl m = {.shift = 0};
-    sosmc_problem p = bowl_problem(&m);
-    sosmc_settings cfg = bowl_calm(sosmc_mala(0.1), SOSMC_ORDER_AUTHORS);
+    quartic m = {.shift = 0};
+    sosmc_problem p = quartic_problem(&m);
+    sosmc_settings cfg = quartic_calm(sosmc_mala(0.1), SOSMC_ORDER_AUTHORS);
     sosmc *s = NULL;
-    cfg.adapt[0] = bowl_rule(0.5, 2, 1e-3, 1e3);
+    cfg.adapt[0] = quartic_rule(0.5, 2, 1e-3, 1e3);
     cfg.adapt[0].signal = SOSMC_SIGNAL_ACCEPT;
     cfg.adapt[0].before_move = 1;
     if (sosmc_create(&s, &p, &cfg) == SOSMC_OK) {

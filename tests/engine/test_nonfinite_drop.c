@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 /* ---------------------------------------------------------------------------- fail */
 
@@ -29,17 +29,17 @@ static void fail_names_the_offender(void **state)
                 if (!weighted && k > 0)
                     continue; /* an invariant kernel without weights never evaluates where it stands */
                 for (int threads = 1; threads <= 3; threads += 2) {
-                    lab l;
-                    lab_fill(&l, weighted ? sosmc_scheme_sosmc(N) : sosmc_scheme_unweighted(N), kernels[k]);
+                    faulty_run l;
+                    faulty_fill(&l, weighted ? sosmc_scheme_sosmc(N) : sosmc_scheme_unweighted(N), kernels[k]);
                     l.cfg.on_nonfinite = SOSMC_NONFINITE_FAIL;
                     l.cfg.threads = threads;
                     l.q.value = values[v];
                     l.q.offender[0] = 130;
                     l.q.offender[1] = 71; /* the lowest is reported */
                     l.q.offender[2] = 70;
-                    lab_open(&l);
-                    lab_steps(&l, 3);
-                    assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+                    faulty_open(&l);
+                    faulty_steps(&l, 3);
+                    assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
                     assert_contains(sosmc_message(l.s), "iteration 3");
                     assert_contains(sosmc_message(l.s), "particle 70");
                     assert_contains(sosmc_message(l.s), "theta = (0.25, -3)");
@@ -55,8 +55,8 @@ static void fail_names_the_offender(void **state)
 static void fail_shows_the_value_that_is_wrong(void **state)
 {
     for (int at_start = 0; at_start < 2; at_start++) {
-        lab l;
-        lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
         l.cfg.on_nonfinite = SOSMC_NONFINITE_FAIL;
         l.q.where = IN_GX;
         l.q.offender[0] = 70;
@@ -64,8 +64,8 @@ static void fail_shows_the_value_that_is_wrong(void **state)
         sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);
         if (!at_start) {
             assert_int_equal(status, SOSMC_OK);
-            lab_steps(&l, 2);
-            status = lab_bad_step(&l);
+            faulty_steps(&l, 2);
+            status = faulty_bad_step(&l);
         }
         assert_int_equal(status, SOSMC_ENUMERIC);
         assert_contains(sosmc_message(l.s), "70");
@@ -80,12 +80,12 @@ static void fail_inside_sweeps_and_pools(void **state)
     soul.particles = soul.pool = N;
     const sosmc_scheme schemes[] = {soul, sosmc_scheme_pcd(N, 2 * N, 3), sosmc_scheme_moved_first(N)};
     for (int q = 0; q < 3; q++) {
-        lab l;
-        lab_fill(&l, schemes[q], sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, schemes[q], sosmc_ula(0.05));
         l.q.offender[0] = 100;
-        lab_open(&l);
-        lab_steps(&l, 2);
-        assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC); /* the default of unweighted schemes */
+        faulty_open(&l);
+        faulty_steps(&l, 2);
+        assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC); /* the default of unweighted schemes */
         assert_contains(sosmc_message(l.s), "iteration 2");
         assert_contains(sosmc_message(l.s), "particle 100");
         sosmc_free(l.s);
@@ -118,9 +118,9 @@ static void drop_takes_the_weight(void **state)
     for (int k = 0; k < 4; k++)
         for (int order = 0; order < 2; order++)
             for (int where = 0; where < 2; where++) { /* U or its gradient */
-                lab l, clean;
+                faulty_run l, clean;
                 if (where == 1 && k == 2) continue; /* RWM has no gradient */
-                lab_fill(&l, sosmc_scheme_sosmc(N), kernels[k]);
+                faulty_fill(&l, sosmc_scheme_sosmc(N), kernels[k]);
                 l.cfg.scheme.order = order;
                 l.cfg.scheme.ess_min = 0.0;
                 l.cfg.optimiser = sosmc_sgd(0.05);
@@ -130,21 +130,21 @@ static void drop_takes_the_weight(void **state)
                 clean.p.model.self = clean.p.init.self = &clean.q;
                 l.q.offender[0] = 3;
                 l.q.offender[1] = 70;
-                lab_open(&l);
-                lab_open(&clean);
-                lab_steps(&l, 2);
-                lab_steps(&clean, 2);
-                assert_int_equal(lab_bad_step(&l), SOSMC_OK);
-                lab_steps(&clean, 1);
+                faulty_open(&l);
+                faulty_open(&clean);
+                faulty_steps(&l, 2);
+                faulty_steps(&clean, 2);
+                assert_int_equal(faulty_bad_step(&l), SOSMC_OK);
+                faulty_steps(&clean, 1);
                 assert_int_equal(sosmc_last(l.s)->nonfinite, 2);
                 assert_int_equal(sosmc_last(clean.s)->nonfinite, 0);
                 assert_true(sosmc_last(l.s)->ess <= N - 2);
-                lab_look(&l, &with);
-                lab_look(&clean, &without);
+                faulty_look(&l, &with);
+                faulty_look(&clean, &without);
                 assert_others_untouched(&with, &without, 3, 70);
                 for (int q = 0; q < 20; q++) { /* never resampled, never back */
-                    lab_steps(&l, 1);
-                    lab_look(&l, &with);
+                    faulty_steps(&l, 1);
+                    faulty_look(&l, &with);
                     assert_true(with.logw[3] == -INFINITY && with.logw[70] == -INFINITY);
                     assert_true(isfinite(with.logw[0]));
                     assert_int_equal(sosmc_last(l.s)->resampled, 0);
@@ -161,24 +161,24 @@ static void drop_ends_with_resampling(void **state)
 {
     static snapshot before, after;
     for (int resampling = SOSMC_MULTINOMIAL; resampling <= SOSMC_SSP; resampling++) {
-        lab l;
-        lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
         l.cfg.scheme.ess_min = 2.0;
         l.cfg.scheme.resampling = resampling;
         l.q.offender[0] = 3;
         l.q.offender[1] = 70;
-        lab_open(&l);
-        lab_steps(&l, 2);
-        lab_look(&l, &before);
-        assert_int_equal(lab_bad_step(&l), SOSMC_OK);
+        faulty_open(&l);
+        faulty_steps(&l, 2);
+        faulty_look(&l, &before);
+        assert_int_equal(faulty_bad_step(&l), SOSMC_OK);
         assert_int_equal(sosmc_last(l.s)->nonfinite, 2);
         assert_int_equal(sosmc_last(l.s)->resampled, 1);
-        lab_look(&l, &after);
+        faulty_look(&l, &after);
         for (int i = 0; i < N; i++) {
             assert_true(fabs(after.logw[i] + log(N)) < 1e-12);
             assert_true(after.x[i * D] != before.x[3 * D] && after.x[i * D] != before.x[70 * D]);
         }
-        lab_steps(&l, 2);
+        faulty_steps(&l, 2);
         assert_int_equal(sosmc_last(l.s)->nonfinite, 0);
         sosmc_free(l.s);
     }
@@ -190,20 +190,20 @@ static void drop_until_nobody_is_left(void **state)
     static snapshot c;
     for (int k = 0; k < 2; k++)
         for (int threads = 1; threads <= 3; threads += 2) {
-            lab l;
-            lab_fill(&l, sosmc_scheme_sosmc(N), k ? sosmc_mala(0.1) : sosmc_ula(0.05));
+            faulty_run l;
+            faulty_fill(&l, sosmc_scheme_sosmc(N), k ? sosmc_mala(0.1) : sosmc_ula(0.05));
             l.cfg.scheme.ess_min = 0.0;
             l.cfg.threads = threads;
-            lab_open(&l);
-            lab_steps(&l, 1);
+            faulty_open(&l);
+            faulty_steps(&l, 1);
             for (int i = TILE; i < 2 * TILE; i++) {
                 l.q.offender[0] = i;
-                assert_int_equal(lab_bad_step(&l), SOSMC_OK);
+                assert_int_equal(faulty_bad_step(&l), SOSMC_OK);
             }
-            lab_look(&l, &c);
+            faulty_look(&l, &c);
             for (int i = 0; i < N; i++) assert_true((c.logw[i] == -INFINITY) == (i >= TILE && i < 2 * TILE));
             l.q.everyone = 1;
-            assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+            assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
             assert_contains(sosmc_message(l.s), "iteration 65");
             assert_contains(sosmc_message(l.s), "150 particles");
             assert_contains(sosmc_message(l.s), "weight zero");
@@ -214,12 +214,12 @@ static void drop_until_nobody_is_left(void **state)
 
 static void a_dead_cloud_names_theta(void **state)
 {
-    lab l;
-    lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+    faulty_run l;
+    faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
     l.q.everyone = 1;
-    lab_open(&l);
-    lab_steps(&l, 2);
-    assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+    faulty_open(&l);
+    faulty_steps(&l, 2);
+    assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
     assert_contains(sosmc_message(l.s), "iteration 2");
     assert_contains(sosmc_message(l.s), "theta = (0.25, -3)");
     sosmc_free(l.s);
@@ -237,15 +237,15 @@ static void drop_keeps_the_gradient_finite(void **state)
     const sosmc_kernel kernels[] = {sosmc_ula(0.05), sosmc_mala(0.1), sosmc_rwm(0.1)};
     for (int k = 0; k < 3; k++)
         for (int order = 0; order < 2; order++) {
-            lab l;
+            faulty_run l;
             int dropped = 0;
-            lab_fill(&l, sosmc_scheme_sosmc(N), kernels[k]);
+            faulty_fill(&l, sosmc_scheme_sosmc(N), kernels[k]);
             l.cfg.scheme.ess_min = 0.0;
             l.cfg.scheme.order = order;
             l.cfg.optimiser = (sosmc_optimiser){.name = "path", .step = to_the_wall};
             l.q.wall = 1.5;
             l.q.wall_from = 0.4;
-            lab_open(&l);
+            faulty_open(&l);
             for (int q = 0; q < 6; q++) {
                 sosmc_status status = sosmc_step(l.s);
                 if (status != SOSMC_OK) fail_msg("%s, order %d: %s", kernels[k].name, order, sosmc_message(l.s));
@@ -268,8 +268,8 @@ static void policies_belong_to_schemes(void **state)
                             (weighted
                                  ? policy == SOSMC_NONFINITE_DROP || (policy == SOSMC_NONFINITE_RETRY && sweeps == 1)
                                  : policy == SOSMC_NONFINITE_RESTART);
-                lab l;
-                lab_fill(&l, weighted ? sosmc_scheme_sosmc(N) : sosmc_scheme_unweighted(N), sosmc_ula(0.05));
+                faulty_run l;
+                faulty_fill(&l, weighted ? sosmc_scheme_sosmc(N) : sosmc_scheme_unweighted(N), sosmc_ula(0.05));
                 l.cfg.scheme.sweeps = sweeps;
                 l.cfg.on_nonfinite = policy;
                 sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);

@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 /* ---------------------------------------------------------------------------- a user's kernels */
 
@@ -27,7 +27,7 @@ static int gibbs_step(const sosmc_kernel *k, sosmc_move *m)
     sosmc_normals(m->rng, &m->b, m->x_new);
     for (int j = 0; j < D; j++)
         for (int i = 0; i < m->b.n; i++)
-            m->x_new[j * m->b.ld + i] = 0.5 * (m->theta[j] + lab_y[j]) + sqrt(0.5) * m->x_new[j * m->b.ld + i];
+            m->x_new[j * m->b.ld + i] = 0.5 * (m->theta[j] + faulty_y[j]) + sqrt(0.5) * m->x_new[j * m->b.ld + i];
     int rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, NULL);
     int64_t at = q->particle - m->b.first;
     if ((int64_t)m->rng.step == q->iteration && m->rng.retry < q->attempts && at >= 0 && at < m->b.n)
@@ -47,14 +47,14 @@ static sosmc_kernel gibbs(const gibbs_plan *q)
                           .invariant = 1};
 }
 
-static void gibbs_lab(lab *l, const gibbs_plan *q, int order, int policy)
+static void gibbs_run(faulty_run *l, const gibbs_plan *q, int order, int policy)
 {
-    lab_fill(l, sosmc_scheme_sosmc(N), gibbs(q));
+    faulty_fill(l, sosmc_scheme_sosmc(N), gibbs(q));
     l->cfg.scheme.order = order;
     l->cfg.scheme.ess_min = 0.0;
     l->cfg.on_nonfinite = policy;
     l->cfg.optimiser = sosmc_sgd(0.05); /* theta moves, so that there is something to weigh */
-    lab_open(l);
+    faulty_open(l);
 }
 
 /* The weight of an invariant kernel does not depend on its move, so a repeated move must not change it. */
@@ -63,14 +63,14 @@ static void retry_keeps_the_weight_of_invariant_kernels(void **state)
     static snapshot with, without;
     for (int order = 0; order < 2; order++) {
         gibbs_plan bad = {.iteration = 3, .particle = 70, .attempts = 2}, good = {.attempts = 0};
-        lab l, clean;
-        gibbs_lab(&l, &bad, order, SOSMC_NONFINITE_RETRY);
-        gibbs_lab(&clean, &good, order, SOSMC_NONFINITE_RETRY);
-        lab_steps(&l, 4);
-        lab_steps(&clean, 4);
+        faulty_run l, clean;
+        gibbs_run(&l, &bad, order, SOSMC_NONFINITE_RETRY);
+        gibbs_run(&clean, &good, order, SOSMC_NONFINITE_RETRY);
+        faulty_steps(&l, 4);
+        faulty_steps(&clean, 4);
         assert_int_equal(sosmc_last(l.s)->retries, 2);
-        lab_look(&l, &with);
-        lab_look(&clean, &without);
+        faulty_look(&l, &with);
+        faulty_look(&clean, &without);
         for (int i = 0; i < N; i++) assert_true(fabs(with.logw[i] - without.logw[i]) < 1e-12);
         sosmc_free(l.s);
         sosmc_free(clean.s);
@@ -83,11 +83,11 @@ static void drop_takes_the_weight_after_weighing_too(void **state)
     static snapshot c;
     for (int order = 0; order < 2; order++) {
         gibbs_plan bad = {.iteration = 3, .particle = 70, .attempts = 1};
-        lab l;
-        gibbs_lab(&l, &bad, order, SOSMC_NONFINITE_DROP);
-        lab_steps(&l, 4);
+        faulty_run l;
+        gibbs_run(&l, &bad, order, SOSMC_NONFINITE_DROP);
+        faulty_steps(&l, 4);
         assert_int_equal(sosmc_last(l.s)->nonfinite, 1);
-        lab_look(&l, &c);
+        faulty_look(&l, &c);
         for (int i = 0; i < N; i++) assert_true((c.logw[i] == -INFINITY) == (i == 70));
         sosmc_free(l.s);
     }
@@ -108,15 +108,15 @@ static void a_weight_that_is_no_number(void **state)
     static const double poison[] = {NAN, INFINITY, -INFINITY};
     static snapshot c;
     for (int v = 0; v < 3; v++) {
-        lab l;
-        lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
         l.cfg.kernel.step = nan_weight_step;
         l.cfg.kernel.self = &poison[v];
         l.cfg.scheme.ess_min = 0.0;
-        lab_open(&l);
-        lab_steps(&l, 3);
+        faulty_open(&l);
+        faulty_steps(&l, 3);
         assert_int_equal(sosmc_last(l.s)->nonfinite, v < 2); /* -inf is a weight of zero, and said so by the kernel */
-        lab_look(&l, &c);
+        faulty_look(&l, &c);
         for (int i = 0; i < N; i++) assert_true((c.logw[i] == -INFINITY) == (i == 70));
         sosmc_free(l.s);
     }
@@ -149,14 +149,14 @@ static int witnessed_step(const sosmc_kernel *k, sosmc_move *m)
     return rc;
 }
 
-static void retry_lab(lab *l, witness *w, int bad)
+static void retry_run(faulty_run *l, witness *w, int bad)
 {
     *w = (witness){.bad = bad, .at = 2};
-    lab_fill(l, sosmc_scheme_sosmc(20), sosmc_ula(0.05));
+    faulty_fill(l, sosmc_scheme_sosmc(20), sosmc_ula(0.05));
     l->cfg.kernel.step = witnessed_step;
     l->cfg.kernel.self = w;
     l->cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
-    lab_open(l);
+    faulty_open(l);
 }
 
 static double noise_of(const sosmc_rng *rng)
@@ -171,9 +171,9 @@ static void retry_halves_the_step_of_this_move(void **state)
 {
     static witness w;
     for (int bad = 0; bad <= 8; bad++) {
-        lab l;
-        retry_lab(&l, &w, bad);
-        lab_steps(&l, 5); /* iteration 0 does not move, 1 moves, 2 repeats, 3 and 4 move */
+        faulty_run l;
+        retry_run(&l, &w, bad);
+        faulty_steps(&l, 5); /* iteration 0 does not move, 1 moves, 2 repeats, 3 and 4 move */
         assert_int_equal(w.attempts, 4 + bad);
         for (int a = 0; a < w.attempts; a++) {
             int repeat = a >= 1 && a <= 1 + bad ? a - 1 : 0;
@@ -189,8 +189,8 @@ static void retry_halves_the_step_of_this_move(void **state)
         assert_int_equal(sosmc_last(l.s)->retries, 0);
         sosmc_free(l.s);
 
-        retry_lab(&l, &w, bad);
-        lab_steps(&l, 3);
+        retry_run(&l, &w, bad);
+        faulty_steps(&l, 3);
         assert_int_equal(sosmc_last(l.s)->retries, bad);
         assert_true(sosmc_last(l.s)->h == 0.05);
         sosmc_free(l.s);
@@ -200,9 +200,9 @@ static void retry_halves_the_step_of_this_move(void **state)
 static void retry_gives_up_after_eight(void **state)
 {
     static witness w;
-    lab l;
-    retry_lab(&l, &w, 9);
-    lab_steps(&l, 2);
+    faulty_run l;
+    retry_run(&l, &w, 9);
+    faulty_steps(&l, 2);
     assert_int_equal(sosmc_step(l.s), SOSMC_ENUMERIC);
     assert_int_equal(w.attempts, 1 + 9); /* the move and eight repetitions */
     assert_contains(sosmc_message(l.s), "iteration 2");
@@ -217,16 +217,16 @@ static void retry_is_the_same_on_any_thread(void **state)
 {
     uint64_t hash[2];
     for (int q = 0; q < 2; q++) {
-        lab l;
-        lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
         l.cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
         l.cfg.threads = q ? 3 : 1;
-        lab_open(&l);
-        lab_steps(&l, 2);
+        faulty_open(&l);
+        faulty_steps(&l, 2);
         l.q.wall = 2.2; /* where a step that is small enough does not reach */
         int retries = 0;
         for (int k = 0; k < 8; k++) {
-            lab_steps(&l, 1);
+            faulty_steps(&l, 1);
             retries += sosmc_last(l.s)->retries;
         }
         assert_true(retries > 0);
@@ -246,28 +246,28 @@ static void restart_draws_from_the_initial_law(void **state)
         for (int threads = 1; threads <= 3; threads += 2) {
             _Alignas(64) double z[D * 8];
             sosmc_batch b = {.dim = D, .n = 1, .ld = 8, .first = 70};
-            lab l, clean;
-            lab_fill(&l, schemes[q], sosmc_ula(0.05));
+            faulty_run l, clean;
+            faulty_fill(&l, schemes[q], sosmc_ula(0.05));
             l.cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
             l.cfg.threads = threads;
             clean = l;
             clean.p.model.self = clean.p.init.self = &clean.q;
             l.q.offender[0] = 70;
             l.q.batches_only = 1;
-            lab_open(&l);
-            lab_open(&clean);
-            lab_steps(&l, 2);
-            lab_steps(&clean, 3);
-            if (lab_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
+            faulty_open(&l);
+            faulty_open(&clean);
+            faulty_steps(&l, 2);
+            faulty_steps(&clean, 3);
+            if (faulty_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
             assert_true(sosmc_last(l.s)->nonfinite >= 1);
             assert_int_equal(sosmc_last(clean.s)->nonfinite, 0);
-            lab_look(&l, &with);
-            lab_look(&clean, &without);
+            faulty_look(&l, &with);
+            faulty_look(&clean, &without);
             sosmc_normals((sosmc_rng){.seed = 5, .step = 2, .stream = SOSMC_STREAM_REFRESH, .retry = 1}, &b, z);
             for (int i = 0; i < N; i++)
                 for (int j = 0; j < D; j++)
                     assert_true(with.x[i * D + j] == (i == 70 ? z[j * 8] : without.x[i * D + j]));
-            lab_steps(&l, 5);
+            faulty_steps(&l, 5);
             sosmc_free(l.s);
             sosmc_free(clean.s);
         }
@@ -281,18 +281,18 @@ static void restart_forgets_what_was_parked(void **state)
     for (int q = 0; q < 3; q++) {
         uint64_t hash[2];
         for (int parked = 0; parked < 2; parked++) {
-            lab l;
-            lab_fill(&l, schemes[q], sosmc_ula(0.05));
+            faulty_run l;
+            faulty_fill(&l, schemes[q], sosmc_ula(0.05));
             l.cfg.optimiser = sosmc_sgd(0.05);
             l.cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
             if (!parked) l.cfg.work_limit = 0;
             l.q.offender[0] = 70;
             l.q.batches_only = 1;
-            lab_open(&l);
-            lab_steps(&l, 2);
+            faulty_open(&l);
+            faulty_steps(&l, 2);
             for (int k = 0; k < 3; k++)
-                if (lab_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
-            lab_steps(&l, 2);
+                if (faulty_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
+            faulty_steps(&l, 2);
             hash[parked] = sosmc_hash(l.s);
             sosmc_free(l.s);
         }
@@ -302,13 +302,13 @@ static void restart_forgets_what_was_parked(void **state)
 
 static void restart_may_fail_too(void **state)
 {
-    lab l;
-    lab_fill(&l, sosmc_scheme_unweighted(N), sosmc_ula(0.05));
+    faulty_run l;
+    faulty_fill(&l, sosmc_scheme_unweighted(N), sosmc_ula(0.05));
     l.cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
     l.q.offender[0] = 70; /* alone or not */
-    lab_open(&l);
-    lab_steps(&l, 2);
-    assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+    faulty_open(&l);
+    faulty_steps(&l, 2);
+    assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
     assert_contains(sosmc_message(l.s), "iteration 2");
     assert_contains(sosmc_message(l.s), "restarted");
     assert_contains(sosmc_message(l.s), "particle 70");
@@ -324,20 +324,20 @@ static void restart_in_sweeps_and_pools(void **state)
     for (int q = 0; q < 2; q++) {
         uint64_t hash[2];
         for (int t = 0; t < 2; t++) {
-            lab l;
-            lab_fill(&l, schemes[q], sosmc_ula(0.05));
+            faulty_run l;
+            faulty_fill(&l, schemes[q], sosmc_ula(0.05));
             l.cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
             l.cfg.threads = t ? 3 : 1;
             l.q.offender[0] = 20;
             l.q.offender[1] = 149;
             l.q.batches_only = 1;
-            lab_open(&l);
+            faulty_open(&l);
             for (int k = 0; k < 4; k++) {
-                if (lab_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
+                if (faulty_bad_step(&l) != SOSMC_OK) fail_msg("%s", sosmc_message(l.s));
                 assert_true(sosmc_last(l.s)->nonfinite >= 2);
                 assert_true(isfinite(sosmc_last(l.s)->grad_norm) && isfinite(sosmc_last(l.s)->mean_energy));
             }
-            lab_steps(&l, 1);
+            faulty_steps(&l, 1);
             assert_int_equal(sosmc_last(l.s)->nonfinite, 0);
             hash[t] = sosmc_hash(l.s);
             sosmc_free(l.s);

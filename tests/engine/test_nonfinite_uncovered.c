@@ -12,12 +12,12 @@
 #include <string.h>
 
 #include "assertions.h"
-#include "lab.h"
+#include "faulty_model.h"
 
 static void the_start_must_be_finite(void **state)
 {
     static const struct {
-        place where;
+        fault_place where;
         const char *word;
     } cases[] = {{IN_ENERGY, "initial"}, {IN_GX, "initial"},          {IN_X, "initial"},
                  {IN_SCORE, "score"},    {IN_REFERENCE, "theta_ref"}, {IN_LOGPDF, "density"}};
@@ -26,11 +26,11 @@ static void the_start_must_be_finite(void **state)
         for (int v = 0; v < 3; v++)
             for (int threads = 1; threads <= 3; threads += 2)
                 for (int policy = SOSMC_NONFINITE_FAIL; policy <= SOSMC_NONFINITE_RETRY; policy++) {
-                    lab l;
-                    lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
-                    sosmc_score score = {.self = &l.q, .eval = lab_reward};
+                    faulty_run l;
+                    faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+                    sosmc_score score = {.self = &l.q, .eval = faulty_reward};
                     l.p.objective = sosmc_reward_reverse(score, 0.5, theta_ref);
-                    l.p.init.logpdf = lab_logpdf;
+                    l.p.init.logpdf = faulty_logpdf;
                     l.cfg.on_nonfinite = policy;
                     l.cfg.threads = threads;
                     l.q.armed = 1;
@@ -50,8 +50,8 @@ static void the_start_must_be_finite(void **state)
 static void theta0_must_be_finite(void **state)
 {
     const double theta0[D] = {0.0, NAN};
-    lab l;
-    lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+    faulty_run l;
+    faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
     l.p.theta0 = theta0;
     assert_int_equal(sosmc_create(&l.s, &l.p, &l.cfg), SOSMC_EINVAL);
     assert_contains(sosmc_message(l.s), "theta0[1]");
@@ -64,18 +64,18 @@ static void scores_on_the_way_must_be_finite(void **state)
     static const double theta_ref[D] = {7.0, 0.0};
     for (int where = IN_SCORE; where <= IN_REFERENCE; where++)
         for (int threads = 1; threads <= 3; threads += 2) {
-            lab l;
-            lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_mala(0.1));
-            sosmc_score score = {.self = &l.q, .eval = lab_reward};
+            faulty_run l;
+            faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_mala(0.1));
+            sosmc_score score = {.self = &l.q, .eval = faulty_reward};
             l.p.objective = sosmc_reward_reverse(score, 0.5, theta_ref);
             l.cfg.threads = threads;
-            l.q.where = (place)where;
+            l.q.where = (fault_place)where;
             l.q.value = -INFINITY;
             l.q.offender[0] = 140;
             l.q.offender[1] = 70;
-            lab_open(&l);
-            lab_steps(&l, 3);
-            assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+            faulty_open(&l);
+            faulty_steps(&l, 3);
+            assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
             assert_contains(sosmc_message(l.s), "iteration 3");
             assert_contains(sosmc_message(l.s), "particle 70");
             assert_contains(sosmc_message(l.s), where == IN_SCORE ? "score" : "theta_ref");
@@ -89,16 +89,16 @@ static void gradients_must_be_finite(void **state)
     static const double values[] = {NAN, INFINITY, 1e300}; /* the last has a norm that overflows */
     for (int where = IN_GRADIENT; where <= IN_DATA_GRADIENT; where++)
         for (int v = 0; v < 3; v++) {
-            lab l;
-            lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+            faulty_run l;
+            faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
             l.p.objective = sosmc_likelihood(sosmc_standard_normal(), 100);
-            l.p.objective.penalty = lab_penalty;
-            l.q.where = (place)where;
+            l.p.objective.penalty = faulty_penalty;
+            l.q.where = (fault_place)where;
             l.q.value = values[v];
             l.q.offender[0] = 70;
-            lab_open(&l);
-            lab_steps(&l, 2);
-            assert_int_equal(lab_bad_step(&l), SOSMC_ENUMERIC);
+            faulty_open(&l);
+            faulty_steps(&l, 2);
+            assert_int_equal(faulty_bad_step(&l), SOSMC_ENUMERIC);
             assert_contains(sosmc_message(l.s), "iteration 2");
             assert_contains(sosmc_message(l.s), "gradient");
             if (v == 0 && where == IN_DATA_GRADIENT) {
@@ -120,11 +120,11 @@ static void updates_must_be_finite(void **state)
     static const double values[] = {NAN, INFINITY, -INFINITY};
     const char *const words[] = {"nan", "inf", "-inf"};
     for (int v = 0; v < 3; v++) {
-        lab l;
-        lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+        faulty_run l;
+        faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
         l.cfg.optimiser = (sosmc_optimiser){.name = "poison", .self = &values[v], .step = poison_theta};
-        lab_open(&l);
-        lab_steps(&l, 2);
+        faulty_open(&l);
+        faulty_steps(&l, 2);
         assert_int_equal(sosmc_step(l.s), SOSMC_ENUMERIC);
         assert_contains(sosmc_message(l.s), "iteration 2");
         assert_contains(sosmc_message(l.s), "theta[1]");
@@ -132,10 +132,10 @@ static void updates_must_be_finite(void **state)
         assert_contains(sosmc_message(l.s), "-3"); /* what it was */
         sosmc_free(l.s);
     }
-    lab l;
-    lab_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
+    faulty_run l;
+    faulty_fill(&l, sosmc_scheme_sosmc(N), sosmc_ula(0.05));
     l.cfg.optimiser = sosmc_sgd(1e308); /* no poison: a rate that is far too large */
-    lab_open(&l);
+    faulty_open(&l);
     sosmc_status status = sosmc_run(l.s, 3, NULL, NULL);
     assert_int_equal(status, SOSMC_ENUMERIC);
     assert_true(strlen(sosmc_message(l.s)) > 20);

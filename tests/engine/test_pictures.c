@@ -20,7 +20,7 @@
 
 #include "fake_comm.h"
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { DIM = 11, ROWS = 29, STAMP = DIM + 1 };
 
@@ -159,8 +159,8 @@ static void steps_follow_the_formula(void **state)
             cfg.scheme = sosmc_scheme_moved_first(N);
             cfg.scheme.sweeps = sweeps;
             cfg.kernel = k;
-            sosmc *s = must_create(&p, &cfg);
-            must_step(s);
+            sosmc *s = expect_create(&p, &cfg);
+            expect_step(s);
             assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
             for (int i = 0; i < N; i++) {
                 double expected[DIM], sum = 0;
@@ -191,11 +191,11 @@ static void the_drift_may_lag(void **state)
         cfg.scheme.sweeps = 2;
         cfg.scheme.drift_at = drift;
         cfg.optimiser = sosmc_sgd(1);
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         double theta[3] = {THETA0[0]};
         for (int k = 0; k < 2; k++) {
             assert_int_equal(sosmc_cloud(s, was, NULL), SOSMC_OK);
-            must_step(s);
+            expect_step(s);
             theta[k + 1] = sosmc_theta(s)[0];
         }
         assert_true(theta[1] != theta[0]);
@@ -224,12 +224,12 @@ static void a_sweep_costs_one_evaluation(void **state)
         if (which == 1) cfg.work_limit = 0;
         if (which == 2) cfg.work_limit = 3 * tile - 1;
         if (which == 3) p.objective = sosmc_sampling((sosmc_score){.eval = NULL});
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         for (int k = 0; k < 3; k++) {
             long long data = which == 3 ? 0 : DATA;
             atomic_store(&t.with_gradient, 0), atomic_store(&t.alone, 0);
             atomic_store(&t.contracted, 0), atomic_store(&t.fresh, 0);
-            must_step(s);
+            expect_step(s);
             assert_int_equal(atomic_load(&t.with_gradient), SWEEPS * N + parked[which] + data);
             assert_int_equal(atomic_load(&t.alone), N - parked[which]);
             assert_int_equal(atomic_load(&t.contracted), which == 3 ? 0 : N + DATA);
@@ -249,11 +249,11 @@ static void kept_sweeps_have_their_energies(void **state)
         .model = model_of(&t), .objective = sosmc_mmle(), .init = sosmc_box_source(&box), .theta0 = THETA0};
     sosmc_settings cfg = recipe(1, 1, 1);
     cfg.scheme = sosmc_scheme_soul(SWEEPS);
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     double x[DIM], U, mean = 0, theta = THETA0[0];
     assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
     atomic_store(&t.with_gradient, 0), atomic_store(&t.alone, 0);
-    must_step(s);
+    expect_step(s);
     assert_int_equal(atomic_load(&t.with_gradient), SWEEPS);
     assert_int_equal(atomic_load(&t.alone), SWEEPS / 2);
     sosmc_batch one = {.x = x, .dim = DIM, .n = 1, .ld = 1};
@@ -287,7 +287,7 @@ static void gradients_that_are_no_numbers(void **state)
         p.objective.b = 0; /* the data would meet the crack too */
         p.objective.energy2 = 0;
         cfg.kernel.noise = 0.5;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         sosmc_status status = SOSMC_OK;
         for (int k = 0; k < 4 && status == SOSMC_OK; k++) status = sosmc_step(s), nonfinite += sosmc_last(s)->nonfinite;
         assert_int_equal(status, restart ? SOSMC_OK : SOSMC_ENUMERIC);
@@ -340,7 +340,7 @@ static void the_newest_stay(void **state)
         double x[PARTICLES][DIM], got[PARTICLES][DIM];
         int restarted = 0;
         cfg.scheme.refresh = 0.3;
-        sosmc *s = must_create(&p, &cfg);
+        sosmc *s = expect_create(&p, &cfg);
         for (int i = 0; i < PARTICLES; i++) from_box(SOSMC_STREAM_INIT, 0, i, x[i]);
         put_in_front(&b, x, pools[which]);
         for (int k = 0; k < MOST; k++) {
@@ -356,7 +356,7 @@ static void the_newest_stay(void **state)
                     jitter(&cfg.kernel, theta, 5, i, 2 * (uint64_t)k + (uint64_t)sweep, x[i]);
             }
             put_in_front(&b, x, pools[which]);
-            must_step(s);
+            expect_step(s);
             assert_int_equal(sosmc_cloud(s, &got[0][0], NULL), SOSMC_OK);
             assert_memory_equal(got, x, sizeof x);
         }
@@ -386,8 +386,8 @@ static void note(const sosmc *s, trace *t, int k)
 static void run_traced(const sosmc_settings *cfg, trace *t)
 {
     sosmc_problem p = training(NULL);
-    sosmc *s = must_create(&p, cfg);
-    for (int k = 0; k < RUN; k++) must_step(s), note(s, t, k);
+    sosmc *s = expect_create(&p, cfg);
+    for (int k = 0; k < RUN; k++) expect_step(s), note(s, t, k);
     sosmc_free(s);
 }
 
@@ -458,20 +458,20 @@ static void runs_resume(void **state)
         memory f = {.used = 0};
         run_traced(&cfg, &expected);
         got = expected;
-        sosmc *s = must_create(&p, &cfg);
-        must_steps(s, ITERATIONS_BEFORE);
+        sosmc *s = expect_create(&p, &cfg);
+        expect_steps(s, ITERATIONS_BEFORE);
         memory_must_save(s, &f);
         sosmc_free(s);
         cfg.threads = 2;
-        s = must_create(&p, &cfg);
-        must_steps(s, 6);
+        s = expect_create(&p, &cfg);
+        expect_steps(s, 6);
         memory_must_load(s, &f);
-        for (int k = ITERATIONS_BEFORE; k < RUN; k++) must_step(s), note(s, &got, k);
+        for (int k = ITERATIONS_BEFORE; k < RUN; k++) expect_step(s), note(s, &got, k);
         assert_memory_equal(&got, &expected, sizeof got);
         sosmc_free(s);
 
         cfg.scheme.pool_rule = SOSMC_POOL_IN_PLACE;
-        s = must_create(&p, &cfg);
+        s = expect_create(&p, &cfg);
         assert_int_equal(memory_load(s, &f), SOSMC_EINVAL);
         assert_non_null(strstr(sosmc_message(s), "its scheme.pool_rule is 1, this run's is 0"));
         sosmc_free(s);
@@ -531,20 +531,20 @@ static void streams_of_older_versions_are_read(void **state)
         cfg.scheme.pool_rule = SOSMC_POOL_IN_PLACE;
         run_traced(&cfg, &expected);
         got = expected;
-        sosmc *s = must_create(&p, &cfg);
-        must_steps(s, ITERATIONS_BEFORE);
+        sosmc *s = expect_create(&p, &cfg);
+        expect_steps(s, ITERATIONS_BEFORE);
         memory_must_save(s, &f);
         sosmc_free(s);
         become_version(&f, (uint64_t)version);
         if (newest) cfg.scheme.pool_rule = SOSMC_POOL_NEWEST;
-        s = must_create(&p, &cfg);
+        s = expect_create(&p, &cfg);
         assert_int_equal(memory_load(s, &f), newest ? SOSMC_EINVAL : SOSMC_OK);
         if (newest) assert_non_null(strstr(sosmc_message(s), "its scheme.pool_rule is 0, this run's is 1"));
-        for (int i = ITERATIONS_BEFORE; i < RUN && !newest; i++) must_step(s), note(s, &got, i);
+        for (int i = ITERATIONS_BEFORE; i < RUN && !newest; i++) expect_step(s), note(s, &got, i);
         assert_memory_equal(&got, &expected, sizeof got);
         sosmc_free(s);
         f.bytes[30] ^= 1; /* damage to an old header is damage, too */
-        s = must_create(&p, &cfg);
+        s = expect_create(&p, &cfg);
         assert_int_equal(memory_load(s, &f), SOSMC_EIO);
         sosmc_free(s);
         free(f.bytes);
@@ -624,10 +624,10 @@ static void chains_of_any_kernel(void **state)
         cfg.scheme = sosmc_scheme_moved_first(N);
         cfg.kernel = kernels[which];
         cfg.seed = 8;
-        sosmc *s = must_create(&p, &cfg);
-        must_step(s); /* step 0 is the engine's alone; from there on both take steps 1, 2, ... */
+        sosmc *s = expect_create(&p, &cfg);
+        expect_step(s); /* step 0 is the engine's alone; from there on both take steps 1, 2, ... */
         assert_int_equal(sosmc_cloud(s, &started[0][0], NULL), SOSMC_OK);
-        must_steps(s, STEPS);
+        expect_steps(s, STEPS);
         assert_int_equal(sosmc_cloud(s, &x[0][0], NULL), SOSMC_OK);
         sosmc_fresh f = {.chains = N, .burn_in = STEPS, .seed = 8, .kernel = &kernels[which], .start = &started[0][0]};
         assert_int_equal(sosmc_fresh_reward(&m, THETA0, NULL, &f, NULL, &got[0][0], NULL, NULL), SOSMC_OK);

@@ -19,7 +19,7 @@
 
 #include <sosmc/models.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 #include "toys.h"
 
@@ -68,7 +68,7 @@ static void gradient(const subject *t, sosmc_problem p, uint64_t seed, double *s
 static void hierarchy(const subject *t, uint64_t data_seed, uint64_t seed, double *seen)
 {
     double z[2 * DIM], y[DIM], theta = theta_of[HIERARCHY][0];
-    battery_normals(data_seed, 1, 2 * DIM, z);
+    laws_normals(data_seed, 1, 2 * DIM, z);
     for (int j = 0; j < DIM; j++) y[j] = theta + t->shift + z[j] + z[DIM + j];
     const sosmc_hierarchical data = {.dim = DIM, .y = y};
     const sosmc_hierarchical_law law = {.data = &data, .theta = theta};
@@ -81,7 +81,7 @@ static void hierarchy(const subject *t, uint64_t data_seed, uint64_t seed, doubl
 static void spread(const subject *t, uint64_t data_seed, uint64_t seed, double *seen)
 {
     double z[2 * DIM], y[DIM], mean[DIM], theta = theta_of[SPREAD][0], precision = 1 + exp(-theta);
-    battery_normals(data_seed, 1, 2 * DIM, z);
+    laws_normals(data_seed, 1, 2 * DIM, z);
     for (int j = 0; j < DIM; j++) y[j] = exp(0.5 * (theta + t->shift)) * z[j] + z[DIM + j];
     for (int j = 0; j < DIM; j++) mean[j] = y[j] / precision;
     const toy_data data = {.dim = DIM, .y = y};
@@ -96,8 +96,8 @@ static void logistic(const subject *t, uint64_t data_seed, uint64_t seed, double
     enum { P = 3 };
     double z[P + ROWS * P], uniform[ROWS], labels[ROWS], mode[P], factor[P * P] = {0}, theta = theta_of[LOGISTIC][0];
     const double *features = z + P;
-    battery_normals(data_seed, 1, P + ROWS * P, z);
-    battery_uniforms(data_seed, 0, ROWS, uniform);
+    laws_normals(data_seed, 1, P + ROWS * P, z);
+    laws_uniforms(data_seed, 0, ROWS, uniform);
     for (int r = 0; r < ROWS; r++) {
         double dot = 0;
         for (int j = 0; j < P; j++) dot += features[r * P + j] * (theta + t->shift + sqrt(2) * z[j]);

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "files/files.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "scratch.h"
 
 /* ---------------------------------------------------------------------------- arrays */
@@ -264,13 +264,13 @@ static void a_bomb_is_refused(void **state)
 
 static void assert_python(const char *script)
 {
-    if (!outside_python(NULL, at("python.log"), "-c", script, scratch)) return;
+    if (!python_run(NULL, at("python.log"), "-c", script, scratch)) return;
     fail_msg("%s", slurp("python.log", NULL));
 }
 
 static void need_numpy(void)
 {
-    if (!outside_python(NULL, at("python.log"), "-c", "import numpy", "")) return;
+    if (!python_run(NULL, at("python.log"), "-c", "import numpy", "")) return;
     print_message("skipped: python3 with numpy is not there\n");
     skip();
 }

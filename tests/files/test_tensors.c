@@ -17,7 +17,7 @@
 
 #include "files/files.h"
 #include "job/model_file.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 #include "scratch.h"
 #include "files/tensors.h"
@@ -620,7 +620,7 @@ static void published_models_are_read(void **state)
 
 static void we_read_what_the_packages_write(void **state)
 {
-    outside_packages(scratch, "write");
+    python_packages(scratch, "write");
     assert_model("sequential.safetensors", "tanh", 2.5);
     assert_model("double.safetensors", "silu", 0.0);
     assert_model("plain.npz", "silu", 0.0);
@@ -654,7 +654,7 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(tensors_write(at("odd.safetensors"), &f, ERROR));
     tensors_free(&f);
     model_free(&m);
-    outside_packages(scratch, "check");
+    python_packages(scratch, "check");
 }
 
 /* ---------------------------------------------------------------------------- */

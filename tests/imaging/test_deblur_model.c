@@ -14,7 +14,7 @@
 #include <sosmc/imaging.h>
 
 #include "memory_stream.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { ROWS = 9, COLUMNS = 12, PIXELS = ROWS * COLUMNS, COLOURS = 3, MOST = COLOURS * PIXELS, TILE = 8 };
 
@@ -310,9 +310,9 @@ static void begin(deblurring *r, sosmc_myula_weight weight)
 
 static void hashes(const deblurring *r, uint64_t hash[ITERATIONS])
 {
-    sosmc *s = must_create(&r->p, &r->cfg);
+    sosmc *s = expect_create(&r->p, &r->cfg);
     for (int k = 0; k < ITERATIONS; k++) {
-        must_step(s);
+        expect_step(s);
         hash[k] = sosmc_hash(s);
     }
     sosmc_free(s);
@@ -358,9 +358,9 @@ static int listen(const deblurring *r, int deaf, double crack, uint64_t hash[ITE
     with.p.model.energy = listener_energy;
     with.p.model.grad_theta = listener_grad_theta;
     with.p.model.prox = listener_prox;
-    sosmc *s = must_create(&with.p, &with.cfg);
+    sosmc *s = expect_create(&with.p, &with.cfg);
     for (int k = 0; k < ITERATIONS; k++) {
-        must_step(s);
+        expect_step(s);
         hash[k] = sosmc_hash(s);
         retries += sosmc_last(s)->retries;
     }
@@ -432,10 +432,10 @@ static void ula_on_the_envelope_is_myula(void **state)
     one.p.init.self = &one.start;
     two.p.init.self = &two.start;
     two.cfg.kernel = sosmc_ula(0.02);
-    sosmc *s = must_create(&one.p, &one.cfg), *t = must_create(&two.p, &two.cfg);
+    sosmc *s = expect_create(&one.p, &one.cfg), *t = expect_create(&two.p, &two.cfg);
     for (int k = 0; k < ITERATIONS; k++) {
-        must_step(s);
-        must_step(t);
+        expect_step(s);
+        expect_step(t);
     }
     assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
     assert_int_equal(sosmc_cloud(t, y, NULL), SOSMC_OK);
@@ -453,14 +453,14 @@ static void a_checkpoint_changes_nothing(void **state)
     for (int weight = SOSMC_MYULA_AS_INVARIANT; weight <= SOSMC_MYULA_CACHED; weight++) {
         begin(&r, (sosmc_myula_weight)weight);
         hashes(&r, whole);
-        sosmc *s = must_create(&r.p, &r.cfg);
-        must_steps(s, ITERATIONS / 2);
+        sosmc *s = expect_create(&r.p, &r.cfg);
+        expect_steps(s, ITERATIONS / 2);
         memory_must_save(s, &saved);
         sosmc_free(s);
-        s = must_create(&r.p, &r.cfg);
+        s = expect_create(&r.p, &r.cfg);
         memory_must_load(s, &saved);
         for (int k = ITERATIONS / 2; k < ITERATIONS; k++) {
-            must_step(s);
+            expect_step(s);
             assert_true(sosmc_hash(s) == whole[k]);
         }
         sosmc_free(s);

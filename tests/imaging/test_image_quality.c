@@ -17,7 +17,7 @@
 
 #include "assertions.h"
 #include "folder.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 
 enum { ROWS = 292, COLUMNS = 119, PIXELS = ROWS * COLUMNS, CHANNELS = 3, WIDE = 40, HIGH = 90 };
@@ -102,7 +102,7 @@ static void against_scikit_image(void **state)
 {
     const size_t n = (size_t)CHANNELS * HIGH * WIDE;
     double theirs[3] = {0};
-    if (outside_python(folder_path(folder, "answer"), "/dev/null", "-c", "import skimage.metrics", "")) {
+    if (python_run(folder_path(folder, "answer"), "/dev/null", "-c", "import skimage.metrics", "")) {
         print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install scikit-image\n");
         skip();
     }
@@ -111,7 +111,7 @@ static void against_scikit_image(void **state)
     assert_non_null(f);
     assert_true(fwrite(x, sizeof *x, n, f) == n && fwrite(y, sizeof *y, n, f) == n && fclose(f) == 0);
     assert_int_equal(
-        outside_python(folder_path(folder, "answer"), "/dev/null", "-c", script, folder_path(folder, "images")), 0);
+        python_run(folder_path(folder, "answer"), "/dev/null", "-c", script, folder_path(folder, "images")), 0);
     f = fopen(folder_path(folder, "answer"), "r");
     assert_non_null(f);
     assert_int_equal(fscanf(f, "%lf %lf %lf", &theirs[0], &theirs[1], &theirs[2]), 3);

@@ -250,7 +250,7 @@ static int continues(const char *began, const char *text)
     config_free(c);
     free(resolved);
     c = runtext_resolved(text);
-    int rc = run_file_fits(c, folder_path(folder, "began.yaml"), ERROR);
+    int rc = same_run_check(c, folder_path(folder, "began.yaml"), ERROR);
     config_free(c);
     return rc == 0;
 }

@@ -19,7 +19,7 @@
 #include "files/files.h"
 #include "job/model_file.h"
 #include "job/network_text.h"
-#include "outside.h"
+#include "streams_and_python.h"
 #include "reference.h"
 #include "scratch.h"
 #include "files/tensors.h"
@@ -287,7 +287,7 @@ static void the_published_digits_are_read(void **state)
 
 static void we_read_what_the_packages_write(void **state)
 {
-    outside_packages(scratch, "write_network");
+    python_packages(scratch, "write_network");
     assert_stored("described.safetensors", NULL);
     assert_stored("tutorial.safetensors", SMALL);
     assert_stored("published.npz", SMALL);
@@ -300,7 +300,7 @@ static void the_packages_read_what_we_write(void **state)
     assert_fine(model_write(at("network.safetensors"), &m, ERROR));
     assert_fine(model_write(at("network.npz"), &m, ERROR));
     model_free(&m);
-    outside_packages(scratch, "check_network");
+    python_packages(scratch, "check_network");
 }
 
 /* ---------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 
 typedef enum { SWAP, PAIR, FIXED, INVARIANT, PLAIN } transition;
@@ -38,7 +38,7 @@ static int comparisons;
 
 typedef struct {
     const char *name;
-    const battery_law *(*law)(void);
+    const exact_law *(*law)(void);
     transition kind;
     int steps;
     sosmc_kernel kernel, back; /* back: of a pair */
@@ -62,12 +62,12 @@ static double *numbers(int n, int each)
 static cloud cloud_new(int n)
 {
     return (cloud){.n = n,
-                   .a = numbers(n, BATTERY_PARAMETERS),
-                   .x = numbers(n, BATTERY_DIM),
-                   .to = numbers(n, BATTERY_PARAMETERS),
-                   .x_new = numbers(n, BATTERY_DIM),
+                   .a = numbers(n, LAWS_PARAMETERS),
+                   .x = numbers(n, LAWS_DIM),
+                   .to = numbers(n, LAWS_PARAMETERS),
+                   .x_new = numbers(n, LAWS_DIM),
                    .logG = numbers(n, 1),
-                   .x_other = numbers(n, BATTERY_DIM),
+                   .x_other = numbers(n, LAWS_DIM),
                    .logG_other = numbers(n, 1),
                    .coin = numbers(n, 1)};
 }
@@ -78,46 +78,46 @@ static void cloud_free(cloud *c)
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) free(all[k]);
 }
 
-static double *parameters(const cloud *c, double *a, int i) { return a + (size_t)i * BATTERY_PARAMETERS; }
-static double *state_at(const cloud *c, double *x, int i) { return x + (size_t)i * BATTERY_DIM; }
+static double *parameters(const cloud *c, double *a, int i) { return a + (size_t)i * LAWS_PARAMETERS; }
+static double *state_at(const cloud *c, double *x, int i) { return x + (size_t)i * LAWS_DIM; }
 
 /* Proposed parameters: a symmetric walk. */
 static void walk(const cloud *c, uint64_t seed)
 {
-    static const double width[BATTERY_PARAMETERS] = {0.4, 0.15};
-    battery_normals(seed, c->n, BATTERY_PARAMETERS, c->to);
-    for (int e = 0; e < c->n * BATTERY_PARAMETERS; e++) c->to[e] = c->a[e] + width[e % BATTERY_PARAMETERS] * c->to[e];
+    static const double width[LAWS_PARAMETERS] = {0.4, 0.15};
+    laws_normals(seed, c->n, LAWS_PARAMETERS, c->to);
+    for (int e = 0; e < c->n * LAWS_PARAMETERS; e++) c->to[e] = c->a[e] + width[e % LAWS_PARAMETERS] * c->to[e];
 }
 
 static double log_prior_ratio(const subject *t, const cloud *c, int i)
 {
     if (t->forget_prior) return 0;
-    return battery_log_prior(parameters(c, c->to, i)) - battery_log_prior(parameters(c, c->a, i));
+    return laws_log_prior(parameters(c, c->to, i)) - laws_log_prior(parameters(c, c->a, i));
 }
 
 static void go(const subject *t, const cloud *c, sosmc_kernel k, const double *to, uint64_t seed, double *x,
                double *logG)
 {
-    const battery_trip trip = {.law = t->law(),
-                               .n = c->n,
-                               .steps = t->steps,
-                               .weighted = t->kind != PLAIN,
-                               .from = c->a,
-                               .to = to,
-                               .kernel = k,
-                               .seed = seed};
-    battery_carry(&trip, c->x, x, logG);
+    const laws_trip trip = {.law = t->law(),
+                            .n = c->n,
+                            .steps = t->steps,
+                            .weighted = t->kind != PLAIN,
+                            .from = c->a,
+                            .to = to,
+                            .kernel = k,
+                            .seed = seed};
+    laws_carry(&trip, c->x, x, logG);
 }
 
 /* Takes over what was accepted; `moves` tells whether x goes along with a. */
 static void accept(const subject *t, const cloud *c, int moves, int of_a, uint64_t seed)
 {
-    battery_uniforms(seed, 7, c->n, c->coin);
+    laws_uniforms(seed, 7, c->n, c->coin);
     for (int i = 0; i < c->n; i++) {
         double ratio = c->logG[i] + (of_a ? log_prior_ratio(t, c, i) : 0);
         if (!(log(c->coin[i]) < ratio)) continue;
-        if (of_a) memcpy(parameters(c, c->a, i), parameters(c, c->to, i), BATTERY_PARAMETERS * sizeof(double));
-        if (moves) memcpy(state_at(c, c->x, i), state_at(c, c->x_new, i), BATTERY_DIM * sizeof(double));
+        if (of_a) memcpy(parameters(c, c->a, i), parameters(c, c->to, i), LAWS_PARAMETERS * sizeof(double));
+        if (moves) memcpy(state_at(c, c->x, i), state_at(c, c->x_new, i), LAWS_DIM * sizeof(double));
     }
 }
 
@@ -126,8 +126,8 @@ static void move_parameters(const subject *t, const cloud *c, uint64_t seed)
 {
     walk(c, seed);
     for (int i = 0; i < c->n; i++)
-        c->logG[i] = battery_log_law(t->law(), parameters(c, c->to, i), state_at(c, c->x, i)) -
-                     battery_log_law(t->law(), parameters(c, c->a, i), state_at(c, c->x, i));
+        c->logG[i] = laws_log_law(t->law(), parameters(c, c->to, i), state_at(c, c->x, i)) -
+                     laws_log_law(t->law(), parameters(c, c->a, i), state_at(c, c->x, i));
     accept(t, c, 0, 1, seed);
 }
 
@@ -137,11 +137,11 @@ static void swap_round(const subject *t, const cloud *c, uint64_t seed)
     go(t, c, t->kernel, c->to, seed, c->x_new, c->logG);
     if (t->kind == PAIR) {
         go(t, c, t->back, c->to, seed + 1, c->x_other, c->logG_other);
-        battery_uniforms(seed, 8, c->n, c->coin);
+        laws_uniforms(seed, 8, c->n, c->coin);
         for (int i = 0; i < c->n; i++) {
             if (c->coin[i] < 0.5) continue;
             c->logG[i] = c->logG_other[i];
-            memcpy(state_at(c, c->x_new, i), state_at(c, c->x_other, i), BATTERY_DIM * sizeof(double));
+            memcpy(state_at(c, c->x_new, i), state_at(c, c->x_other, i), LAWS_DIM * sizeof(double));
         }
     }
     accept(t, c, 1, 1, seed);
@@ -154,7 +154,7 @@ static void invariant_round(const subject *t, const cloud *c, uint64_t seed)
     accept(t, c, 0, 1, seed);
     go(t, c, t->kernel, c->a, seed + 1, c->x_new, c->logG);
     for (int i = 0; i < c->n; i++) assert_true(fabs(c->logG[i]) < 1e-9); /* at one a nothing is to be weighed */
-    memcpy(c->x, c->x_new, (size_t)c->n * BATTERY_DIM * sizeof(double));
+    memcpy(c->x, c->x_new, (size_t)c->n * LAWS_DIM * sizeof(double));
 }
 
 static void fixed_round(const subject *t, const cloud *c, uint64_t seed)
@@ -167,9 +167,9 @@ static void fixed_round(const subject *t, const cloud *c, uint64_t seed)
 static void run_rounds(const subject *t, int n, int rounds, uint64_t seed, stats_cube *cube)
 {
     cloud c = cloud_new(n);
-    *cube = (stats_cube){.dim = BATTERY_CUBE};
+    *cube = (stats_cube){.dim = LAWS_CUBE};
     seed = stats_seed(seed);
-    battery_begin(t->law(), n, seed, c.a, c.x);
+    laws_begin(t->law(), n, seed, c.a, c.x);
     for (int r = 0; r < rounds; r++) {
         uint64_t name = seed + 2 * (uint64_t)r + 2;
         switch (t->kind) {
@@ -180,8 +180,8 @@ static void run_rounds(const subject *t, int n, int rounds, uint64_t seed, stats
         }
     }
     for (int i = 0; i < n; i++) {
-        double u[BATTERY_CUBE];
-        battery_undo(t->law(), parameters(&c, c.a, i), state_at(&c, c.x, i), u);
+        double u[LAWS_CUBE];
+        laws_undo(t->law(), parameters(&c, c.a, i), state_at(&c, c.x, i), u);
         stats_cube_add(cube, u);
     }
     cloud_free(&c);
@@ -210,24 +210,24 @@ static subject subject_of(int s)
 {
     const int before = SOSMC_AT_PREVIOUS, now = SOSMC_AT_CURRENT;
     const subject all[SUBJECTS] = {
-        {"ula, one step", battery_skewed, SWAP, 1, langevin(0.7, before, now, 1), {0}, 0},
-        {"ula, four steps", battery_skewed, SWAP, 4, langevin(0.6, before, now, 1), {0}, 0},
-        {"ula, forward now, backward before", battery_skewed, SWAP, 1, langevin(0.7, now, before, 1), {0}, 0},
-        {"ula, noise 0.9", battery_skewed, SWAP, 2, langevin(0.2, before, now, 0.9), {0}, 0},
-        {"ula, both now / both before", battery_skewed, PAIR, 1, langevin(0.7, now, now, 1),
+        {"ula, one step", laws_skewed, SWAP, 1, langevin(0.7, before, now, 1), {0}, 0},
+        {"ula, four steps", laws_skewed, SWAP, 4, langevin(0.6, before, now, 1), {0}, 0},
+        {"ula, forward now, backward before", laws_skewed, SWAP, 1, langevin(0.7, now, before, 1), {0}, 0},
+        {"ula, noise 0.9", laws_skewed, SWAP, 2, langevin(0.2, before, now, 0.9), {0}, 0},
+        {"ula, both now / both before", laws_skewed, PAIR, 1, langevin(0.7, now, now, 1),
          langevin(0.7, before, before, 1), 0},
-        {"ula without weights", battery_langevin, PLAIN, 3, sosmc_ula(BATTERY_STEP), {0}, 0},
-        {"mala", battery_skewed, INVARIANT, 1, sosmc_mala(0.8), {0}, 0},
-        {"rwm", battery_skewed, INVARIANT, 1, sosmc_rwm(1.0), {0}, 0},
-        {"hmc, one leapfrog step", battery_skewed, INVARIANT, 1, sosmc_hmc(1.2, 1, 1), {0}, 0},
-        {"hmc, four leapfrog steps, mass 2", battery_skewed, INVARIANT, 1, sosmc_hmc(1.6, 4, 2), {0}, 0},
-        {"underdamped, one step", battery_skewed, SWAP, 1, sosmc_underdamped(1.1, 1, 1), {0}, 0},
-        {"underdamped, four steps", battery_skewed, SWAP, 4, sosmc_underdamped(0.9, 0.5, 1), {0}, 0},
-        {"underdamped without memory, mass 2", battery_skewed, SWAP, 2, sosmc_underdamped(1.0, INFINITY, 2), {0}, 0},
-        {"leapfrog, one step", battery_skewed, SWAP, 2, sosmc_leapfrog(0.9, 1, 1), {0}, 0},
-        {"leapfrog, three steps, mass 2", battery_skewed, FIXED, 1, sosmc_leapfrog(1.2, 3, 2), {0}, 0},
-        {"myula, ratio", battery_kinked, FIXED, 1, sosmc_myula(0.4, 0.4, SOSMC_MYULA_RATIO), {0}, 0},
-        {"rwm of many scales", battery_skewed, INVARIANT, 1, random_walk(1.0, 8), {0}, 0},
+        {"ula without weights", laws_langevin, PLAIN, 3, sosmc_ula(LAWS_STEP), {0}, 0},
+        {"mala", laws_skewed, INVARIANT, 1, sosmc_mala(0.8), {0}, 0},
+        {"rwm", laws_skewed, INVARIANT, 1, sosmc_rwm(1.0), {0}, 0},
+        {"hmc, one leapfrog step", laws_skewed, INVARIANT, 1, sosmc_hmc(1.2, 1, 1), {0}, 0},
+        {"hmc, four leapfrog steps, mass 2", laws_skewed, INVARIANT, 1, sosmc_hmc(1.6, 4, 2), {0}, 0},
+        {"underdamped, one step", laws_skewed, SWAP, 1, sosmc_underdamped(1.1, 1, 1), {0}, 0},
+        {"underdamped, four steps", laws_skewed, SWAP, 4, sosmc_underdamped(0.9, 0.5, 1), {0}, 0},
+        {"underdamped without memory, mass 2", laws_skewed, SWAP, 2, sosmc_underdamped(1.0, INFINITY, 2), {0}, 0},
+        {"leapfrog, one step", laws_skewed, SWAP, 2, sosmc_leapfrog(0.9, 1, 1), {0}, 0},
+        {"leapfrog, three steps, mass 2", laws_skewed, FIXED, 1, sosmc_leapfrog(1.2, 3, 2), {0}, 0},
+        {"myula, ratio", laws_kinked, FIXED, 1, sosmc_myula(0.4, 0.4, SOSMC_MYULA_RATIO), {0}, 0},
+        {"rwm of many scales", laws_skewed, INVARIANT, 1, random_walk(1.0, 8), {0}, 0},
     };
     return all[s];
 }
@@ -254,15 +254,15 @@ static subject mean_subject(int s)
 {
     const int before = SOSMC_AT_PREVIOUS, now = SOSMC_AT_CURRENT;
     const subject all[MEANS] = {
-        {"ula, both now", battery_skewed, SWAP, 3, langevin(0.3, now, now, 1), {0}, 0},
-        {"ula, both before", battery_skewed, SWAP, 3, langevin(0.3, before, before, 1), {0}, 0},
-        {"ula, kinked", battery_kinked, SWAP, 3, langevin(0.2, before, now, 1), {0}, 0},
-        {"underdamped", battery_skewed, SWAP, 4, sosmc_underdamped(0.6, 0.5, 1), {0}, 0},
-        {"underdamped without friction", battery_skewed, SWAP, 4, sosmc_underdamped(0.5, 0, 2), {0}, 0},
-        {"leapfrog, two steps", battery_skewed, SWAP, 2, sosmc_leapfrog(0.6, 2, 1), {0}, 0},
-        {"leapfrog, five steps, mass 2", battery_skewed, SWAP, 2, sosmc_leapfrog(0.5, 5, 2), {0}, 0},
-        {"myula, ratio", battery_kinked, SWAP, 3, sosmc_myula(0.3, 0.3, SOSMC_MYULA_RATIO), {0}, 0},
-        {"myula, cached", battery_kinked, SWAP, 3, sosmc_myula(0.3, 0.3, SOSMC_MYULA_CACHED), {0}, 0},
+        {"ula, both now", laws_skewed, SWAP, 3, langevin(0.3, now, now, 1), {0}, 0},
+        {"ula, both before", laws_skewed, SWAP, 3, langevin(0.3, before, before, 1), {0}, 0},
+        {"ula, kinked", laws_kinked, SWAP, 3, langevin(0.2, before, now, 1), {0}, 0},
+        {"underdamped", laws_skewed, SWAP, 4, sosmc_underdamped(0.6, 0.5, 1), {0}, 0},
+        {"underdamped without friction", laws_skewed, SWAP, 4, sosmc_underdamped(0.5, 0, 2), {0}, 0},
+        {"leapfrog, two steps", laws_skewed, SWAP, 2, sosmc_leapfrog(0.6, 2, 1), {0}, 0},
+        {"leapfrog, five steps, mass 2", laws_skewed, SWAP, 2, sosmc_leapfrog(0.5, 5, 2), {0}, 0},
+        {"myula, ratio", laws_kinked, SWAP, 3, sosmc_myula(0.3, 0.3, SOSMC_MYULA_RATIO), {0}, 0},
+        {"myula, cached", laws_kinked, SWAP, 3, sosmc_myula(0.3, 0.3, SOSMC_MYULA_CACHED), {0}, 0},
     };
     return all[s];
 }
@@ -272,8 +272,8 @@ static const char *const function_name[FUNCTIONS] = {"G",          "x0",        
                                                      "x1 squared", "x0 times x1", "x0 by the way of a0", "x0 by a1"};
 static void functions(const double *u, double way, double *f)
 {
-    double q[BATTERY_CUBE];
-    for (int j = 0; j < BATTERY_CUBE; j++) q[j] = sqrt(3) * (2 * u[j] - 1);
+    double q[LAWS_CUBE];
+    for (int j = 0; j < LAWS_CUBE; j++) q[j] = sqrt(3) * (2 * u[j] - 1);
     f[0] = 1;
     f[1] = q[2];
     f[2] = q[2] * q[2] - 1;
@@ -289,12 +289,12 @@ static void weigh(const subject *t, int n, uint64_t seed, stats_tally tally[FUNC
     cloud c = cloud_new(n);
     memset(tally, 0, FUNCTIONS * sizeof *tally);
     seed = stats_seed(seed);
-    battery_begin(t->law(), n, seed, c.a, c.x);
+    laws_begin(t->law(), n, seed, c.a, c.x);
     walk(&c, seed + 1);
     go(t, &c, t->kernel, c.to, seed, c.x_new, c.logG);
     for (int i = 0; i < n; i++) {
-        double u[BATTERY_CUBE], f[FUNCTIONS];
-        battery_undo(t->law(), parameters(&c, c.to, i), state_at(&c, c.x_new, i), u);
+        double u[LAWS_CUBE], f[FUNCTIONS];
+        laws_undo(t->law(), parameters(&c, c.to, i), state_at(&c, c.x_new, i), u);
         functions(u, (parameters(&c, c.to, i)[0] - parameters(&c, c.a, i)[0]) / 0.4, f);
         for (int k = 0; k < FUNCTIONS; k++) stats_add(&tally[k], exp(c.logG[i]) * f[k]);
     }
@@ -395,7 +395,7 @@ static void right_but_misused_is_noticed(const stats_ledger *ledger, subject t, 
     stats_must_notice_cube(ledger, &cube, what);
 }
 
-static subject taken_for_invariant(sosmc_kernel k, const battery_law *(*law)(void))
+static subject taken_for_invariant(sosmc_kernel k, const exact_law *(*law)(void))
 {
     k.invariant = 1;
     return (subject){.law = law, .kind = INVARIANT, .steps = 1, .kernel = k};
@@ -419,11 +419,11 @@ static void wrong_weights_are_noticed(void **state)
 static void wrong_kernels_are_noticed(void **state)
 {
     stats_ledger ledger = stats_open(PLANNED);
-    subject t = taken_for_invariant(sosmc_ula(0.8), battery_skewed);
+    subject t = taken_for_invariant(sosmc_ula(0.8), laws_skewed);
     right_but_misused_is_noticed(&ledger, t, "MALA that never rejects");
-    t = taken_for_invariant(sosmc_leapfrog(1.6, 4, 2), battery_skewed);
+    t = taken_for_invariant(sosmc_leapfrog(1.6, 4, 2), laws_skewed);
     right_but_misused_is_noticed(&ledger, t, "HMC that never rejects");
-    t = taken_for_invariant(sosmc_myula(0.4, 0.4, SOSMC_MYULA_AS_INVARIANT), battery_kinked);
+    t = taken_for_invariant(sosmc_myula(0.4, 0.4, SOSMC_MYULA_AS_INVARIANT), laws_kinked);
     right_but_misused_is_noticed(&ledger, t, "MYULA taken for invariant");
     t = subject_of(11);
     t.kernel.begin = NULL;

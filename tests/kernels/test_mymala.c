@@ -19,7 +19,7 @@
 
 #include <sosmc/imaging.h>
 
-#include "must.h"
+#include "expect_engine.h"
 #include "stats.h"
 #include "toys.h"
 
@@ -182,9 +182,9 @@ static double learnt(const sosmc_deblur *d, sosmc_kernel k, int weighted, uint64
     cfg.kernel = k;
     cfg.optimiser = sosmc_sgd(0.02);
     cfg.seed = seed;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     for (int i = 0; i < BURN + KEPT; i++) {
-        must_step(s);
+        expect_step(s);
         if (i >= BURN) sum += sosmc_theta(s)[0];
     }
     sosmc_free(s);
@@ -279,9 +279,9 @@ static void tally_picture(const sosmc_deblur *d, double tolerance, stats_tally t
     cfg.seed = stats_seed(61);
     memset(mean, 0, sizeof mean);
     memset(tally, 0, 2 * sizeof *tally);
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < BURN + KEPT; k++) {
-        must_step(s);
+        expect_step(s);
         if (k < BURN) continue;
         assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
         for (int i = 0; i < PARTICLES; i++) {
@@ -351,9 +351,9 @@ static void begin(setting *r, int gibbs)
 static void hashes(const setting *r, uint64_t hash[ITERATIONS])
 {
     double accepted = 0;
-    sosmc *s = must_create(&r->p, &r->cfg);
+    sosmc *s = expect_create(&r->p, &r->cfg);
     for (int k = 0; k < ITERATIONS; k++) {
-        must_step(s);
+        expect_step(s);
         hash[k] = sosmc_hash(s);
         accepted += isnan(sosmc_last(s)->accept) ? 0 : sosmc_last(s)->accept;
     }
@@ -399,17 +399,17 @@ static void wrong_settings_are_refused(void **state)
     setting r;
     begin(&r, 0);
     r.cfg.kernel.lambda = 0;
-    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.lambda");
+    expect_refusal(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.lambda");
     begin(&r, 0);
     r.p.model.prox = NULL;
-    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "model.prox");
+    expect_refusal(&r.p, &r.cfg, SOSMC_EINVAL, "model.prox");
     begin(&r, 1);
     r.cfg.kernel.h = 0;
-    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.h");
+    expect_refusal(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.h");
     begin(&r, 1);
     r.d.envelope = 0.3; /* the kernel knows the potential without it */
     r.cfg.kernel = sosmc_deblur_gibbs(&r.d, 0.05);
-    must_refuse(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.step");
+    expect_refusal(&r.p, &r.cfg, SOSMC_EINVAL, "kernel.step");
 }
 
 /* The kernel of one picture with the model of another. */
@@ -419,8 +419,8 @@ static void another_model_is_noticed(void **state)
     sosmc_deblur other = picture_of(4);
     begin(&r, 1);
     r.cfg.kernel = sosmc_deblur_gibbs(&other, 0.05);
-    sosmc *s = must_create(&r.p, &r.cfg);
-    must_step(s); /* iteration 0 does not move */
+    sosmc *s = expect_create(&r.p, &r.cfg);
+    expect_step(s); /* iteration 0 does not move */
     assert_int_equal(sosmc_step(s), SOSMC_EMODEL);
     assert_non_null(strstr(sosmc_message(s), "gibbs"));
     sosmc_free(s);

@@ -13,7 +13,7 @@
 
 #include <sosmc/sosmc.h>
 
-#include "must.h"
+#include "expect_engine.h"
 #include "stats.h"
 #include "toys.h"
 
@@ -109,10 +109,10 @@ enum { CLOUD = 21 };
 static void same_runs(const sosmc_problem *p, const sosmc_settings *one, const sosmc_settings *two)
 {
     double x[CLOUD * DIM], y[CLOUD * DIM], a[CLOUD], b[CLOUD], first = NAN;
-    sosmc *s = must_create(p, one), *t = must_create(p, two);
+    sosmc *s = expect_create(p, one), *t = expect_create(p, two);
     for (int k = 0; k < 12; k++) {
-        must_step(s);
-        must_step(t);
+        expect_step(s);
+        expect_step(t);
         assert_int_equal(sosmc_cloud(s, x, a), SOSMC_OK);
         assert_int_equal(sosmc_cloud(t, y, b), SOSMC_OK);
         assert_memory_equal(sosmc_theta(s), sosmc_theta(t), sizeof(double));
@@ -258,14 +258,14 @@ static void weights_follow_the_formula(void **state)
         int cached = weight == SOSMC_MYULA_CACHED;
         cfg.scheme.ess_min = 0;
         cfg.kernel.noise = 1.2;
-        sosmc *s = must_create(&p, &cfg);
-        must_step(s);
+        sosmc *s = expect_create(&p, &cfg);
+        expect_step(s);
         for (int k = 1; k < 6; k++) {
             double offset = 0;
             was = theta;
             theta = sosmc_theta(s)[0];
             assert_int_equal(sosmc_cloud(s, x, before), SOSMC_OK);
-            must_step(s);
+            expect_step(s);
             assert_int_equal(sosmc_cloud(s, y, after), SOSMC_OK);
             for (int i = 0; i < CLOUD; i++) {
                 const double *from = x + i * DIM, *to = y + i * DIM;
@@ -321,14 +321,14 @@ static void the_pull_follows_the_particle(void **state)
     double x[CLOUD * DIM], was[CLOUD * DIM], expected[CLOUD * DIM], theta = THETA0[0];
     int twice = 0;
     cfg.scheme.ess_min = 2;
-    sosmc *s = must_create(&p, &cfg);
-    must_step(s);
+    sosmc *s = expect_create(&p, &cfg);
+    expect_step(s);
     for (int k = 1; k < 8; k++) {
         assert_int_equal(sosmc_cloud(s, was, NULL), SOSMC_OK);
         for (int i = 0; i < CLOUD; i++)
             cached_move(&cfg.kernel, theta, cfg.seed, i, (uint64_t)k, was + i * DIM, expected + i * DIM);
         theta = sosmc_theta(s)[0]; /* where this iteration moves to */
-        must_step(s);
+        expect_step(s);
         assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
         for (int i = 0; i < CLOUD; i++) assert_true(nearest(x + i * DIM, expected, CLOUD) < 1e-12);
         for (int i = 1; i < CLOUD; i++) twice += nearest(x + i * DIM, x + (i - 1) * DIM, 1) == 0;
@@ -345,12 +345,12 @@ static void wrong_settings_are_refused(void **state)
         sosmc_problem p = toy_problem();
         sosmc_settings cfg = toy_settings(CLOUD, sosmc_myula(0.1, 0.4, (sosmc_myula_weight)weight));
         p.model.prox = NULL;
-        must_refuse(&p, &cfg, SOSMC_EINVAL, "model.prox");
+        expect_refusal(&p, &cfg, SOSMC_EINVAL, "model.prox");
         p = toy_problem();
         cfg.kernel.lambda = -1;
-        must_refuse(&p, &cfg, SOSMC_EINVAL, "kernel.lambda");
+        expect_refusal(&p, &cfg, SOSMC_EINVAL, "kernel.lambda");
         cfg.kernel.lambda = NAN;
-        must_refuse(&p, &cfg, SOSMC_EINVAL, "kernel.lambda");
+        expect_refusal(&p, &cfg, SOSMC_EINVAL, "kernel.lambda");
     }
 }
 
@@ -361,17 +361,17 @@ static void theta_keeps_its_bounds(void **state)
     int at_low = 0;
     cfg.optimiser.low = -0.9;
     cfg.optimiser.high = -0.3;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     for (int k = 0; k < 30; k++) {
-        must_step(s);
+        expect_step(s);
         assert_true(sosmc_theta(s)[0] >= -0.9 && sosmc_theta(s)[0] <= -0.3);
         at_low += sosmc_theta(s)[0] == -0.9;
     }
     assert_true(at_low > 0);
     sosmc_free(s);
     cfg.optimiser.low = cfg.optimiser.high = 0; /* nowhere */
-    s = must_create(&p, &cfg);
-    must_steps(s, 30);
+    s = expect_create(&p, &cfg);
+    expect_steps(s, 30);
     assert_true(sosmc_theta(s)[0] < -0.9);
     sosmc_free(s);
 }

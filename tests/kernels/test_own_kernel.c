@@ -13,7 +13,7 @@
 #include <sosmc/models.h>
 #include <sosmc/sosmc.h>
 
-#include "must.h"
+#include "expect_engine.h"
 
 enum { N = 1000, DIM = 2 };
 static const double data[DIM] = {0.5, 1.5};
@@ -44,8 +44,8 @@ static double worst_error(const sosmc_kernel *kernel)
     cfg.scheme = sosmc_scheme_sosmc(N);
     cfg.optimiser = sosmc_sgd(0.2);
     cfg.kernel = *kernel;
-    sosmc *s = must_create(&p, &cfg);
-    for (int k = 0; k < 200; k++) (void)must_step(s);
+    sosmc *s = expect_create(&p, &cfg);
+    for (int k = 0; k < 200; k++) (void)expect_step(s);
     static double x[N * DIM], logw[N];
     assert_int_equal(sosmc_cloud(s, x, logw), SOSMC_OK);
     double theta = sosmc_theta(s)[0], worst = fabs(theta - sosmc_hierarchical_best(&hierarchical));
@@ -95,8 +95,8 @@ static void metropolis_is_within_reach(void **state)
         if (own)
             cfg.kernel = (sosmc_kernel){
                 .name = "walk", .step = walk, .h = 0.4, .invariant = 1, .metropolis = 1, .scratch = 1};
-        sosmc *s = must_create(&p, &cfg);
-        for (int k = 0; k < 10; k++) (void)must_step(s);
+        sosmc *s = expect_create(&p, &cfg);
+        for (int k = 0; k < 10; k++) (void)expect_step(s);
         assert_true(sosmc_last(s)->accept > 0.2 && sosmc_last(s)->accept < 0.9);
         assert_int_equal(sosmc_cloud(s, x[own], logw[own]), SOSMC_OK);
         sosmc_free(s);
@@ -122,11 +122,11 @@ static void a_kernel_checks_its_own_parameters(void **state)
     sosmc_settings cfg = sosmc_defaults();
     cfg.kernel = (sosmc_kernel){
         .name = "autoregressive", .step = autoregress, .check = half_open, .h = 1.5, .invariant = 1};
-    must_refuse(&p, &cfg, SOSMC_EINVAL, "kernel.h is 1.5; this kernel needs it to be at most 1, weighted");
+    expect_refusal(&p, &cfg, SOSMC_EINVAL, "kernel.h is 1.5; this kernel needs it to be at most 1, weighted");
     cfg.scheme = sosmc_scheme_unweighted(N);
-    must_refuse(&p, &cfg, SOSMC_EINVAL, "kernel.h is 1.5; this kernel needs it to be at most 1");
+    expect_refusal(&p, &cfg, SOSMC_EINVAL, "kernel.h is 1.5; this kernel needs it to be at most 1");
     cfg.kernel.h = 1;
-    sosmc_free(must_create(&p, &cfg));
+    sosmc_free(expect_create(&p, &cfg));
 }
 
 /* Each kernel of the library refuses what it reads and leaves alone what it does not. */
@@ -139,12 +139,12 @@ static void the_librarys_kernels_check_what_they_read(void **state)
     sosmc_settings cfg = sosmc_defaults();
     for (int k = 0; k < 3; k++) {
         cfg.kernel = momentum[k];
-        must_refuse(&p, &cfg, SOSMC_EINVAL, wrong[k]);
+        expect_refusal(&p, &cfg, SOSMC_EINVAL, wrong[k]);
     }
     cfg.kernel = sosmc_mala(0.1);
     cfg.kernel.mass = -1;
     cfg.kernel.leapfrog = -1;
-    sosmc_free(must_create(&p, &cfg));
+    sosmc_free(expect_create(&p, &cfg));
 }
 
 int main(void)

@@ -19,7 +19,7 @@
 #include <sosmc/sosmc.h>
 
 #include "assertions.h"
-#include "must.h"
+#include "expect_engine.h"
 
 enum { DIM = 3, LD = 16, N = 21, ITERATIONS = 8, TILE = 8 };
 static const double THETA0[DIM] = {0.3, -0.2, 0.5};
@@ -273,12 +273,12 @@ static void same_as_ula(sosmc_kernel k, int order, int sweeps, int weighted)
     cfg.scheme.order = order;
     cfg.scheme.sweeps = sweeps;
     if (weighted) cfg.scheme.ess_min = 0.9;
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     cfg.kernel = sosmc_ula(k.h * k.h / (2 * k.mass));
-    sosmc *ula = must_create(&p, &cfg);
+    sosmc *ula = expect_create(&p, &cfg);
     for (int l = 0; l < ITERATIONS; l++) {
-        must_step(s);
-        must_step(ula);
+        expect_step(s);
+        expect_step(ula);
         assert_int_equal(sosmc_cloud(s, x, a), SOSMC_OK);
         assert_int_equal(sosmc_cloud(ula, y, b), SOSMC_OK);
         for (int i = 0; i < N * DIM; i++) assert_close(x[i], y[i], 1e-10);
@@ -310,10 +310,10 @@ static void test_with_memory_it_is_not(void **state)
     double x[N * DIM], y[N * DIM], apart = 0;
     sosmc_problem p = toy_problem(&PLAIN);
     sosmc_settings cfg = toy_settings(sosmc_underdamped(0.5, 20, 1.6), sosmc_scheme_sosmc(N));
-    sosmc *s = must_create(&p, &cfg);
+    sosmc *s = expect_create(&p, &cfg);
     cfg.kernel = sosmc_ula(0.5 * 0.5 / 3.2);
-    sosmc *ula = must_create(&p, &cfg);
-    for (int l = 0; l < 2; l++) must_step(s), must_step(ula);
+    sosmc *ula = expect_create(&p, &cfg);
+    for (int l = 0; l < 2; l++) expect_step(s), expect_step(ula);
     assert_int_equal(sosmc_cloud(s, x, NULL), SOSMC_OK);
     assert_int_equal(sosmc_cloud(ula, y, NULL), SOSMC_OK);
     for (int i = 0; i < N * DIM; i++) apart = fmax(apart, fabs(x[i] - y[i]));
@@ -333,11 +333,11 @@ static int evaluations(sosmc_kernel k, int order, int sweeps)
     cfg.scheme.order = order;
     cfg.scheme.sweeps = sweeps;
     cfg.scheme.ess_min = 2;
-    sosmc *s = must_create(&p, &cfg);
-    must_step(s);
+    sosmc *s = expect_create(&p, &cfg);
+    expect_step(s);
     atomic_store(&calls, 0);
-    must_step(s);
-    must_step(s);
+    expect_step(s);
+    expect_step(s);
     sosmc_free(s);
     return atomic_load(&calls) / (2 * N);
 }
@@ -433,8 +433,8 @@ static void test_momentum_travels(void **state)
             cfg.scheme.order = order;
             cfg.scheme.sweeps = sweeps;
             cfg.scheme.ess_min = 2;
-            sosmc *s = must_create(&p, &cfg);
-            must_steps(s, ITERATIONS);
+            sosmc *s = expect_create(&p, &cfg);
+            expect_steps(s, ITERATIONS);
             int copies = 0;
             assert_int_equal(notes.steps, sweeps * (order == SOSMC_ORDER_PAPER ? ITERATIONS - 1 : ITERATIONS));
             for (int i = 0; i < N; i++) {
@@ -454,8 +454,8 @@ static void test_the_start(void **state)
     sosmc_problem p = toy_problem(&PLAIN);
     sosmc_settings cfg = toy_settings(noting(&notes, sosmc_underdamped(0.4, 1, 4.0)), sosmc_scheme_unweighted(MOST));
     cfg.scheme.order = SOSMC_ORDER_AUTHORS;
-    sosmc *s = must_create(&p, &cfg);
-    must_step(s);
+    sosmc *s = expect_create(&p, &cfg);
+    expect_step(s);
     for (int i = 0; i < MOST; i++) {
         assert_true(has_drawn(&notes, 0, i, 31, 0, 0));
         for (int j = 0; j < DIM; j++) sum += notes.p[0][i][j], squares += notes.p[0][i][j] * notes.p[0][i][j];
@@ -473,8 +473,8 @@ static void test_pools_and_restarts(void **state)
         sosmc_problem p = toy_problem(&PLAIN);
         sosmc_settings cfg = toy_settings(noting(&notes, sosmc_underdamped(0.4, 1, 1.7)), sosmc_scheme_pcd(N, pool, 3));
         cfg.scheme.refresh = 0.3;
-        sosmc *s = must_create(&p, &cfg);
-        must_steps(s, ITERATIONS);
+        sosmc *s = expect_create(&p, &cfg);
+        expect_steps(s, ITERATIONS);
         assert_int_equal(notes.steps, 3 * ITERATIONS);
         for (int at = 1; at < notes.steps; at++)
             for (int i = 0; i < N; i++) {
@@ -500,8 +500,8 @@ static void test_restarts_where_nothing_is_finite(void **state)
     sosmc_settings cfg = toy_settings(noting(&notes, sosmc_underdamped(0.8, 1, 1)), sosmc_scheme_unweighted(MOST));
     cfg.on_nonfinite = SOSMC_NONFINITE_RESTART;
     cfg.scheme.order = SOSMC_ORDER_AUTHORS;
-    sosmc *s = must_create(&p, &cfg);
-    must_steps(s, ITERATIONS);
+    sosmc *s = expect_create(&p, &cfg);
+    expect_steps(s, ITERATIONS);
     for (int at = 1; at < notes.steps; at++)
         for (int i = 0; i < MOST; i++) {
             int lost = notes.x_new[at - 1][i][0] > m.wall;
@@ -529,8 +529,8 @@ static void test_drop_and_retry(void **state)
         cfg.on_nonfinite = policy;
         cfg.scheme.ess_min = 0;
         cfg.scheme.order = SOSMC_ORDER_AUTHORS;
-        sosmc *s = must_create(&p, &cfg);
-        must_steps(s, ITERATIONS);
+        sosmc *s = expect_create(&p, &cfg);
+        expect_steps(s, ITERATIONS);
         for (int at = 1; at < notes.steps; at++) {
             int again = notes.retry[at] > 0;
             for (int i = 0; i < N; i++) {
@@ -557,7 +557,7 @@ static void refused(sosmc_kernel k, sosmc_status status, const char *words)
 {
     sosmc_problem p = toy_problem(&PLAIN);
     sosmc_settings cfg = toy_settings(k, sosmc_scheme_sosmc(N));
-    must_refuse(&p, &cfg, status, words);
+    expect_refusal(&p, &cfg, status, words);
 }
 
 static void test_refusals(void **state)

@@ -1,14 +1,14 @@
-/* folder.h: a folder of the test's own, gone when the test ends. */
-#ifndef TEST_FOLDER_H
-#define TEST_FOLDER_H
+/* folder.h: a temporary folder of one test. */
+#ifndef SOSMC_TESTS_FOLDER_H
+#define SOSMC_TESTS_FOLDER_H
 
 enum { FOLDER_ROOM = 256 };
 
-/* Makes NAME_XXXXXX and puts its path into `folder`; in memory where there is such a place: flushes to a busy disk take
- * long. 0 for success, as cmocka's set-up functions want it. */
+/* Makes a folder NAME_XXXXXX and puts its path into `folder`. The folder is in memory where the system has such a place,
+ * because flushes to a busy disk take long. Returns 0 for success, as cmocka's set-up functions must. */
 int folder_make(char folder[FOLDER_ROOM], const char *name);
 int folder_remove(const char *folder);
-/* FOLDER/NAME; the last four answers stay valid. */
+/* FOLDER/NAME; the results of the last four calls stay valid. */
 const char *folder_path(const char *folder, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* memory_stream.c: see memory_stream.h. Nothing is read behind the end, and a failing call moves nothing. */
+/* memory_stream.c: see memory_stream.h. Reading beyond the end fails, and a call that fails does not move the position. */
 #include "memory_stream.h"
 
 #include <setjmp.h>

@@ -6,7 +6,7 @@
 
 #include <sosmc/sosmc.h>
 
-/* Begins as {.used = 0}; bytes are the caller's to free. */
+/* Initialise with {.used = 0}; the caller frees `bytes`. */
 typedef struct {
     char *bytes;
     size_t used, room, at;

@@ -1,6 +1,6 @@
-/* numbers.h: random numbers from a generator that is not the library's, and room whose every byte is asked for. */
-#ifndef TEST_NUMBERS_H
-#define TEST_NUMBERS_H
+/* numbers.h: random numbers from a generator that is not the library's, and memory filled with NaN. */
+#ifndef SOSMC_TESTS_NUMBERS_H
+#define SOSMC_TESTS_NUMBERS_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-/* program.c: see program.h. Invariant: whatever the program does, it is waited for, so that no test leaves a process. */
+/* program.c: see program.h. Invariant: the program is waited for in every case, so that no test leaves a process. */
 #define _GNU_SOURCE 1 /* nftw */
 
 #include "program.h"

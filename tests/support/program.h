@@ -1,6 +1,6 @@
 /* program.h: the real program, run in a folder of the test's own, with the faults of tests/process/faults.c on demand. */
-#ifndef TEST_PROGRAM_H
-#define TEST_PROGRAM_H
+#ifndef SOSMC_TESTS_PROGRAM_H
+#define SOSMC_TESTS_PROGRAM_H
 
 #include <sys/types.h>
 
@@ -9,15 +9,15 @@ enum { PROGRAM_WORDS = 4096 };
 typedef struct {
     const char *folder;     /* it starts here */
     const char *fault;      /* memory, disk or kill; NULL: none */
-    long at;                /* the call that fails, from 1 on; 0: none, they are only counted */
+    long at;                /* the number of the call that fails, from 1 on; 0: none fails, calls are only counted */
     int stays;              /* all later calls fail too */
     const char *log;        /* a file for the count, NULL: none */
-    void (*in_child)(void); /* just before it starts: limits, closed streams */
+    void (*in_child)(void); /* called in the child before the program starts: sets limits, closes streams */
 } program_setting;
 
 /* The library of faults; NULL where it cannot be loaded, which is so under the sanitizers. */
 const char *program_faults(void);
-/* The long tier was asked for: SOSMC_TEST_TIER=long. */
+/* Whether the long tier is asked for: SOSMC_TEST_TIER=long. */
 int program_long(void);
 
 /* Arguments are separated by single blanks. `said` gets the end of what the program says on both streams.
@@ -32,13 +32,14 @@ typedef struct {
 } program_scene;
 enum { SCENE_RUN, SCENE_TRAIN, SCENE_TUNE, SCENE_DEBLUR, SCENE_REPRODUCE, SCENES };
 extern const program_scene program_scenes[SCENES];
-/* The files these jobs read, and a gnuplot that draws nothing but at once, the first in PATH. 0, or -1. */
+/* Writes the files that these jobs read, and a gnuplot that draws nothing and returns at once, which comes first in PATH.
+ * 0, or -1. */
 int program_furnish(const char *folder);
 
 /* 0 when two folders hold the same names and bytes, but for wall-clock times: columns of CSV files and keys of JSON files
  * whose names begin with "seconds", and digits in HTML pages. Otherwise the first difference in words. */
 int program_differ(const char *one, const char *other, char difference[PROGRAM_WORDS]);
-/* A name below the folder that ends in .tmp; NULL: there is none. */
+/* The first name below the folder that ends in .tmp; NULL: there is none. */
 const char *program_leftover(const char *folder);
 
 #endif

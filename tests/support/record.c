@@ -1,5 +1,5 @@
-/* record.c: see record.h. Recording checks on its way that saving changes nothing and that every iteration differs. */
-#include "must.h"
+/* record.c: see record.h. Recording also checks that saving changes nothing and that every iteration changes the state. */
+#include "expect_engine.h"
 #include "record.h"
 
 #include <setjmp.h>
@@ -20,17 +20,17 @@ static void note(const sosmc *s, record *r, int k)
     memcpy(r->average[k], sosmc_theta_average(s), sizeof r->average[k]);
 }
 
-record *record_run(const world *w)
+record *record_run(const engine_case *w)
 {
     record *r = calloc(1, sizeof *r);
-    sosmc *s = world_open(*w);
+    sosmc *s = engine_case_open(*w);
     assert_non_null(r);
     for (int k = 0; k <= K; k++) {
         note(s, r, k);
         memory_must_save(s, &r->at[k]);
         assert_true(sosmc_hash(s) == r->hash[k]); /* saving changes nothing */
         for (int q = 0; q < k; q++) assert_true(r->hash[q] != r->hash[k]);
-        if (k < K) must_steps(s, 1);
+        if (k < K) expect_steps(s, 1);
     }
     sosmc_free(s);
     return r;
@@ -60,7 +60,7 @@ static int same_info(const sosmc_info *a, const sosmc_info *b)
            a->resampled == b->resampled && a->nonfinite == b->nonfinite && a->retries == b->retries;
 }
 
-void record_follow(sosmc *s, const world *w, const record *r, int k, int bytes_too)
+void record_follow(sosmc *s, const engine_case *w, const record *r, int k, int bytes_too)
 {
     memory m = {.used = 0};
     assert_int_equal(sosmc_iteration(s), k);

@@ -3,7 +3,7 @@
 #define SOSMC_TESTS_RECORD_H
 
 #include "memory_stream.h"
-#include "world.h"
+#include "engine_matrix.h"
 
 enum { K = 8 }; /* iterations */
 
@@ -15,10 +15,10 @@ typedef struct {
     double theta[K + 1][DT], average[K + 1][DT];
 } record;
 
-record *record_run(const world *w);
+record *record_run(const engine_case *w);
 void record_free(record *r);
-/* From iteration k to the end, in step with the record. */
-void record_follow(sosmc *s, const world *w, const record *r, int k, int bytes_too);
+/* Steps the engine from iteration k to the end and asserts that every iteration equals the record. */
+void record_follow(sosmc *s, const engine_case *w, const record *r, int k, int bytes_too);
 
 int same_number(double a, double b); /* the same bits, or both NaN */
 

@@ -1,4 +1,4 @@
-/* runtext.c: see runtext.h. Every complaint goes to runtext_error, which is empty when there was none. */
+/* runtext.c: see runtext.h. Every error message goes to runtext_error, which is empty when there was none. */
 #include "runtext.h"
 
 #include <setjmp.h>

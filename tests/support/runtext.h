@@ -1,4 +1,4 @@
-/* runtext.h: run files as texts: what reading one gives, or says; and the run files of examples/. */
+/* runtext.h: run files given as text: what reading one gives, or which error message; and the run files of examples/. */
 #ifndef SOSMC_TESTS_RUNTEXT_H
 #define SOSMC_TESTS_RUNTEXT_H
 
@@ -17,7 +17,7 @@
 enum { RUNTEXT_ROOM = 2048, RUNTEXT_PATH = 4096 };
 extern char runtext_error[RUNTEXT_ROOM]; /* the last complaint */
 
-/* These fail the test when there is something to complain about. */
+/* These fail the test when there is an error. */
 config *runtext_parse(const char *text);
 void runtext_resolve(config *c);
 config *runtext_resolved(const char *text);
@@ -30,7 +30,7 @@ const char *runtext_complaint(const char *text);
 
 /* ---------------------------------------------------------------------------- files */
 
-/* tests/.. of the source tree, or NULL when nobody said where that is. */
+/* The path of `rest` in the source tree, or NULL where SOSMC_TEST_SOURCE is not set. */
 const char *runtext_source(const char *rest, char out[RUNTEXT_PATH]);
 char *runtext_read(const char *path); /* NULL: it cannot be read */
 void runtext_save(const char *path, const char *text);
@@ -38,7 +38,7 @@ void runtext_save(const char *path, const char *text);
 typedef struct {
     glob_t found;
 } runtext_files;
-/* The run files in examples/; -1: there are none to be found. */
+/* Finds the run files in examples/; -1: there are none. */
 int runtext_examples(runtext_files *f);
 
 #endif

@@ -1,6 +1,6 @@
-/* scratch.h: for tests of what reads and writes files: a folder for them, and the sentence of the last failure. */
-#ifndef TEST_SCRATCH_H
-#define TEST_SCRATCH_H
+/* scratch.h: for tests that read and write files: a temporary folder, and the error message of the last failure. */
+#ifndef SOSMC_TESTS_SCRATCH_H
+#define SOSMC_TESTS_SCRATCH_H
 
 #include <stddef.h>
 
@@ -10,11 +10,11 @@ extern char scratch[FOLDER_ROOM]; /* the path of the folder */
 extern char sentence[2048];       /* "" until something fails */
 #define ERROR sentence, sizeof sentence
 
-/* What cmocka calls before and after the group. */
+/* Set-up and tear-down functions of a cmocka group. */
 int scratch_make(void **state);
 int scratch_remove(void **state);
 
-/* Names stand for files of the folder; the last four answers of `at` stay valid. */
+/* A name is that of a file in the folder; the results of the last four calls of `at` stay valid. */
 const char *at(const char *name);
 int is_there(const char *name);
 void write_raw(const char *name, const void *bytes, size_t n);

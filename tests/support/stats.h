@@ -16,11 +16,11 @@
 /* ---------------------------------------------------------------------------- tier and seed */
 
 int stats_long(void); /* SOSMC_TEST_TIER=long: more replicates of the same tests */
-/* Fewer replicates in instrumented builds: standard errors grow by themselves. */
+/* Returns fewer replicates in instrumented builds; standard errors are computed from them and grow accordingly. */
 int stats_replicates(int wanted);
 /* By tier; in instrumented builds, which take ten times as long, the third number whatever the tier. */
 int stats_by_tier(int quick, int many, int instrumented);
-/* Other random numbers for the same tests: SOSMC_TEST_SEED=k, k > 0, shifts every seed that goes through here. */
+/* SOSMC_TEST_SEED=k, k > 0, shifts every seed that goes through this function: the same tests with other random numbers. */
 uint64_t stats_seed(uint64_t seed);
 
 /* ---------------------------------------------------------------------------- means over replicates */
@@ -83,7 +83,7 @@ typedef struct {
 } stats_ledger;
 double stats_deviate(double p); /* the normal deviate with this two-sided tail */
 stats_ledger stats_open(int planned);
-/* Compares and notes; tells of every comparison beyond the bound. Returns the z-score. */
+/* Compares and counts; prints every comparison beyond the bound. Returns the z-score. */
 double stats_compare(stats_ledger *ledger, const stats_tally *t, double expected, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same for a p-value, and for all statistics of a cube. */

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "battery.h"
+#include "exact_laws.h"
 #include "stats.h"
 
 /* ---------------------------------------------------------------------------- honest p-values */
@@ -94,7 +94,7 @@ static void skewness_is_taken_out(void **state)
     int64_t corrected = 0, plain = 0;
     for (int r = 0; r < MEANS; r++) {
         stats_tally t = {0};
-        battery_uniforms(stats_seed(5000 + (uint64_t)r), 0, N, u);
+        laws_uniforms(stats_seed(5000 + (uint64_t)r), 0, N, u);
         for (int i = 0; i < N; i++) stats_add(&t, -log(u[i]));
         corrected += stats_z(&t, 1) < -3;
         t.m3 = 0;

@@ -1,6 +1,6 @@
-/* lab.c: see lab.h. Unless the plan is armed, or has a wall, the model is a Gaussian like any other. */
-#include "lab.h"
-#include "must.h"
+/* faulty_model.c: see faulty_model.h. Unless the plan is armed, or has a wall, the model is a Gaussian like any other. */
+#include "faulty_model.h"
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-const double lab_y[D] = {1.0, -2.0}, lab_theta0[D] = {0.25, -3.0};
+const double faulty_y[D] = {1.0, -2.0}, faulty_theta0[D] = {0.25, -3.0};
 
-static int hit(const plan *q, place where, const sosmc_batch *b, int i)
+static int hit(const fault_plan *q, fault_place where, const sosmc_batch *b, int i)
 {
     if (!q->armed || q->where != where || (q->batches_only && b->n == 1)) return 0;
     for (int k = 0; k < OFFENDERS; k++)
@@ -21,20 +21,20 @@ static int hit(const plan *q, place where, const sosmc_batch *b, int i)
     return q->everyone;
 }
 
-static int beyond_wall(const plan *q, const double *theta, double x)
+static int beyond_wall(const fault_plan *q, const double *theta, double x)
 {
     return q->wall != 0.0 && theta[0] > q->wall_from && x > q->wall;
 }
 
-int lab_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+int faulty_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     double *work = b->work; /* keeps x - theta for grad_theta */
     int at_reference = theta[0] == 7.0;
     for (int i = 0; i < b->n; i++) U[i] = 0.0;
     for (int j = 0; j < D; j++)
         for (int i = 0; i < b->n; i++) {
-            double x = b->x[j * b->ld + i], p = x - theta[j], r = x - lab_y[j];
+            double x = b->x[j * b->ld + i], p = x - theta[j], r = x - faulty_y[j];
             U[i] += 0.5 * (p * p + r * r);
             if (gx) gx[j * b->ld + i] = p + r;
             if (gx && work) work[j * b->ld + i] = p;
@@ -49,9 +49,9 @@ int lab_energy(const void *self, const double *theta, const sosmc_batch *b, doub
     return 0;
 }
 
-int lab_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+int faulty_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     const double *work = b->work;
     for (int j = 0; j < D; j++)
         for (int i = 0; i < b->n; i++) {
@@ -63,33 +63,33 @@ int lab_grad_theta(const void *self, const double *theta, const sosmc_batch *b, 
     return 0;
 }
 
-int lab_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g, double *value)
+int faulty_penalty(const void *self, const double *theta, const sosmc_batch *y, double weight, double *g, double *value)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     for (int i = 0; i < y->n; i++)
         if (hit(q, IN_DATA_GRADIENT, y, i)) g[1] += weight * q->value;
     return 0;
 }
 
-int lab_reward(const void *self, const sosmc_batch *b, double *s)
+int faulty_reward(const void *self, const sosmc_batch *b, double *s)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     for (int i = 0; i < b->n; i++) s[i] = hit(q, IN_SCORE, b, i) ? q->value : b->x[i];
     return 0;
 }
 
 static int draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     sosmc_normals(rng, b, x);
     for (int i = 0; i < b->n; i++)
         if (hit(q, IN_X, b, i)) x[b->ld + i] = q->value;
     return 0;
 }
 
-int lab_logpdf(const void *self, const sosmc_batch *b, double *lq)
+int faulty_logpdf(const void *self, const sosmc_batch *b, double *lq)
 {
-    const plan *q = self;
+    const fault_plan *q = self;
     sosmc_source normal = sosmc_standard_normal();
     int rc = normal.logpdf(normal.self, b, lq);
     for (int i = 0; i < b->n; i++)
@@ -97,20 +97,20 @@ int lab_logpdf(const void *self, const sosmc_batch *b, double *lq)
     return rc;
 }
 
-void lab_fill(lab *l, sosmc_scheme scheme, sosmc_kernel kernel)
+void faulty_fill(faulty_run *l, sosmc_scheme scheme, sosmc_kernel kernel)
 {
     memset(l, 0, sizeof *l);
-    l->q = (plan){.value = NAN, .offender = {-1, -1, -1, -1}, .wall_from = -INFINITY};
+    l->q = (fault_plan){.value = NAN, .offender = {-1, -1, -1, -1}, .wall_from = -INFINITY};
     l->p.model = (sosmc_model){.dim_x = D,
                                .dim_theta = D,
                                .work = D * sizeof(double),
                                .tile = TILE,
                                .self = &l->q,
-                               .energy = lab_energy,
-                               .grad_theta = lab_grad_theta};
+                               .energy = faulty_energy,
+                               .grad_theta = faulty_grad_theta};
     l->p.objective = sosmc_mmle();
     l->p.init = (sosmc_source){.self = &l->q, .draw = draw};
-    l->p.theta0 = lab_theta0;
+    l->p.theta0 = faulty_theta0;
     l->cfg = sosmc_defaults();
     l->cfg.scheme = scheme;
     l->cfg.kernel = kernel;
@@ -118,11 +118,11 @@ void lab_fill(lab *l, sosmc_scheme scheme, sosmc_kernel kernel)
     l->cfg.seed = 5;
 }
 
-void lab_open(lab *l) { l->s = must_create(&l->p, &l->cfg); }
+void faulty_open(faulty_run *l) { l->s = expect_create(&l->p, &l->cfg); }
 
-void lab_steps(lab *l, int count) { must_steps(l->s, count); }
+void faulty_steps(faulty_run *l, int count) { expect_steps(l->s, count); }
 
-sosmc_status lab_bad_step(lab *l)
+sosmc_status faulty_bad_step(faulty_run *l)
 {
     l->q.armed = 1;
     sosmc_status status = sosmc_step(l->s);
@@ -130,4 +130,4 @@ sosmc_status lab_bad_step(lab *l)
     return status;
 }
 
-void lab_look(const lab *l, snapshot *c) { assert_int_equal(sosmc_cloud(l->s, c->x, c->logw), SOSMC_OK); }
+void faulty_look(const faulty_run *l, snapshot *c) { assert_int_equal(sosmc_cloud(l->s, c->x, c->logw), SOSMC_OK); }

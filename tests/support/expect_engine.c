@@ -1,5 +1,5 @@
-/* must.c: see must.h. */
-#include "must.h"
+/* expect_engine.c: see expect_engine.h. */
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,25 +9,25 @@
 #include <cmocka.h>
 #include <string.h>
 
-sosmc *must_create(const sosmc_problem *p, const sosmc_settings *cfg)
+sosmc *expect_create(const sosmc_problem *p, const sosmc_settings *cfg)
 {
     sosmc *s = NULL;
     if (sosmc_create(&s, p, cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
     return s;
 }
 
-const sosmc_info *must_step(sosmc *s)
+const sosmc_info *expect_step(sosmc *s)
 {
     if (sosmc_step(s) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
     return sosmc_last(s);
 }
 
-void must_steps(sosmc *s, int count)
+void expect_steps(sosmc *s, int count)
 {
-    for (int k = 0; k < count; k++) (void)must_step(s);
+    for (int k = 0; k < count; k++) (void)expect_step(s);
 }
 
-void must_refuse(const sosmc_problem *p, const sosmc_settings *cfg, sosmc_status status, const char *words)
+void expect_refusal(const sosmc_problem *p, const sosmc_settings *cfg, sosmc_status status, const char *words)
 {
     sosmc *s = NULL;
     sosmc_status got = sosmc_create(&s, p, cfg);

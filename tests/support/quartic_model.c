@@ -1,6 +1,6 @@
-/* bowl.c: see bowl.h. The model stamps its scratch with the x and theta it was last called with, so that a stale
- * promise of freshness shows. */
-#include "bowl.h"
+/* quartic_model.c: see quartic_model.h. The model writes the x and theta of its last call into its scratch. A batch that the
+ * engine marks as fresh although they differ is counted as stale. */
+#include "quartic_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,11 +11,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "hand.h"
+#include "formulas_by_hand.h"
 
-const double bowl_start[THETA] = {0.5, -0.3, 0.4}, bowl_away[THETA] = {0.2, 0.1, 0.6};
+const double quartic_start[THETA] = {0.5, -0.3, 0.4}, quartic_away[THETA] = {0.2, 0.1, 0.6};
 
-int bowl_same(const double *a, const double *b, int n)
+int quartic_same(const double *a, const double *b, int n)
 {
     for (int j = 0; j < n; j++)
         if (a[j] != b[j]) return 0;
@@ -64,25 +64,25 @@ static int prepare(const void *self, const double *theta, void *prep)
 
 static int odd_shape(const double *theta, const sosmc_batch *b)
 {
-    return !bowl_same(b->prep, theta, THETA) || b->dim != DIM || b->n < 1 || b->n > b->ld || b->ld % 8 ||
+    return !quartic_same(b->prep, theta, THETA) || b->dim != DIM || b->n < 1 || b->n > b->ld || b->ld % 8 ||
            (uintptr_t)b->x % 64 || (uintptr_t)b->work % 64 || !b->simd;
 }
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
-    const bowl *m = self;
+    const quartic *m = self;
     tally *t = m->t;
     for (int i = 0; i < b->n; i++) {
         double x[DIM], g[DIM];
         column(b, i, x);
-        U[i] = hand_U(theta, x) + m->shift;
-        hand_gx(theta, x, g);
+        U[i] = by_hand_U(theta, x) + m->shift;
+        by_hand_gx(theta, x, g);
         for (int j = 0; gx && j < DIM; j++) gx[(size_t)j * (size_t)b->ld + (size_t)i] = g[j];
         if (t && t->listing && t->evaluated < SEEN_ROOM) memcpy(t->evaluated_at[t->evaluated++], x, sizeof x);
     }
     stamp(theta, b, gx != NULL);
     if (t) {
-        atomic_fetch_add(bowl_same(theta, bowl_away, THETA) ? &t->references : &t->energies, b->n);
+        atomic_fetch_add(quartic_same(theta, quartic_away, THETA) ? &t->references : &t->energies, b->n);
         atomic_fetch_add(&t->odd, odd_shape(theta, b));
     }
     return 0;
@@ -90,12 +90,12 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
 
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    const bowl *m = self;
+    const quartic *m = self;
     tally *t = m->t;
     for (int i = 0; i < b->n; i++) {
         double x[DIM];
         column(b, i, x);
-        hand_gtheta(theta, x, c[i], g);
+        by_hand_gtheta(theta, x, c[i], g);
         if (t) atomic_fetch_add(&t->names, b->first + i);
         if (t && b->fresh) atomic_fetch_add(&t->stale, !stamped(theta, b, i));
         if (t && t->listing && t->seen < SEEN_ROOM) {
@@ -111,21 +111,21 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
-int bowl_reward(const void *self, const sosmc_batch *b, double *s)
+int quartic_reward(const void *self, const sosmc_batch *b, double *s)
 {
     for (int i = 0; i < b->n; i++) {
         double x[DIM];
         column(b, i, x);
-        s[i] = hand_R(x);
+        s[i] = by_hand_R(x);
     }
     return 0;
 }
 
 const double DATA[ROWS * DIM] = {0.3, -0.2, 1.1, 0.7, -0.4, 0.9, 0.0, -1.2, 0.6, 0.1, -0.8, -0.5, 1.4, 0.2};
-const sosmc_rows bowl_rows = {.data = DATA, .rows = ROWS, .mode = SOSMC_ROWS_IN_ORDER};
-const double *bowl_row(int j) { return DATA + (size_t)(j % ROWS) * DIM; }
+const sosmc_rows quartic_rows = {.data = DATA, .rows = ROWS, .mode = SOSMC_ROWS_IN_ORDER};
+const double *quartic_row(int j) { return DATA + (size_t)(j % ROWS) * DIM; }
 
-sosmc_problem bowl_problem(const bowl *m)
+sosmc_problem quartic_problem(const quartic *m)
 {
     return (sosmc_problem){.model = {.dim_x = DIM,
                                      .dim_theta = THETA,
@@ -138,23 +138,23 @@ sosmc_problem bowl_problem(const bowl *m)
                                      .grad_theta = grad_theta},
                            .objective = sosmc_mmle(),
                            .init = sosmc_standard_normal(),
-                           .theta0 = bowl_start};
+                           .theta0 = quartic_start};
 }
 
 /* ---------------------------------------------------------------------------- the engine on it */
 
-sosmc_objective bowl_objective(int which, const double *theta_ref)
+sosmc_objective quartic_objective(int which, const double *theta_ref)
 {
-    sosmc_score score = {.eval = bowl_reward};
+    sosmc_score score = {.eval = quartic_reward};
     switch (which) {
-    case LIKELIHOOD: return sosmc_likelihood(sosmc_rows_source(&bowl_rows), BATCH);
-    case FORWARD: return sosmc_reward_forward(score, 0.7, sosmc_rows_source(&bowl_rows), BATCH, theta_ref);
+    case LIKELIHOOD: return sosmc_likelihood(sosmc_rows_source(&quartic_rows), BATCH);
+    case FORWARD: return sosmc_reward_forward(score, 0.7, sosmc_rows_source(&quartic_rows), BATCH, theta_ref);
     case REVERSE: return sosmc_reward_reverse(score, 0.4, theta_ref);
     default: return sosmc_mmle();
     }
 }
 
-sosmc_kernel bowl_kernel(int which)
+sosmc_kernel quartic_kernel(int which)
 {
     switch (which) {
     case ULA: return sosmc_ula(0.1);
@@ -165,7 +165,7 @@ sosmc_kernel bowl_kernel(int which)
     }
 }
 
-sosmc_kernel bowl_ula_at(int forward, int backward)
+sosmc_kernel quartic_ula_at(int forward, int backward)
 {
     sosmc_kernel k = sosmc_ula(0.1);
     k.forward_at = forward;
@@ -173,7 +173,7 @@ sosmc_kernel bowl_ula_at(int forward, int backward)
     return k;
 }
 
-sosmc_settings bowl_calm(sosmc_kernel kernel, int order)
+sosmc_settings quartic_calm(sosmc_kernel kernel, int order)
 {
     sosmc_settings cfg = sosmc_defaults();
     cfg.scheme = sosmc_scheme_sosmc(N);
@@ -185,12 +185,12 @@ sosmc_settings bowl_calm(sosmc_kernel kernel, int order)
     return cfg;
 }
 
-sosmc_adapt bowl_rule(double threshold, double factor, double min, double max)
+sosmc_adapt quartic_rule(double threshold, double factor, double min, double max)
 {
     return (sosmc_adapt){.threshold = threshold, .factor = factor, .min = min, .max = max};
 }
 
-moment bowl_now(const sosmc *s)
+moment quartic_now(const sosmc *s)
 {
     moment m = {.theta = {0}};
     assert_int_equal(sosmc_particles(s), N);
@@ -224,7 +224,7 @@ static int checker_step(const sosmc_kernel *k, sosmc_move *m)
     return rc;
 }
 
-sosmc_kernel bowl_checking(const checker *c)
+sosmc_kernel quartic_checking(const checker *c)
 {
     sosmc_kernel k = c->inner;
     k.step = checker_step;

@@ -1,6 +1,7 @@
-/* desk.c: see desk.h. A checkpoint is PATH, the one before it PATH.previous, and PATH.tmp is gone after every save. */
-#include "desk.h"
-#include "must.h"
+/* checkpoint_files.c: see checkpoint_files.h. A checkpoint is PATH and the one before it is PATH.previous; PATH.tmp does not
+ * exist after a save. */
+#include "checkpoint_files.h"
+#include "expect_engine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-place place_new(void)
+checkpoint_folder checkpoint_folder_new(void)
 {
-    place p;
+    checkpoint_folder p;
     const char *base = getenv("TMPDIR");
     (void)snprintf(p.dir, sizeof p.dir, "%s/sosmc_XXXXXX", base && strlen(base) < 100 ? base : "/tmp");
     assert_non_null(mkdtemp(p.dir));
@@ -26,7 +27,7 @@ place place_new(void)
     return p;
 }
 
-void place_free(const place *p)
+void checkpoint_folder_free(const checkpoint_folder *p)
 {
     (void)unlink(p->path);
     (void)rmdir(p->path);
@@ -36,7 +37,7 @@ void place_free(const place *p)
     assert_int_equal(rmdir(p->dir), 0); /* nothing else was left there */
 }
 
-int place_exists(const char *path)
+int file_exists(const char *path)
 {
     struct stat st;
     return lstat(path, &st) == 0;
@@ -55,7 +56,7 @@ static memory read_all(const char *path)
     return m;
 }
 
-void place_write(const char *path, const void *bytes, size_t n)
+void file_write(const char *path, const void *bytes, size_t n)
 {
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -63,10 +64,10 @@ void place_write(const char *path, const void *bytes, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
-void place_save(sosmc *s, const place *p)
+void checkpoint_folder_save(sosmc *s, const checkpoint_folder *p)
 {
     if (sosmc_save_file(s, p->path) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
-    assert_false(place_exists(p->tmp));
+    assert_false(file_exists(p->tmp));
 }
 
 void assert_file_is(const char *path, const memory *expected)
@@ -76,31 +77,31 @@ void assert_file_is(const char *path, const memory *expected)
     free(m.bytes);
 }
 
-desk desk_new(int which)
+saved_run saved_run_new(int which)
 {
-    desk d = {.p = place_new(), .w = world_of(which)};
+    saved_run d = {.p = checkpoint_folder_new(), .w = engine_case_of(which)};
     d.r = record_run(&d.w);
-    d.s = world_open(d.w);
-    place_write(d.p.previous, d.r->at[3].bytes, d.r->at[3].used);
-    place_write(d.p.path, d.r->at[4].bytes, d.r->at[4].used);
-    must_steps(d.s, 1);
+    d.s = engine_case_open(d.w);
+    file_write(d.p.previous, d.r->at[3].bytes, d.r->at[3].used);
+    file_write(d.p.path, d.r->at[4].bytes, d.r->at[4].used);
+    expect_steps(d.s, 1);
     return d;
 }
 
-void desk_free(desk *d)
+void saved_run_free(saved_run *d)
 {
     sosmc_free(d->s);
     record_free(d->r);
-    place_free(&d->p);
+    checkpoint_folder_free(&d->p);
 }
 
-void assert_not_saved(desk *d, sosmc_status expected)
+void assert_not_saved(saved_run *d, sosmc_status expected)
 {
     uint64_t before = sosmc_hash(d->s);
     sosmc_status status = sosmc_save_file(d->s, d->p.path);
     if (status != expected) fail_msg("status %d: %s", status, sosmc_message(d->s));
     assert_true(sosmc_hash(d->s) == before);
-    assert_false(place_exists(d->p.tmp));
+    assert_false(file_exists(d->p.tmp));
     assert_file_is(d->p.path, &d->r->at[4]);
     assert_file_is(d->p.previous, &d->r->at[3]);
 }

@@ -1,5 +1,5 @@
-/* outside.c: streams and Python. Whatever goes wrong here fails the test that asked. */
-#include "outside.h"
+/* streams_and_python.c: see streams_and_python.h. A call that fails here fails the test that made it. */
+#include "streams_and_python.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,22 +31,22 @@ static void restore(int stream, int kept)
     assert_int_equal(close(kept), 0);
 }
 
-outside_streams outside_divert(const char *file)
+diverted_streams streams_divert(const char *file)
 {
     (void)fflush(NULL);
     (void)unlink(file);
     int out = divert(1, file);
-    return (outside_streams){out, divert(2, file)};
+    return (diverted_streams){out, divert(2, file)};
 }
 
-void outside_restore(outside_streams kept)
+void streams_restore(diverted_streams kept)
 {
     (void)fflush(NULL);
     restore(1, kept.out);
     restore(2, kept.err);
 }
 
-int outside_python(const char *out, const char *log, const char *a, const char *b, const char *c)
+int python_run(const char *out, const char *log, const char *a, const char *b, const char *c)
 {
     enum { WORDS = 4, ROOM = 8192 };
     const char *program = getenv("SOSMC_TEST_PYTHON");
@@ -69,7 +69,7 @@ int outside_python(const char *out, const char *log, const char *a, const char *
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-void outside_packages(const char *folder, const char *verb)
+void python_packages(const char *folder, const char *verb)
 {
     char script[4096], line[1024];
     const char *tests = getenv("SOSMC_TEST_SOURCE"), *log = folder_path(folder, "python.log");
@@ -78,11 +78,11 @@ void outside_packages(const char *folder, const char *verb)
         print_message("skipped: SOSMC_TEST_SOURCE does not name the folder of the tests\n");
         skip();
     }
-    if (outside_python(NULL, log, "-c", "import numpy, safetensors.numpy", NULL)) {
+    if (python_run(NULL, log, "-c", "import numpy, safetensors.numpy", NULL)) {
         print_message("skipped: SOSMC_TEST_PYTHON, or else python3, needs: pip install numpy safetensors\n");
         skip();
     }
-    if (!outside_python(NULL, log, script, verb, folder)) return;
+    if (!python_run(NULL, log, script, verb, folder)) return;
     FILE *in = fopen(log, "r");
     assert_non_null(in);
     while (fgets(line, sizeof line, in)) print_message("%s", line);
