@@ -296,7 +296,7 @@ static void draw(const gallery *g, const char *dir, char **svg, char *why, size_
     plot_figure figure[EXHIBITS];
     char path[FILES_PATH];
     for (int i = 0; i < g->n; i++) figure[i] = g->item[i].figure;
-    if (g->failed)
+    if (g->memory.failed)
         (void)files_fail(why, room, "there is not enough memory for them");
     else if (!plot_available())
         (void)files_fail(why, room, "%s, then run “sosmc report” on this directory", PLOT_ADVICE);

@@ -18,7 +18,7 @@ static const double *cloud_x(const report_data *r) { return r->x.data; }
 /* Indices of `dots` particles, in proportion to their weights. */
 static int *choose(gallery *g, const report_data *r, int dots)
 {
-    int *index = gallery_take(g, (size_t)dots * sizeof *index);
+    int *index = arena_take(&g->memory, dots, sizeof *index);
     double sum = 0.0;
     int64_t i = 0;
     for (int k = 0; index && k < dots; k++) {
@@ -39,7 +39,7 @@ static int compare(const void *a, const void *b)
  * */
 static void cloud_range(gallery *g, const double *v, int n, double *min, double *max)
 {
-    double *sorted = gallery_doubles(g, n);
+    double *sorted = arena_doubles(&g->memory, n);
     if (!sorted) return;
     memcpy(sorted, v, (size_t)n * sizeof *v);
     qsort(sorted, (size_t)n, sizeof *sorted, compare);
@@ -61,19 +61,19 @@ static int draw_sample(gallery *g, const report_data *r, sample *s)
     s->dots = r->particles < DOTS ? (int)r->particles : DOTS;
     const int *index = choose(g, r, s->dots);
     for (int j = 0; index && j < coordinates; j++) {
-        s->x[j] = gallery_doubles(g, s->dots);
+        s->x[j] = arena_doubles(&g->memory, s->dots);
         if (!s->x[j]) return -1;
         for (int k = 0; k < s->dots; k++) s->x[j][k] = cloud_x(r)[(int64_t)index[k] * r->dim + j];
         cloud_range(g, s->x[j], s->dots, &s->min[j], &s->max[j]);
     }
-    return g->failed ? -1 : 0;
+    return g->memory.failed ? -1 : 0;
 }
 
 static const char *const axes[] = {"x₁", "x₂", "x₃"};
 
 static plot_panel dots_panel(gallery *g, const sample *s, int a, int b, int colour)
 {
-    plot_series *d = gallery_take(g, sizeof *d);
+    plot_series *d = arena_take(&g->memory, 1, sizeof *d);
     plot_panel p = {.x_label = axes[a], .y_label = axes[b], .series = d, .n = d ? 1 : 0};
     p.x_min = s->min[a];
     p.x_max = s->max[a];
@@ -108,8 +108,8 @@ static double outside(const report_data *r, const plot_panel *p, int a, int b)
 static plot_lattice *relative(gallery *g, const plot_lattice *l)
 {
     size_t n = (size_t)l->nx * (size_t)l->ny;
-    plot_lattice *out = gallery_take(g, sizeof *out);
-    double *z = gallery_take(g, n * sizeof *z), top = 0.0;
+    plot_lattice *out = arena_take(&g->memory, 1, sizeof *out);
+    double *z = arena_take(&g->memory, (int)n, sizeof *z), top = 0.0;
     if (!out || !z) return NULL;
     for (size_t i = 0; i < n; i++)
         if (isfinite(l->z[i]) && l->z[i] > top) top = l->z[i];
@@ -146,7 +146,7 @@ static void add_plane(gallery *g, const report_data *r, const report_extra *extr
 {
     int density = is_map(extra->density), reward = is_map(extra->reward);
     exhibit *e = gallery_add(g, SECTION_CLOUD, "cloud", "Final cloud");
-    plot_panel *p = e ? gallery_take(g, 2 * sizeof *p) : NULL;
+    plot_panel *p = e ? arena_take(&g->memory, 2, sizeof *p) : NULL;
     if (!p) return;
     p[0] = dots_panel(g, s, 0, 1, PLOT_BLACK);
     p[0].equal = 1;
@@ -185,7 +185,7 @@ static plot_series histogram(gallery *g, const report_data *r, int j, double min
 {
     int bins = (int)(2.0 * cbrt((double)r->particles));
     bins = bins < 20 ? 20 : bins > 80 ? 80 : bins;
-    double *x = gallery_doubles(g, bins), *y = gallery_doubles(g, bins), width = (max - min) / bins;
+    double *x = arena_doubles(&g->memory, bins), *y = arena_doubles(&g->memory, bins), width = (max - min) / bins;
     if (!x || !y) return (plot_series){0};
     *lost = 0.0;
     for (int b = 0; b < bins; b++) x[b] = min + (b + 0.5) * width;
@@ -202,7 +202,7 @@ static plot_series histogram(gallery *g, const report_data *r, int j, double min
 /* A lattice of one row as a curve; a density is scaled to unit area, by the trapezoidal rule. */
 static plot_series lattice_curve(gallery *g, const plot_lattice *l, int unit_area)
 {
-    double *x = gallery_doubles(g, l->nx), *y = gallery_doubles(g, l->nx), area = 0.0,
+    double *x = arena_doubles(&g->memory, l->nx), *y = arena_doubles(&g->memory, l->nx), area = 0.0,
            dx = (l->x_max - l->x_min) / (l->nx - 1);
     if (!x || !y) return (plot_series){0};
     for (int i = 0; i < l->nx; i++) {
@@ -217,8 +217,8 @@ static void add_line_cloud(gallery *g, const report_data *r, const report_extra 
 {
     int density = is_line(extra->density), reward = is_line(extra->reward);
     exhibit *e = gallery_add(g, SECTION_CLOUD, "cloud", "Final cloud");
-    plot_panel *p = e ? gallery_take(g, 2 * sizeof *p) : NULL;
-    plot_series *a = gallery_take(g, 2 * sizeof *a), *b = gallery_take(g, sizeof *b);
+    plot_panel *p = e ? arena_take(&g->memory, 2, sizeof *p) : NULL;
+    plot_series *a = arena_take(&g->memory, 2, sizeof *a), *b = arena_take(&g->memory, 1, sizeof *b);
     if (!p || !a || !b) return;
     double min = density ? extra->density->x_min : s->min[0], max = density ? extra->density->x_max : s->max[0],
            lost = 0.0;
@@ -246,11 +246,11 @@ static void add_pairs(gallery *g, const report_data *r, const sample *s)
 {
     static const int pair[3][2] = {{0, 1}, {0, 2}, {1, 2}};
     exhibit *e = gallery_add(g, SECTION_CLOUD, "cloud", "Final cloud");
-    plot_panel *p = e ? gallery_take(g, 6 * sizeof *p) : NULL;
+    plot_panel *p = e ? arena_take(&g->memory, 6, sizeof *p) : NULL;
     if (!p) return;
     for (int k = 0; k < 3; k++) p[k] = dots_panel(g, s, pair[k][0], pair[k][1], PLOT_BLACK);
     for (int j = 0; j < 3; j++) {
-        plot_series *h = gallery_take(g, sizeof *h);
+        plot_series *h = arena_take(&g->memory, 1, sizeof *h);
         double lost;
         if (!h) return;
         *h = histogram(g, r, j, s->min[j], s->max[j], &lost);

@@ -11,47 +11,9 @@
 
 enum { THIN = 2000, DISTINCT = 7 };
 
-/* ---------------------------------------------------------------------------- memory of the figures */
-
-struct block {
-    block *next;
-    double bytes[]; /* aligned for whatever is kept in it */
-};
-
-void *gallery_take(gallery *g, size_t bytes)
-{
-    block *b = calloc(1, sizeof *b + bytes);
-    if (!b) {
-        g->failed = 1;
-        return NULL;
-    }
-    b->next = g->memory;
-    g->memory = b;
-    return b->bytes;
-}
-
-double *gallery_doubles(gallery *g, int n) { return gallery_take(g, ((size_t)n + 1) * sizeof(double)); }
-
-static char *take_text(gallery *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static char *take_text(gallery *g, const char *format, ...)
-{
-    char text[512];
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    char *out = gallery_take(g, strlen(text) + 1);
-    if (out) memcpy(out, text, strlen(text) + 1);
-    return out;
-}
-
 void report_gallery_free(gallery *g)
 {
-    while (g->memory) {
-        block *b = g->memory;
-        g->memory = b->next;
-        free(b);
-    }
+    arena_free(&g->memory);
     g->n = 0;
 }
 
@@ -64,12 +26,12 @@ static char *theta_name(gallery *g, int j)
     char digits[16], out[64] = "θ";
     (void)snprintf(digits, sizeof digits, "%d", j);
     for (const char *p = digits; *p; p++) (void)strncat(out, low[*p - '0'], sizeof out - strlen(out) - 1);
-    return take_text(g, "%s", out);
+    return arena_words(&g->memory, "%s", out);
 }
 
 exhibit *gallery_add(gallery *g, section where, const char *name, const char *title)
 {
-    if (g->n == EXHIBITS || g->failed) return NULL;
+    if (g->n == EXHIBITS || g->memory.failed) return NULL;
     exhibit *e = &g->item[g->n++];
     *e = (exhibit){.section = where, .title = title, .figure = {.name = name, .width = HALF, .height = TALL}};
     return e;
@@ -92,7 +54,7 @@ static double time_unit(const report_data *r, const char **label)
 /* Moves n values into memory of the figures. */
 static double *keep(gallery *g, const double *v, int n)
 {
-    double *out = gallery_doubles(g, n);
+    double *out = arena_doubles(&g->memory, n);
     if (out && n > 0) memcpy(out, v, (size_t)n * sizeof *v);
     return out;
 }
@@ -105,7 +67,7 @@ static plot_series line_of(gallery *g, const report_data *r, const double *x, do
     double *a = malloc(2 * ((size_t)r->rows + 1) * sizeof *a), *b = a ? a + r->rows + 1 : NULL;
     plot_series s = {.n = 0};
     if (!a) {
-        g->failed = 1;
+        g->memory.failed = 1;
         return s;
     }
     for (int i = 0; i < r->rows; i++) {
@@ -125,12 +87,12 @@ static plot_panel *clock_panels(gallery *g, const report_data *r, exhibit *e, in
 {
     const char *label;
     int panels = r->seconds ? 2 : 1;
-    plot_panel *p = gallery_take(g, (size_t)panels * sizeof *p);
+    plot_panel *p = arena_take(&g->memory, panels, sizeof *p);
     for (int i = 0; p && i < panels; i++) {
-        p[i].series = gallery_take(g, (size_t)series * sizeof *p[i].series);
+        p[i].series = arena_take(&g->memory, series, sizeof *p[i].series);
         p[i].x_label = "iteration";
     }
-    if (!p || g->failed) return NULL;
+    if (!p || g->memory.failed) return NULL;
     (void)time_unit(r, &label);
     if (panels == 2) p[1].x_label = label;
     e->figure.panel = p;
@@ -163,7 +125,7 @@ static void add_levels(gallery *g, const report_extra *extra, const curve *c, do
     int k = 0;
     for (int j = 0; j < extra->levels; j++) {
         if (strcmp(extra->level[j].column, c->column) != 0) continue;
-        double *y = gallery_doubles(g, 1);
+        double *y = arena_doubles(&g->memory, 1);
         if (!y) return;
         y[0] = scale * extra->level[j].value;
         plot_series s = {.kind = PLOT_LEVEL,
@@ -217,7 +179,8 @@ static double roughness(const report_data *r, const double *y, double range)
 /* Mean of the finite values around each row. At the start, where curves are steep, the window narrows. */
 static double *running_mean(gallery *g, const report_data *r, const double *y, int half)
 {
-    double *out = gallery_doubles(g, r->rows), *sum = gallery_doubles(g, r->rows), *count = gallery_doubles(g, r->rows);
+    double *out = arena_doubles(&g->memory, r->rows), *sum = arena_doubles(&g->memory, r->rows),
+           *count = arena_doubles(&g->memory, r->rows);
     if (!out || !sum || !count) return NULL;
     for (int i = 0; i < r->rows; i++) {
         int there = isfinite(y[i]) != 0;
@@ -243,8 +206,8 @@ static void add_values(gallery *g, const report_data *r, const curve *c, const d
              (plot_series){.colour = rough ? PLOT_RGB(0xA3CBE5) : PLOT_BLUE, .width = rough ? 1.1 : 2.0});
     if (!rough) return;
     const double *mean = running_mean(g, r, y, half);
-    char *each = take_text(g, "single %s", rows_are(r)),
-         *label = take_text(g, "running mean over %d %s", 2 * half + 1, rows_are(r));
+    char *each = arena_words(&g->memory, "single %s", rows_are(r)),
+         *label = arena_words(&g->memory, "running mean over %d %s", 2 * half + 1, rows_are(r));
     if (mean)
         add_line(g, r, p, panels, mean, scale, THIN, (plot_series){.label = label, .colour = PLOT_BLUE, .width = 2.0});
     for (int i = 0; i < panels; i++) ((plot_series *)p[i].series)[0].label = each;

@@ -3,6 +3,7 @@
 #define SOSMC_REPORT_REPORT_INSIDE_H
 
 #include "files/files.h"
+#include "view/arena.h"
 #include "view/plot.h"
 #include "report.h"
 
@@ -62,19 +63,15 @@ typedef struct {
     const char *title;
     char caption[1000], alt[400];
 } exhibit;
-typedef struct block block;
 typedef struct {
     exhibit item[EXHIBITS];
-    int n, failed; /* failed: no memory */
-    block *memory; /* what the figures point to */
+    int n;
+    arena memory; /* what the figures point to; `failed` where there was none left */
 } gallery;
 
 void report_gallery(gallery *g, const report_data *r, const report_extra *extra);
 void report_gallery_free(gallery *g);
 
-/* Allocates memory that lives as long as the figures. NULL: there is none, and `failed` is set. */
-void *gallery_take(gallery *g, size_t bytes);
-double *gallery_doubles(gallery *g, int n);
 /* Adds a figure of HALF x TALL pixels; NULL: the gallery is full. */
 enum { WIDE = 1080, HALF = 540, TALL = 330 };
 exhibit *gallery_add(gallery *g, section where, const char *name, const char *title);
