@@ -3,7 +3,6 @@
  * Long traces are thinned to what a screen can show. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
