@@ -142,7 +142,7 @@ static void note_member(package *p, const char *name, const fetch_file *file, in
 /* Finds the members, a line each of what tar lists. Names that are too long for us are passed over. */
 static int find_members(package *p, const fetch_file *file, int files)
 {
-    char bytes[4096], name[NAME_ROOM];
+    char bytes[4096] = {0}, name[NAME_ROOM];
     size_t length = 0;
     ssize_t n = 1;
     if (start_tar(p, NULL)) return -1;
