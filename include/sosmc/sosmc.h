@@ -158,6 +158,10 @@ typedef struct {
     int (*logpdf)(const void *self, const sosmc_batch *b, double *lq);
     /* The draws follow pi_{theta0} exactly (as initial law: W_0 = 1, log Z is relative to theta0). */
     int exact;
+    /* Optional: the source draws from this many fixed rows (0: it draws at random), and `row` fills the batch with rows
+     * b->first, b->first + 1, ... as they are. An objective over fixed rows is then known without the noise of a batch. */
+    int64_t rows;
+    int (*row)(const void *self, const sosmc_batch *b, double *x);
 } sosmc_source;
 
 SOSMC_API sosmc_source sosmc_standard_normal(void); /* N(0, I), with density */
@@ -453,6 +457,9 @@ typedef struct {
     int threads;            /* 0 or 1: the calling thread alone */
     int on_nonfinite;       /* sosmc_nonfinite */
     int on_collapse;        /* sosmc_collapse */
+    /* The fraction of the cost of an iteration that may go into what sosmc_judge needs to know of the run (judge.h): 0: nothing
+     * is gathered. The iterations are the same bits either way. */
+    double judge;
     double average;         /* 0: off; in (0,1): exponential average of theta with this decay; 1: plain mean */
     int64_t average_from;   /* the first update that enters the average */
     size_t work_limit;      /* bytes of parked scratch; tiles that find no room in it are computed again */
@@ -485,6 +492,9 @@ typedef struct {
     int retries;   /* repeated moves */
     /* Iterations in a row, this one included, with an effective sample size below 2; 0 where on_collapse does not apply. */
     int64_t collapsed;
+    /* How far the last observed move went: mean squared jump over twice the variance of the cloud, mean over at most 64
+     * coordinates; near 0 the cloud is frozen, 1: independent draws. NaN before the first observation, and with judge = 0. */
+    double mobility;
 } sosmc_info;
 
 typedef struct sosmc sosmc; /* the only object with a life of its own */

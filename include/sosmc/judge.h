@@ -1,0 +1,126 @@
+/* judge.h: what a run is worth. Every number that a run tells gets its error here, and the run a verdict in words.
+ *
+ * sosmc_judge looks at an engine whenever its caller likes, usually after the last iteration:
+ *
+ *     theta        the mean over the observed iterations of the tail, improved by one Newton step, with its Monte Carlo error from
+ *                  group labels that travel with the particles (maths.md GROUPS) and, for marginal likelihoods, its statistical
+ *                  error from the observed information;
+ *     log Z, loss, KL, reward
+ *                  from a pass with fresh particles that did not steer theta: they are drawn from a mixture of laws (Laplace's
+ *                  approximation at the modes that are found, a normal fit of the cloud, the initial law), tempered to
+ *                  pi_theta at the estimate, and their errors come from first ancestors (maths.md PASS);
+ *     verdict      converged or not, and why, in sentences that name the number and what to change.
+ *
+ * The running log Z of the run follows the errors of the cloud that steers theta and enters none of these.
+ *
+ * What theta needs is gathered while the engine runs: sosmc_settings.judge is the fraction of the cost of an iteration that this
+ * may take (0: nothing is gathered, and theta gets no Monte Carlo error). The iterations are the same bits either way. The section
+ * is experimental: fields may be added. */
+#ifndef SOSMC_JUDGE_H
+#define SOSMC_JUDGE_H
+
+#include <sosmc/sosmc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SOSMC_GROUPS = 16, SOSMC_REASONS = 12, SOSMC_SENTENCE = 400, SOSMC_WHY = 240 };
+
+/* A number with its standard error. error NaN: it has none, and `why` says why. value NaN: there is no number, likewise. `why` is
+ * empty where both are there. */
+typedef struct {
+    double value, error;
+    char why[SOSMC_WHY];
+} sosmc_number;
+
+typedef enum {
+    SOSMC_CONVERGED = 0,
+    SOSMC_NOT_CONVERGED, /* the run ended, and what it tells is not, or not yet, to be trusted */
+    SOSMC_RUN_FAILED     /* there is no result: the cloud is dead, or values are not finite */
+} sosmc_verdict_status;
+SOSMC_API const char *sosmc_verdict_name(sosmc_verdict_status status); /* "converged", "not_converged", "failed" */
+
+/* What was measured of a run, for sosmc_verdict. NaN, or a negative count: not measured, and then not judged. */
+typedef struct {
+    int dim_theta, particles, weighted, optimises;
+    int likelihood; /* the loss is minus a marginal log-likelihood: steps are judged in nats */
+    int64_t iterations;
+    sosmc_status failed;     /* of the last step */
+    const char *failed_why;  /* its message, where it failed; NULL otherwise */
+    int64_t collapsed;       /* iterations in a row, at the end, with an effective sample size below 2 */
+    /* theta */
+    int64_t tail_from, observed; /* first iteration of the tail; observed iterations in it */
+    double newton;               /* worth of the Newton step in the loss (nats for likelihoods): g' H^-1 g / 2 */
+    double newton_expected;      /* what its Monte Carlo error alone would give: tr(H^-1 V) / 2 */
+    double newton_limit;         /* above this theta has not converged; NaN: nothing is known of the loss's scale */
+    int newton_worst;            /* the parameter whose step is the largest in its own errors */
+    double newton_worst_step, newton_worst_error;
+    int groups_alive;       /* of SOSMC_GROUPS; -1: not measured */
+    int hessian_definite;   /* 1, 0, or -1: not measured */
+    int at_bound;           /* a parameter that ended at a bound of the optimiser; -1: none */
+    double bound;           /* that bound */
+    double mobility;        /* mean squared jump over twice the variance of the cloud, mean over the tail; 1 - autocorrelation */
+    double acceptance;      /* mean over the tail */
+    /* weights and laws */
+    double first_ess;       /* share of effective particles after the first weights, of fresh draws of the initial law */
+    double first_khat;      /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
+    double score_spread;    /* standard deviation of the reward over the cloud; 0: it is constant there */
+    double step_beyond;     /* h L / 0.5 of an unadjusted kernel: above 1 its step is too large */
+    /* the pass */
+    int pass_particles;     /* 0: there was no pass */
+    int pass_temperatures;
+    double pass_survivors;  /* share of first ancestors with descendants */
+    double pass_khat;       /* Pareto index of the weights from the starting law straight to the target */
+    double pass_arrived;    /* temperature that was reached: 1 */
+    double pass_moved;      /* how far log Z differs between the run's own law and the laws that do not know it, in errors */
+    double gradient_order;  /* worst rate of a Taylor remainder of the model's gradients; below 1.5 a gradient is wrong */
+    const char *gradient_which; /* "x" or "theta" */
+} sosmc_measured;
+SOSMC_API sosmc_measured sosmc_nothing_measured(void); /* start here */
+
+typedef struct {
+    int status; /* sosmc_verdict_status */
+    int reasons;
+    char reason[SOSMC_REASONS][SOSMC_SENTENCE]; /* a sentence each: the number, and what to change */
+} sosmc_verdict_words;
+/* Turns what was measured into a status and sentences; the one place where runs are judged. */
+SOSMC_API void sosmc_verdict(const sosmc_measured *m, sosmc_verdict_words *out);
+
+typedef struct {
+    int64_t rows;             /* of the data behind a marginal likelihood, for BIC; 0: not known */
+    int pass_particles;       /* 0: chosen by the cost of the run */
+    double cost;              /* of the run's evaluations that the pass may take; 0: 0.025 */
+    int threads;              /* 0: the engine's own */
+    const char *why_no_log_z; /* not NULL: pi_theta has no normalising constant (a network without a base law): the reason */
+    int (*stop)(void *ctx);   /* asked between temperatures; non-zero ends the judgement with SOSMC_STOPPED; may be NULL */
+    void *stop_ctx;
+} sosmc_judge_options;
+
+typedef struct {
+    sosmc_verdict_words verdict;
+    sosmc_number loss, log_z, kl, reward; /* those that the objective does not have are NaN with an empty `why` */
+    int dim_theta;
+    double *theta;                /* dim_theta numbers: the estimate */
+    double *theta_mc_error;       /* its Monte Carlo standard errors, or NULL, and why_no_mc_error says why */
+    double *theta_standard_error; /* statistical ones, of likelihoods, or NULL, and why_no_standard_error says why */
+    double *theta_low, *theta_high; /* 95 % interval from both errors; NULL where there is no statistical one */
+    double t_quantile;            /* of the Monte Carlo errors: 2.131 with 16 groups */
+    char why_no_mc_error[SOSMC_WHY], why_no_standard_error[SOSMC_WHY];
+    double aic, bic;              /* NaN where there is no log-likelihood, or the rows are not known */
+    int64_t rows;
+    sosmc_measured measured;
+    void *memory;
+} sosmc_judgement;
+
+/* Judges an engine as it is now: a failed one too. The engine does not change. options may be NULL. Free the judgement in any case.
+ * SOSMC_OK whatever the verdict is; SOSMC_ENOMEM, SOSMC_STOPPED, or SOSMC_EMODEL with the callback's name in `message` (may be
+ * NULL; `room` bytes). */
+SOSMC_API sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out, char *message,
+                                   size_t room);
+SOSMC_API void sosmc_judgement_free(sosmc_judgement *j); /* the arrays; zeros are fine */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
