@@ -154,6 +154,8 @@ static void the_family_is_no_larger_than_allowed(void **state)
     }
     (void)snprintf(pattern, sizeof pattern, "%s/*/test_*.c", source);
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    (void)snprintf(pattern, sizeof pattern, "%s/*/*/test_*.c", source);
+    assert_int_equal(glob(pattern, GLOB_APPEND, NULL, &found), 0);
     for (size_t k = 0; k < found.gl_pathc; k++) count += keeps_a_ledger(found.gl_pathv[k]);
     globfree(&found);
     print_message("    %d programs keep a ledger, %d have a share of %.0e\n", count, STATS_PROGRAMS, STATS_ALARM);
