@@ -10,6 +10,7 @@ set(sosmc_tests
     "analysis host property"
     "analysis lattice property"
     "analysis moments unit"
+    "base linear unit"
     "base rng unit"
     "base simdf unit"
     "base vmath unit"
