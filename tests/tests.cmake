@@ -13,6 +13,7 @@ set(sosmc_tests
     "base linear unit"
     "base rng unit"
     "base simdf unit"
+    "base student unit"
     "base vmath unit"
     "commands demo program"
     "commands documents program"
