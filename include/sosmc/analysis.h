@@ -32,6 +32,9 @@ SOSMC_API sosmc_status sosmc_host_energies(sosmc_host *h, int64_t n, const doubl
 SOSMC_API sosmc_status sosmc_host_gradients(sosmc_host *h, int64_t n, const double *x, double *U, double *gx);
 /* g += sum_i c[i] dU/dtheta(x_i), dim_theta numbers, over n points. */
 SOSMC_API sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const double *x, const double *c, double *g);
+/* D = dU/dtheta at every one of n points, rows of dim_theta: by the model's `scores`, or else by a call of grad_theta per point. It
+ * allocates dim_theta rows of a tile while it works. */
+SOSMC_API sosmc_status sosmc_host_scores(sosmc_host *h, int64_t n, const double *x, double *D);
 
 /* U[i] = U_theta(x_i) for n points (n rows of dim_x, any dim_x). Infinity is an energy, a density of zero; NaN and
  * -infinity are SOSMC_ENUMERIC. */
