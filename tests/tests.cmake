@@ -122,4 +122,5 @@ set(sosmc_tests
     "terminal progress program"
     "theory theory program"
     "theory theory_particles program"
+    "theory theory_statements program"
 )
