@@ -107,6 +107,7 @@ set(sosmc_tests
     "process memory process"
     "process signals process"
     "report report program"
+    "report report_facts program"
     "run earlier_directories program"
     "run evaluate program"
     "run grid program"
