@@ -7,7 +7,7 @@
  *   threads     it has the same bits with several threads
  *   step        an unadjusted kernel's step is small enough for the curvature of U: otherwise a warning (check_step.c)
  *
- * libm's exp, log and cos serve here: no state of a run depends on a check. */
+ * The exp, log and cos of libm may be used here, because no state of a run depends on a check. */
 #include <float.h>
 #include <math.h>
 #include <stdarg.h>
@@ -89,8 +89,8 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
         if (!(r > rounding)) break;
         log_r[points++] = log(r);
     }
-    /* The smallest steps tell: a gradient that is slightly wrong still looks quadratic at the large ones. With one point
-     * or none the function is linear, or the remainder is all rounding, and the gradient is right. */
+    /* The smallest steps decide: at the large ones the remainder of a gradient that is slightly wrong is nearly quadratic
+     * too. With one point or none the function is linear, or the remainder is all rounding, and the gradient is right. */
     if (points < 2) return fit;
     int first = points > FITTED ? points - 1 - FITTED : 0;
     fit.rate = (log_r[first] - log_r[points - 1]) / ((points - 1 - first) * log(2.0));
@@ -112,7 +112,7 @@ static void judge_gradient(checking *c, const char *name, const char *callback, 
 }
 
 /* Turns v to the side of g, coordinate by coordinate, and returns the derivative g.v that is claimed along it. In a direction
- * that does not know g the parts of the particles may cancel, and with them what is wrong about each. */
+ * that is independent of g the contributions of the particles may cancel, and with them their errors. */
 static double claimed_along(size_t n, const double *g, double *v)
 {
     double sum = 0;
@@ -195,7 +195,7 @@ static const char *no_weights(const checking *c)
     return c->problem->objective.scale == 0 ? "nothing is optimised" : NULL;
 }
 
-/* ... and once log Z at the end of the path is known. */
+/* The same, once log Z at the end of the path is known. */
 static const char *no_log_z(const checking *c, double end)
 {
     const sosmc_source *init = &c->problem->init;
