@@ -114,6 +114,25 @@ int experiment_go(experiment_file *f, const char *dir, int quiet)
     return code;
 }
 
+int experiment_start(experiment_file *f, experiment_engine *out, char *error, size_t room)
+{
+    int io = 0;
+    *out = (experiment_engine){.file = f->c};
+    if (!f->c || config_resolve(f->c, f->error, sizeof f->error) ||
+        job_build(&out->job, f->c, &io, f->error, sizeof f->error))
+        return files_fail(error, room, "%s", f->error);
+    if (sosmc_create(&out->engine, &out->job.problem, &out->job.settings) == SOSMC_OK) return 0;
+    return files_fail(error, room, "%s", sosmc_message(out->engine));
+}
+
+void experiment_engine_free(experiment_engine *e)
+{
+    sosmc_free(e->engine);
+    job_free(&e->job);
+    config_free(e->file);
+    *e = (experiment_engine){.file = NULL};
+}
+
 static void show_progress(void *context, int done, int cells, double left)
 {
     progress *bar = context;

@@ -10,6 +10,7 @@
 
 #include <sosmc/sosmc.h>
 
+#include "job/problem.h"
 #include "runfile/config.h"
 #include "files/files.h"
 #include "run/grid.h"
@@ -56,6 +57,16 @@ experiment_file experiment_load(const char *dir, const char *file);
 void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Runs it into `dir`, or continues it there, and frees it. An exit code. */
 int experiment_go(experiment_file *f, const char *dir, int quiet);
+
+/* The engine of such a file, for an experiment that takes the steps itself; `file` is freed by experiment_engine_free. Returns
+ * 0, or -1 with a sentence; experiment_engine_free may be called in either case. */
+typedef struct {
+    config *file; /* the job refers to values in it */
+    job job;
+    sosmc *engine;
+} experiment_engine;
+int experiment_start(experiment_file *f, experiment_engine *out, char *error, size_t room);
+void experiment_engine_free(experiment_engine *e);
 
 /* Runs a grid with a line of progress (unless quiet) until the program is interrupted; returns what grid_run does. */
 int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room);

@@ -53,7 +53,8 @@ int langevin_several_peaks(const extras *e)
 {
     static const char *const head[] = {"method",        "reward", "± 1.96 se", "noise-free", "optimum",
                                        "weight of H_2", "of H_4", "of H_6",    "verdict",    NULL};
-    const langevin_setting *s = &langevin_settings()[C];
+    static const langevin_method methods[] = {SOSMC_ULA, SOSMC_MALA};
+    const langevin_setting *s = &e->setting[C];
     double centers[PLANE * PEAKS], r[MODES], p[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
     for (int j = 0; j < PEAKS; j++)
         memcpy(&centers[PLANE * j], &s->mixture.means[PLANE * (2 * j + 1)], PLANE * sizeof *centers);
@@ -66,11 +67,16 @@ int langevin_several_peaks(const extras *e)
         start += q[i] * r[i];
     }
     double exact = recursion(sosmc_adam(0.1), MODES, s->theta_ref, r, K, p);
-    task *t = calloc(2 * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
+    char key[256];
+    (void)snprintf(key, sizeof key,
+                   "objective.reward={type: multi_modal, centers: [[%.17g, %.17g], [%.17g, %.17g], [%.17g, %.17g]], "
+                   "tau: %g, alpha: %g}",
+                   centers[0], centers[1], centers[2], centers[3], centers[4], centers[5], peaks.tau, peaks.alpha);
+    task *t = langevin_tasks(e, 2 * n);
+    int rc = t ? 0 : -1;
     for (int i = 0; rc == 0 && i < 2 * n; i++) {
-        t[i] = langevin_published(e, s, i >= n ? sosmc_mala(0.1) : sosmc_ula(0.1), K, i % n);
-        t[i].reward = sosmc_peaks_reward(&peaks);
+        t[i] = langevin_published(e, C, methods[i / n], K, i % n);
+        t[i].run.set[0] = key;
         t[i].optimum = optimum;
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, 2 * n);
@@ -92,7 +98,7 @@ int langevin_several_peaks(const extras *e)
                 for (int j = 0; j < PEAKS; j++) w[j] += t[k * n + i].end.weight[2 * j + 1] / n;
             summary m = langevin_summarise(v, n);
             double z = fabs(m.mean - exact) / fmax(m.half / 1.96, 1e-5);
-            experiment_row(e->page, NULL, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA",
+            experiment_row(e->page, NULL, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", langevin_method_names[methods[k]],
                            m.mean, m.half, exact, optimum, w[0], w[1], w[2],
                            z < 4                      ? "follows the recursion"
                            : m.mean >= 0.99 * optimum ? "within 1% of the optimum"
@@ -140,7 +146,7 @@ int langevin_initial_step(const extras *e)
 {
     static const char *const head[] = {"initial step", "step",      "runs", "near 0", "near 0.18",
                                        "near 0.40",    "elsewhere", "mean", "sd",     NULL};
-    const langevin_setting *s = &langevin_settings()[D];
+    const langevin_setting *s = &e->setting[D];
     double reward[RULES][MANY], kinds[] = {0, 0, 0}, r[MODES], steps[RULES] = {0.1, 0};
     int n = e->seeds > 20 ? e->seeds : 20, optimal[RULES] = {0},
         K = s->iterations; /* all of them: the rule needs 310 */
@@ -154,10 +160,14 @@ int langevin_initial_step(const extras *e)
                           .particles = e->particles,
                           .reference = e->particles / 2,
                           .threads = 1};
-    steps[SAFE] = langevin_safe_step(&trial);
-    task *t = calloc(RULES * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
-    for (int i = 0; rc == 0 && i < RULES * n; i++) t[i] = langevin_published(e, s, sosmc_ula(steps[i / n]), K, i % n);
+    char key[64];
+    task *t = langevin_tasks(e, RULES * n);
+    int rc = t ? langevin_safe_step(&trial, &steps[SAFE], e->error, e->room) : -1;
+    (void)snprintf(key, sizeof key, "kernel.step=%.17g", steps[SAFE]);
+    for (int i = 0; rc == 0 && i < RULES * n; i++) {
+        t[i] = langevin_published(e, D, SOSMC_ULA, K, i % n);
+        if (i / n == SAFE) t[i].run.set[0] = key;
+    }
     if (rc == 0) rc = langevin_run_tasks(e, t, RULES * n);
     if (rc == 0) {
         page_subheading(e->page, "SOSMC-ULA on V_tight: the first step");
@@ -200,6 +210,7 @@ int langevin_initial_step(const extras *e)
 /* ---------------------------------------------------------------------------- feedback */
 
 static const char *const ways[] = {"published", "feedback"};
+static const double aims[KERNELS] = {[RWM] = 0.35, [MALA] = 0.57}; /* acceptances */
 
 int langevin_feedback(const extras *e)
 {
@@ -208,14 +219,18 @@ int langevin_feedback(const extras *e)
     static const char *const head[] = {"setting",    "method", "adaptation", "final step",        "smallest", "largest",
                                        "acceptance", "reward", "optimum",    "iterations to 99%", NULL};
     int n = e->seeds < MANY ? e->seeds : MANY, better = 0, worse = 0, slower = 0;
-    task *t = calloc(GROUPS * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
+    char adapt[KERNELS][256];
+    task *t = langevin_tasks(e, GROUPS * n);
+    int rc = t ? 0 : -1;
+    for (int k = 0; k < KERNELS; k++)
+        (void)snprintf(adapt[k], sizeof adapt[k],
+                       "adapt=[{target: rate, threshold: 0.95, factor: 1.01, min: 0.001, max: 1}, "
+                       "{signal: accept, threshold: %g, factor: 1.01, min: 1.0e-5, max: 10}]",
+                       aims[k]);
     for (int i = 0; rc == 0 && i < GROUPS * n; i++) {
         int group = i / n, where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS;
-        t[i] = langevin_published(e, &langevin_settings()[where], kernel == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1),
-                                  langevin_iterations(e, where), i % n);
-        if (group % RULES == PUBLISHED) continue;
-        langevin_adapt(kernel == RWM ? SOSMC_RWM : SOSMC_MALA, 1, t[i].adapt);
+        t[i] = langevin_published(e, where, langevin_kernels[kernel], langevin_iterations(e, where), i % n);
+        if (group % RULES != PUBLISHED) t[i].run.set[0] = adapt[kernel];
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, GROUPS * n);
     if (rc == 0) {
@@ -234,7 +249,6 @@ int langevin_feedback(const extras *e)
             int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,
                 there = 0;
             double reward[MANY] = {0}, step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
-            double aim = langevin_acceptance(kernel == RWM ? SOSMC_RWM : SOSMC_MALA);
             char its[48];
             for (int i = 0; i < n; i++) {
                 reward[i] = own[i].end.reward;
@@ -247,14 +261,14 @@ int langevin_feedback(const extras *e)
                 reached += own[i].end.reached;
             }
             summary m = langevin_summarise(reward, n);
-            away[rule] += fabs(acceptance - aim);
+            away[rule] += fabs(acceptance - aims[kernel]);
             if (there)
                 (void)snprintf(its, sizeof its, "%.0f (%d of %d runs)", reached / there, there, n);
             else
                 (void)snprintf(its, sizeof its, "none of %d runs", n);
-            experiment_row(e->page, NULL, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s",
-                           langevin_settings()[where].name, langevin_kernel_names[kernel], ways[rule], exp(step), low,
-                           high, acceptance, m.mean, m.half, own->optimum, its);
+            experiment_row(e->page, NULL, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s", e->setting[where].name,
+                           langevin_method_names[langevin_kernels[kernel]], ways[rule], exp(step), low, high,
+                           acceptance, m.mean, m.half, own->optimum, its);
             if (rule == PUBLISHED) continue;
             double before = 0, before_reached = 0;
             int before_there = 0;

@@ -11,10 +11,7 @@
 
 /* Appends to the page; figures go to the folder `figures`, which stands beside the page under this name. 0, or -1 with a
  * sentence, also when interrupted. */
-int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
-                    char *error, size_t room);
-
-/* Seconds of one iteration: the 10 % quantile of those that were timed, because other work on the machine only adds time. */
-double langevin_best_tenth(const langevin_result *r);
+int langevin_extras(const reproduce_options *o, const langevin_setting *settings, int particles, int seeds, int threads,
+                    page *page, const char *figures, char *error, size_t room);
 
 #endif

@@ -25,7 +25,7 @@
 #include "view/plot.h"
 #include "terminal/say.h"
 
-enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
+enum { SENTENCE = 512, COLUMNS = 3 };
 typedef enum { SGD_0, ADAM_0, ADAM_BETA } column;
 static const char *const column_names[COLUMNS] = {"SGD, beta = 0", "Adam, beta = 0", "Adam, selected beta"};
 
@@ -51,6 +51,7 @@ typedef struct {
     const reproduce_options *o;
     int seeds, particles, reference, threads, cells;
     double scale; /* of the number of iterations */
+    langevin_setting setting[LANGEVIN_SETTINGS];
     cell cell[LANGEVIN_SETTINGS * LANGEVIN_METHODS * COLUMNS];
 } study;
 
@@ -62,22 +63,19 @@ static judge judged(const study *s)
     return s->o->quick ? BY_RECURSION : BY_PAPER;
 }
 
-static int iterations_of(const study *s, int setting)
-{
-    return (int)(s->scale * langevin_settings()[setting].iterations);
-}
+static int iterations_of(const study *s, int setting) { return (int)(s->scale * s->setting[setting].iterations); }
 
-static figure figure_of(const known *k, const cell *c)
+static figure figure_of(const study *s, const known *k, const cell *c)
 {
     char setting[64];
     const char *method = langevin_method_names[c->method];
-    (void)snprintf(setting, sizeof setting, "%s %s", langevin_settings()[c->setting].name, column_words[c->column]);
+    (void)snprintf(setting, sizeof setting, "%s %s", s->setting[c->setting].name, column_words[c->column]);
     return (figure){known_value(k, setting, method, "reward"), known_value(k, setting, method, "half_width")};
 }
 
 static langevin_run run_of(const study *s, const cell *c, int seed)
 {
-    const langevin_setting *setting = &langevin_settings()[c->setting];
+    const langevin_setting *setting = &s->setting[c->setting];
     int timed = s->o->budget_seconds > 0;
     return (langevin_run){.setting = setting,
                           .method = (langevin_method)c->method,
@@ -95,7 +93,7 @@ static langevin_run run_of(const study *s, const cell *c, int seed)
 
 static void exact_values(const study *s, cell *c)
 {
-    const langevin_setting *setting = &langevin_settings()[c->setting];
+    const langevin_setting *setting = &s->setting[c->setting];
     int K = iterations_of(s, c->setting), m = setting->mixture.components;
     double beta = c->column == ADAM_BETA ? setting->beta : 0, r[LANGEVIN_MAX], p[LANGEVIN_MAX] = {0};
     double *rewards = malloc(((size_t)K + 1) * sizeof *rewards);
@@ -278,7 +276,7 @@ static void print_column(const study *s, int col, FILE *out)
             : judged(s) == BY_PAPER   ? "paper   from paper, in combined se"
                                       : "paper",
             "");
-    for (int k = 0; k < LANGEVIN_SETTINGS; k++) fprintf(out, "  %-34s", langevin_settings()[k].label);
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) fprintf(out, "  %-34s", s->setting[k].label);
     fputc('\n', out);
     for (int m = 0; m < LANGEVIN_METHODS; m++) {
         fprintf(out, "%-12s", langevin_method_names[m]);
@@ -341,11 +339,11 @@ static int write_csv(const study *s, const char *dir, char *error, size_t room)
     for (int i = 0; i < s->cells; i++) {
         const cell *c = &s->cell[i];
         const figure *p = &c->paper;
-        double beta = c->column == ADAM_BETA ? langevin_settings()[c->setting].beta : 0;
+        double beta = c->column == ADAM_BETA ? s->setting[c->setting].beta : 0;
         atomic_print(&f, "%s,%s,%s,%g,%.17g,%.17g,%g,%g,%.17g,%.17g,%.17g,%.6g,%.3f,%.3f\n",
-                     langevin_settings()[c->setting].name, langevin_method_names[c->method],
-                     c->column == SGD_0 ? "sgd" : "adam", beta, c->mean, c->half, p->mean, p->half, c->optimum,
-                     c->recursion, c->iterations, c->seconds_per_iteration, fabs(from_paper(c)), c->off);
+                     s->setting[c->setting].name, langevin_method_names[c->method], c->column == SGD_0 ? "sgd" : "adam",
+                     beta, c->mean, c->half, p->mean, p->half, c->optimum, c->recursion, c->iterations,
+                     c->seconds_per_iteration, fabs(from_paper(c)), c->off);
     }
     return atomic_close(&f, error, room);
 }
@@ -363,8 +361,7 @@ static void page_cell(const study *s, page *page, const cell *c)
     const figure *p = &c->paper;
     int by_recursion = judged(s) == BY_RECURSION;
     char t[5][32], setting[64], ours[64], theirs[64];
-    (void)snprintf(setting, sizeof setting, "%s: %s", langevin_settings()[c->setting].name,
-                   langevin_settings()[c->setting].label);
+    (void)snprintf(setting, sizeof setting, "%s: %s", s->setting[c->setting].name, s->setting[c->setting].label);
     (void)snprintf(t[0], sizeof t[0], "%.0f", c->iterations);
     const char *method = langevin_method_names[c->method];
     const char *mean = experiment_with_error(c->mean, c->half, ours),
@@ -419,8 +416,8 @@ static void causes_by_paper(const study *s, page *page)
         const cell *c = &s->cell[i];
         if (!differs(s, c)) continue;
         page_paragraph(page, "%s, %s, %s: ours %.4f ± %.4f, paper %.4f ± %.4f (%.1f combined standard errors): %s.",
-                       langevin_settings()[c->setting].label, langevin_method_names[c->method], column_names[c->column],
-                       c->mean, c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
+                       s->setting[c->setting].label, langevin_method_names[c->method], column_names[c->column], c->mean,
+                       c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
     }
     if (count_differing(s, 0) == 0) page_paragraph(page, "Nowhere by more than three combined standard errors.");
 }
@@ -437,7 +434,7 @@ static void page_shared_cause(const study *s, page *page, int first)
         if (i < first) return;
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s in %s, %s (%+.1f)", used ? "; " : "",
-                                     langevin_method_names[c->method], langevin_settings()[c->setting].name,
+                                     langevin_method_names[c->method], s->setting[c->setting].name,
                                      column_names[c->column], c->off);
     }
     page_paragraph(page, "%s: %s.", list, why);
@@ -562,7 +559,7 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     enum { PANELS = 4 };
     static const char *const y_labels[] = {"mean reward", "mean log-density"}, *const x_labels[] = {"iteration",
                                                                                                     "seconds"};
-    const langevin_setting *st = &langevin_settings()[setting];
+    const langevin_setting *st = &s->setting[setting];
     band *bands = calloc((size_t)PANELS * LANGEVIN_METHODS, sizeof *bands);
     plot_series series[PANELS][LANGEVIN_METHODS + 1];
     plot_panel panel[PANELS];
@@ -609,45 +606,33 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     return rc;
 }
 
-enum { SIDE = 121 };
-
 /* Density and reward of a setting on the same box. */
-static int settings_figure(page *page, const char *dir, char *error, size_t room)
+static int settings_figure(const study *s, page *page, const char *dir, char *error, size_t room)
 {
-    static double density[LANGEVIN_SETTINGS][SIDE * SIDE], reward[LANGEVIN_SETTINGS][SIDE * SIDE];
+    enum { NODES = LANGEVIN_SIDE * LANGEVIN_SIDE };
+    static double density[LANGEVIN_SETTINGS][NODES], reward[LANGEVIN_SETTINGS][NODES];
     static char title[2 * LANGEVIN_SETTINGS][96];
     plot_lattice map[2 * LANGEVIN_SETTINGS];
     plot_panel panel[2 * LANGEVIN_SETTINGS];
     for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
-        const langevin_setting *s = &langevin_settings()[k];
-        double q[LANGEVIN_MAX], box = 7;
-        langevin_softmax(s->mixture.components, s->theta_ref, q);
-        for (int r = 0; r < SIDE; r++)
-            for (int c = 0; c < SIDE; c++) {
-                double x = -box + 2 * box * c / (SIDE - 1), y = -box + 2 * box * r / (SIDE - 1), sum = 0;
-                for (int i = 0; i < s->mixture.components; i++) {
-                    double u = x - s->mixture.means[2 * i], v = y - s->mixture.means[2 * i + 1];
-                    double shown = fmax(s->mixture.variance, 0.05); /* a tight mode would fall between the nodes */
-                    sum += q[i] * exp(-(u * u + v * v) / (2 * shown));
-                }
-                double u = x - s->reward.center[0], v = y - s->reward.center[1], lambda = s->reward.lambda;
-                double gate = lambda > 0 ? 1 / (1 + exp(-x / lambda)) : x >= 0;
-                density[k][r * SIDE + c] = sum;
-                reward[k][r * SIDE + c] = gate * exp(-(u * u + v * v) / s->reward.tau) / s->reward.alpha;
-            }
-        map[2 * k] = (plot_lattice){
-            .nx = SIDE, .ny = SIDE, .x_min = -box, .x_max = box, .y_min = -box, .y_max = box, .z = density[k]};
-        map[2 * k + 1] = map[2 * k];
-        map[2 * k + 1].z = reward[k];
-        (void)snprintf(title[2 * k], sizeof title[0], "%s: density at the start", s->name);
-        (void)snprintf(title[2 * k + 1], sizeof title[0], "%s: reward (%s)", s->name, s->label);
-        for (int j = 0; j < 2; j++)
+        langevin_maps(&s->setting[k], density[k], reward[k]);
+        (void)snprintf(title[2 * k], sizeof title[0], "%s: density at the start", s->setting[k].name);
+        (void)snprintf(title[2 * k + 1], sizeof title[0], "%s: reward (%s)", s->setting[k].name, s->setting[k].label);
+        for (int j = 0; j < 2; j++) {
+            map[2 * k + j] = (plot_lattice){.nx = LANGEVIN_SIDE,
+                                            .ny = LANGEVIN_SIDE,
+                                            .x_min = -LANGEVIN_BOX,
+                                            .x_max = LANGEVIN_BOX,
+                                            .y_min = -LANGEVIN_BOX,
+                                            .y_max = LANGEVIN_BOX,
+                                            .z = j ? reward[k] : density[k]};
             panel[2 * k + j] = (plot_panel){.title = title[2 * k + j],
                                             .x_label = "x1",
                                             .y_label = "x2",
                                             .equal = 1,
                                             .heat = &map[2 * k + j],
                                             .shades = j ? PLOT_ORANGES : PLOT_BLUES};
+        }
     }
     plot_figure f = {
         .name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
@@ -673,7 +658,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
         "Kullback-Leibler leash: minimise −E[R] + beta KL(pi_ref || pi_theta). The paper's ± is 1.96 standard errors "
         "of ten runs, ours of %d.",
         s->seeds);
-    if (rc == 0 && plot_available()) rc = settings_figure(page, figures, error, room);
+    if (rc == 0 && plot_available()) rc = settings_figure(s, page, figures, error, room);
     if (!plot_available()) page_note(page, "%s", PLOT_ADVICE);
     page_heading(page, "Tables");
     page_how_judged(s, page);
@@ -685,7 +670,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
     for (int k = 0; rc == 0 && plot_available() && k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; rc == 0 && col < COLUMNS; col++)
             if (!s->o->quick || col == ADAM_0) rc = curves(s, page, k, col, figures, error, room);
-    if (rc == 0) rc = langevin_extras(s->o, s->particles, s->seeds, s->threads, page, figures, error, room);
+    if (rc == 0) rc = langevin_extras(s->o, s->setting, s->particles, s->seeds, s->threads, page, figures, error, room);
     if (rc == 0) rc = page_write(page, path, error, room);
     page_free(page);
     return rc;
@@ -700,9 +685,10 @@ static int set_up(study *s)
     known paper;
     s->threads = experiment_threads(o->threads);
     s->seeds = o->seeds > 0 ? o->seeds : o->quick ? 3 : 10;
-    if (s->seeds > MOST_SEEDS)
-        return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, MOST_SEEDS);
-    s->particles = o->quick ? 1000 : 10000;
+    if (s->seeds > LANGEVIN_SEEDS)
+        return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, LANGEVIN_SEEDS);
+    if (langevin_open(s->setting, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    s->particles = o->quick ? 1000 : s->setting[0].particles;
     s->reference = s->particles / 2;
     s->scale = o->quick ? 0.2 : 1;
     if (known_open(&paper, "langevin", error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
@@ -712,7 +698,7 @@ static int set_up(study *s)
                 cell *c = &s->cell[s->cells++];
                 *c = (cell){
                     .setting = k, .method = m, .column = col, .result = calloc((size_t)s->seeds, sizeof *c->result)};
-                c->paper = figure_of(&paper, c);
+                c->paper = figure_of(s, &paper, c);
             }
     known_close(&paper);
     for (int i = 0; i < s->cells; i++)
@@ -743,6 +729,7 @@ int reproduce_langevin(const reproduce_options *options)
             printf("tables, figures and %s/langevin.html are written\n", options->out);
     }
     for (int i = 0; i < s->cells; i++) free(s->cell[i].result);
+    langevin_close(s->setting);
     free(s);
     return code;
 }
