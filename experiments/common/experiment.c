@@ -270,6 +270,19 @@ uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n)
     return digest;
 }
 
+int experiment_mix_file(experiment_file *f, uint64_t *digest, char *error, size_t room)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!f->c || config_resolve(f->c, f->error, sizeof f->error)) return files_fail(error, room, "%s", f->error);
+    FILE *out = open_memstream(&text, &size);
+    int rc = out && config_write(f->c, out) == 0 ? 0 : -1;
+    if (out && fclose(out)) rc = -1;
+    for (size_t i = 0; rc == 0 && i < size; i++) *digest = experiment_mix(*digest, (unsigned char)text[i]);
+    free(text);
+    return rc ? files_fail(error, room, "out of memory") : 0;
+}
+
 void experiment_key(uint64_t digest, double key[2])
 {
     key[0] = (double)(digest >> 32);

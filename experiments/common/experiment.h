@@ -105,6 +105,8 @@ double experiment_last(const csv_table *t, const char *name);
 uint64_t experiment_mix(uint64_t digest, uint64_t word);
 uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n);
 void experiment_key(uint64_t digest, double key[2]);
+/* Mixes every key of the run file and its value, defaults too. 0, or -1 with a sentence. */
+int experiment_mix_file(experiment_file *f, uint64_t *digest, char *error, size_t room);
 /* Whether the file exists and holds this key in its member `key`. */
 int experiment_is_kept(const char *cache, const double key[2]);
 /* Reads a member of the file with `count` numbers. Returns -1 without a message where it cannot: the caller then computes
