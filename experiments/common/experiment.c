@@ -307,6 +307,49 @@ int experiment_is_kept(const char *cache, const double key[2])
            stored[1] == key[1];
 }
 
+/* ---------------------------------------------------------------------------- the page */
+
+int experiment_page_begin(experiment_page *x, const char *out, const char *title, const char *subtitle, char *error,
+                          size_t room)
+{
+    *x = (experiment_page){.out = out, .plots = plot_available(), .error = error, .room = room};
+    if (files_join(x->figures, out, "figures", error, room)) return -1;
+    x->page = page_new(title, subtitle);
+    return 0;
+}
+
+int experiment_page_end(experiment_page *x, int rc, const char *name)
+{
+    char path[FILES_PATH];
+    if (rc == 0) rc = files_join(path, x->out, name, x->error, x->room);
+    if (rc == 0) rc = page_write(x->page, path, x->error, x->room);
+    page_free(x->page);
+    x->page = NULL;
+    return rc;
+}
+
+int experiment_figure(const experiment_page *x, arena *memory, plot_figure figure, const char *alt, const char *caption)
+{
+    char stem[FILES_PATH], *svg = NULL;
+    int rc = 0;
+    if (memory && memory->failed) rc = files_fail(x->error, x->room, "no memory to draw figure %s", figure.name);
+    if (rc == 0 && x->plots) rc = plot_write(&figure, 1, x->figures, &svg, x->error, x->room);
+    if (svg) {
+        (void)snprintf(stem, sizeof stem, "figures/%s", figure.name);
+        page_figure(x->page, svg, alt ? alt : caption, caption, stem);
+        free(svg);
+    }
+    if (memory) arena_free(memory);
+    return rc;
+}
+
+void experiment_picture(const experiment_page *x, const char *name, const char *caption)
+{
+    char file[FILES_PATH];
+    (void)snprintf(file, sizeof file, "figures/%s.png", name);
+    page_picture(x->page, x->out, file, caption, caption);
+}
+
 /* ---------------------------------------------------------------------------- numbers */
 
 experiment_mean experiment_mean_of(const double *value, int n)
@@ -349,17 +392,6 @@ const char *experiment_decimals(double value, int digits, char out[32])
     if (isnan(value)) return "-";
     (void)snprintf(out, 32, "%.*f", digits, value);
     return out;
-}
-
-int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
-                      size_t room)
-{
-    char stem[FILES_PATH], *svg = NULL;
-    if (plot_write(f, 1, dir, &svg, error, room)) return -1;
-    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
-    page_figure(p, svg, alt, caption, stem);
-    free(svg);
-    return 0;
 }
 
 void experiment_row(page *p, const page_mark *mark, const char *format, ...)

@@ -14,6 +14,7 @@
 #include "runfile/config.h"
 #include "files/files.h"
 #include "run/grid.h"
+#include "view/arena.h"
 #include "view/page.h"
 #include "view/plot.h"
 #include "reproduce.h"
@@ -113,6 +114,28 @@ int experiment_is_kept(const char *cache, const double key[2]);
  * the numbers again. */
 int experiment_recall(const char *cache, const char *name, double *out, int64_t count);
 
+/* ------------------------------------------------------------------------------------------------ the page */
+
+/* The page of an experiment, with its figures in OUT/figures. */
+typedef struct {
+    page *page;
+    const char *out;
+    char figures[FILES_PATH];
+    int plots; /* gnuplot is there; without it pages have no curves */
+    char *error;
+    size_t room;
+} experiment_page;
+/* 0, or -1 with a sentence. `error` is kept for the functions below. */
+int experiment_page_begin(experiment_page *x, const char *out, const char *title, const char *subtitle, char *error,
+                          size_t room);
+/* Writes OUT/NAME, unless `rc` tells of an earlier failure, and frees the page. Returns 0 or -1. */
+int experiment_page_end(experiment_page *x, int rc, const char *name);
+/* Draws the figure as OUT/figures/NAME.svg and .pdf and puts it onto the page (without gnuplot: nothing), then frees the
+ * memory that it was made of (NULL: not in an arena). `alt` NULL: the caption. 0, or -1 with a sentence in x->error. */
+int experiment_figure(const experiment_page *x, arena *memory, plot_figure figure, const char *alt,
+                      const char *caption);
+void experiment_picture(const experiment_page *x, const char *name, const char *caption); /* OUT/figures/NAME.png */
+
 /* ------------------------------------------------------------------------------------------------ numbers */
 
 typedef struct {
@@ -125,9 +148,6 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-/* Writes the figure as DIR/NAME.svg and .pdf and puts it on the page; DIR must be the folder `figures` beside the page. */
-int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
-                      size_t room);
 /* A row of a page's table from one formatted line whose cells are separated by bars. */
 void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "view/plot.h"
-
 enum { PAPER = EBM2D_PAPER_METHODS };
 
 /* ---------------------------------------------------------------------------- known values */
@@ -330,7 +328,7 @@ static int fill(const ebm2d_page_context *x)
         reduced_table(x);
         table(x, EBM2D_PAIR, "The other pairs of data set and half-plane, one seed");
     }
-    if (!plot_available()) {
+    if (!x->at.plots) {
         page_note(x->page, "%s", PLOT_ADVICE);
         training_table(x);
         ring_table(x);
@@ -344,17 +342,14 @@ static int fill(const ebm2d_page_context *x)
 
 int ebm2d_write_page(const ebm2d_findings *f, char *error, size_t room)
 {
-    char path[FILES_PATH], subtitle[160];
+    char subtitle[160];
     const ebm2d_scale *s = &f->plan->scale;
-    ebm2d_page_context x = {.f = f, .plan = f->plan, .error = error, .room = room};
+    ebm2d_page_context x = {.f = f, .plan = f->plan};
     (void)snprintf(subtitle, sizeof subtitle, "N = %d particles, %d iterations%s, %d seeds", s->particles,
                    s->trial_iterations, s->full ? " (sweep: more)" : "", s->seeds);
-    if (files_join(path, f->plan->out, "report.html", error, room) ||
-        files_join(x.figures, f->plan->out, "figures", error, room))
+    if (experiment_page_begin(&x.at, f->plan->out, "Reward tuning of energy-based models in the plane", subtitle, error,
+                              room))
         return -1;
-    x.page = page_new("Reward tuning of energy-based models in the plane", subtitle);
-    int rc = fill(&x);
-    if (rc == 0) rc = page_write(x.page, path, error, room);
-    page_free(x.page);
-    return rc;
+    x.page = x.at.page;
+    return experiment_page_end(&x.at, fill(&x), "report.html");
 }

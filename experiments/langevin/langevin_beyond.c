@@ -137,9 +137,8 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     plot_figure f = {
         .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
     return experiment_figure(
-        e->page, &f, e->figures, "Histograms of the terminal reward under both rules",
-        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
-        e->error, e->room);
+        e->x, NULL, f, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.");
 }
 
 int langevin_initial_step(const extras *e)
@@ -193,7 +192,7 @@ int langevin_initial_step(const extras *e)
                            count[1], count[2], count[3], m.mean, m.half / 1.96 * sqrt(n));
         }
         page_table_end(e->page);
-        if (plot_available()) rc = histograms(e, reward, n);
+        rc = histograms(e, reward, n);
         page_paragraph(
             e->page,
             "Runs within 1%% of the optimum %.4f: %d of %d under the published rule, %d of %d with the safe first step: %s.",

@@ -72,7 +72,7 @@ task langevin_published(const extras *e, int setting, langevin_method method, in
 /* ---------------------------------------------------------------------------- the parts */
 
 int langevin_extras(const reproduce_options *o, const langevin_setting *settings, int particles, int seeds, int threads,
-                    page *page, const char *figures, char *error, size_t room)
+                    const experiment_page *x)
 {
     extras e = {.o = o,
                 .setting = settings,
@@ -80,16 +80,16 @@ int langevin_extras(const reproduce_options *o, const langevin_setting *settings
                 .seeds = seeds,
                 .threads = threads,
                 .scale = o->quick ? 0.2 : 1,
-                .page = page,
-                .figures = figures,
-                .error = error,
-                .room = room};
+                .x = x,
+                .page = x->page,
+                .error = x->error,
+                .room = x->room};
     int (*const part[])(const extras *) = {langevin_single_run, langevin_claims, langevin_several_peaks,
                                            langevin_initial_step, langevin_feedback};
     enum { FIRST_BEYOND = 2, PARTS = sizeof part / sizeof *part };
     for (int i = 0; i < PARTS; i++) {
-        if (i == FIRST_BEYOND) page_heading(page, "Beyond the paper");
-        if (interrupt_requested()) return files_fail(error, room, "interrupted");
+        if (i == FIRST_BEYOND) page_heading(x->page, "Beyond the paper");
+        if (interrupt_requested()) return files_fail(x->error, x->room, "interrupted");
         if (part[i](&e)) return -1;
     }
     return 0;

@@ -19,8 +19,8 @@ typedef struct {
     const langevin_setting *setting; /* LANGEVIN_SETTINGS of them */
     int particles, seeds, threads;
     double scale; /* of the number of iterations */
-    page *page;
-    const char *figures;
+    const experiment_page *x;
+    page *page; /* of x, as what follows */
     char *error;
     size_t room;
 } extras;

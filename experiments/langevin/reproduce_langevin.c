@@ -554,7 +554,7 @@ static void mean_band(const study *s, const cell *c, int density, int against_ti
 }
 
 /* One figure per setting and column: reward and log-density against iteration and wall clock. */
-static int curves(const study *s, page *page, int setting, int col, const char *dir, char *error, size_t room)
+static int curves(const study *s, const experiment_page *x, int setting, int col)
 {
     enum { PANELS = 4 };
     static const char *const y_labels[] = {"mean reward", "mean log-density"}, *const x_labels[] = {"iteration",
@@ -564,7 +564,7 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     plot_series series[PANELS][LANGEVIN_METHODS + 1];
     plot_panel panel[PANELS];
     char name[64], title[128], caption[256];
-    int rc = bands ? 0 : files_fail(error, room, "out of memory");
+    int rc = bands ? 0 : files_fail(x->error, x->room, "out of memory");
     double optimum = 0;
     for (int p = 0; rc == 0 && p < PANELS; p++) {
         int used = 0;
@@ -601,13 +601,13 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with bands of 1.96 standard errors.", title, s->seeds);
     plot_figure f = {
         .name = name, .title = title, .panel = panel, .panels = PANELS, .columns = 2, .width = 460, .height = 280};
-    if (rc == 0) rc = experiment_figure(page, &f, dir, title, caption, error, room);
+    if (rc == 0) rc = experiment_figure(x, NULL, f, title, caption);
     free(bands);
     return rc;
 }
 
 /* Density and reward of a setting on the same box. */
-static int settings_figure(const study *s, page *page, const char *dir, char *error, size_t room)
+static int settings_figure(const study *s, const experiment_page *x)
 {
     enum { NODES = LANGEVIN_SIDE * LANGEVIN_SIDE };
     static double density[LANGEVIN_SETTINGS][NODES], reward[LANGEVIN_SETTINGS][NODES];
@@ -637,29 +637,27 @@ static int settings_figure(const study *s, page *page, const char *dir, char *er
     plot_figure f = {
         .name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
     return experiment_figure(
-        page, &f, dir, "Densities and rewards of the four settings",
-        "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.",
-        error, room);
+        x, NULL, f, "Densities and rewards of the four settings",
+        "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.");
 }
 
 static int write_page(const study *s, const char *dir, char *error, size_t room)
 {
-    char path[FILES_PATH], figures[FILES_PATH], subtitle[160];
+    char subtitle[160];
+    experiment_page x;
     (void)snprintf(subtitle, sizeof subtitle, "N = %d particles, reference batch %d, %d seeds, %s", s->particles,
                    s->reference, s->seeds,
                    s->o->budget_seconds > 0 ? "wall-clock budget" : "fixed number of iterations");
-    page *page = page_new("Reward tuning of Langevin processes", subtitle);
-    int rc = files_join(path, dir, "langevin.html", error, room) || files_join(figures, dir, "figures", error, room)
-                 ? -1
-                 : 0;
+    if (experiment_page_begin(&x, dir, "Reward tuning of Langevin processes", subtitle, error, room)) return -1;
+    page *page = x.page;
     page_paragraph(
         page,
         "A mixture of Gaussians with softmax weights theta is tuned towards a reward under a forward "
         "Kullback-Leibler leash: minimise −E[R] + beta KL(pi_ref || pi_theta). The paper's ± is 1.96 standard errors "
         "of ten runs, ours of %d.",
         s->seeds);
-    if (rc == 0 && plot_available()) rc = settings_figure(s, page, figures, error, room);
-    if (!plot_available()) page_note(page, "%s", PLOT_ADVICE);
+    int rc = settings_figure(s, &x);
+    if (!x.plots) page_note(page, "%s", PLOT_ADVICE);
     page_heading(page, "Tables");
     page_how_judged(s, page);
     for (int col = 0; col < COLUMNS; col++) page_cells(s, page, col);
@@ -667,13 +665,11 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
     page_tracking(s, page);
     page_times(s, page);
     page_heading(page, "Curves");
-    for (int k = 0; rc == 0 && plot_available() && k < LANGEVIN_SETTINGS; k++)
+    for (int k = 0; rc == 0 && k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; rc == 0 && col < COLUMNS; col++)
-            if (!s->o->quick || col == ADAM_0) rc = curves(s, page, k, col, figures, error, room);
-    if (rc == 0) rc = langevin_extras(s->o, s->setting, s->particles, s->seeds, s->threads, page, figures, error, room);
-    if (rc == 0) rc = page_write(page, path, error, room);
-    page_free(page);
-    return rc;
+            if (!s->o->quick || col == ADAM_0) rc = curves(s, &x, k, col);
+    if (rc == 0) rc = langevin_extras(s->o, s->setting, s->particles, s->seeds, s->threads, &x);
+    return experiment_page_end(&x, rc, "langevin.html");
 }
 
 /* ---------------------------------------------------------------------------- */
