@@ -10,6 +10,7 @@
 
 typedef enum { CLAIM_CONFIRMED, CLAIM_CORRECTED, CLAIM_NOT_SEEN, CLAIM_VERDICTS } claim_verdict;
 extern const char *const claim_verdict_names[CLAIM_VERDICTS];
+extern const page_mark claim_verdict_marks[CLAIM_VERDICTS]; /* how a verdict is shown in a table */
 
 typedef struct {
     const char *claim;

@@ -29,7 +29,7 @@ typedef struct {
 } theory_table;
 
 /* A row, its cells separated by '|': theory_row(&s->table, "%s|%d|%.3f", name, n, value). */
-void theory_row(theory_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define theory_row(t, ...) theory_marked_row(t, PAGE_PLAIN, __VA_ARGS__)
 /* The same, shown in another way than plain: PAGE_WARN for what is wrong, PAGE_DIM for a control. */
 void theory_marked_row(theory_table *t, page_mark mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -49,6 +49,9 @@ typedef struct {
     char error[THEORY_SENTENCE];     /* by theory_fail: why the check could not be made at all */
     int faults, controls, unnoticed; /* of which controls that were not noticed */
 } theory_statement;
+
+/* A figure with one panel of n series, which the caller fills. NULL: no memory, and there will be no figure. */
+plot_series *theory_figure(theory_statement *s, plot_panel panel, int n, const char *caption);
 
 /* What we claim ourselves does not hold. May be called several times; the first sentence is kept. */
 void theory_fault(theory_statement *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -33,15 +33,12 @@ static theory_batch batch_of(const theory_options *o, const theory_stage *stage,
                              sosmc_kernel kernel, int particles)
 {
     theory_batch b = {.problem = problem,
-                      .settings = experiment_defaults(),
+                      .settings = theory_settings(particles, 0.5, kernel, theory_follow(&stage->path), 0),
                       .iterations = LAST + 1, /* the first one does not move */
                       .replicates = o->quick ? 300 : 12000,
                       .count = 1,
                       .read = read_ratio,
                       .ctx = &stage->grid[LAST].logz};
-    b.settings.scheme = sosmc_scheme_sosmc(particles);
-    b.settings.kernel = kernel;
-    b.settings.optimiser = theory_follow(&stage->path);
     return b;
 }
 
@@ -168,19 +165,14 @@ static int walk(const short_walk *w, rule r, int follow, double second, int part
     *seen = (signals){0};
     const double factor = 9;
     led_kernel led = {.ula = sosmc_ula(w->h), .h = w->h};
-    sosmc_settings settings = experiment_defaults();
+    sosmc_settings settings = theory_settings(particles, 0, led.ula, theory_follow(&w->path), seed);
     sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = led.ula;
     settings.kernel.self = &led;
     if (r == SMOOTH || r == SMOOTH_ESS || !follow)
         settings.kernel.step = led_step;
     else
         settings.adapt[0] = (sosmc_adapt){
             .threshold = w->limit.ess - (r == AWAY ? 0.25 : 0), .factor = factor, .min = w->h / factor, .max = w->h};
-    settings.optimiser = theory_follow(&w->path);
-    settings.seed = seed;
     sosmc_status status = sosmc_create(&engine, &w->problem, &settings);
     if (status == SOSMC_OK) status = sosmc_run(engine, 2, NULL, NULL); /* the first iteration does not move */
     if (status == SOSMC_OK) status = look(engine, w->x, seen);
@@ -290,10 +282,19 @@ static int adaptive(const theory_options *o, theory_statement *s, double bound, 
 static void draw(theory_statement *s, const biases *b)
 {
     static const int colour[RULES] = {PLOT_VERMILION, PLOT_BLUE, PLOT_SKY, PLOT_GREY};
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = arena_take(&s->memory, RULES, sizeof *line);
+    plot_series *line = theory_figure(
+        s,
+        (plot_panel){.x_label = "particles N",
+                     .y_label = "| E Z_hat/Z - 1 |",
+                     .log_x = 1,
+                     .log_y = 1,
+                     .y_min = 1e-5,
+                     .y_max = 1e-2},
+        RULES,
+        "The bias of Z_hat when the kernel's step follows the cloud. A step that follows a bounded "
+        "statistic smoothly costs 1/N; a threshold costs more when it lies where the ESS settles.");
     double *low = arena_doubles(&s->memory, RULES * SIZES), *high = arena_doubles(&s->memory, RULES * SIZES);
-    if (!panel || !line || !low || !high) return;
+    if (!line || !low || !high) return;
     for (int r = 0; r < RULES; r++) {
         for (int i = 0; i < SIZES; i++) {
             low[r * SIZES + i] = fmax(b->size[r][i] - b->error[r][i], 1e-6);
@@ -308,17 +309,6 @@ static void draw(theory_statement *s, const biases *b)
                                 .high = high + r * SIZES,
                                 .colour = colour[r]};
     }
-    *panel = (plot_panel){.x_label = "particles N",
-                          .y_label = "| E Z_hat/Z - 1 |",
-                          .log_x = 1,
-                          .log_y = 1,
-                          .y_min = 1e-5,
-                          .y_max = 1e-2,
-                          .series = line,
-                          .n = RULES};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "The bias of Z_hat when the kernel's step follows the cloud. A step that follows a bounded "
-                        "statistic smoothly costs 1/N; a threshold costs more when it lies where the ESS settles.";
 }
 
 static void words(theory_statement *s)

@@ -7,7 +7,6 @@
  *
  * The proofs in the paper leave out the ratio of the normalising constants, which turns the covariance into E dU dU'. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "terminal/say.h"
 #include "theory.h"
@@ -26,9 +25,10 @@ typedef struct {
     double order, order_printed, order_chi2, order_condition, order_centred;
 } expansion;
 
-static int expand(const theory_family *f, expansion *e)
+/* 0, or -1: no memory. */
+static int expand(arena *memory, const theory_family *f, expansion *e)
 {
-    theory_grid *g = malloc(sizeof *g);
+    theory_grid *g = arena_take(memory, 1, sizeof *g);
     if (!g) return -1;
     theory_integrate(f, f->theta, g);
     e->family = f;
@@ -51,7 +51,6 @@ static int expand(const theory_family *f, expansion *e)
     e->order_chi2 = theory_slope(e->gamma, e->chi2, ASYMPTOTIC, NULL);
     e->order_condition = theory_slope(e->gamma, e->condition, ASYMPTOTIC, NULL);
     e->order_centred = theory_slope(e->gamma, e->centred, ASYMPTOTIC, NULL);
-    free(g);
     return 0;
 }
 
@@ -188,7 +187,7 @@ int theory_chi_square(const theory_options *o, theory_statement *s)
         "Both sides by quadrature for γ from 0.001 to 0.1 in five families: two whose normalising constant does not "
         "depend on θ, three whose constant does. Slopes are fitted over γ ≤ 0.01.";
     for (int i = 0; i < THEORY_GENERAL; i++)
-        if (expand(&theory_general[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+        if (expand(&s->memory, &theory_general[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     constants_table(s, e, THEORY_GENERAL);
     condition_table(s, e, THEORY_GENERAL);
     constants_figure(s, &e[2], theory_general[2].name);
@@ -217,7 +216,7 @@ int theory_chi_bounded(const theory_options *o, theory_statement *s)
         "As before, in three families whose first two derivatives in θ are bounded by √2 everywhere; in the last one "
         "E ∇U = 0 at this θ. The proof loses Z_{k−1}/Z_k in its first line.";
     for (int i = 0; i < THEORY_BOUNDED; i++)
-        if (expand(&theory_bounded[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+        if (expand(&s->memory, &theory_bounded[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     constants_table(s, e, THEORY_BOUNDED);
     constants_figure(s, &e[1], theory_bounded[1].name);
     s->figure_caption = "Bounded derivatives do not help: the printed constant is that of an unnormalised ratio.";
@@ -262,7 +261,7 @@ static double steps_table(theory_statement *s)
 {
     static const double gamma[] = {0.01, 0.1, 0.2, 0.3, 0.4, 0.45};
     const theory_family *f = &theory_general[2];
-    theory_grid *g = malloc(sizeof *g);
+    theory_grid *g = arena_take(&s->memory, 1, sizeof *g);
     theory_table *t = &s->second;
     double worst = 0;
     if (!g) return NAN;
@@ -280,16 +279,15 @@ static double steps_table(theory_statement *s)
                           step.chi2, exact, step.absolute, gamma[i] * sqrt(2));
     }
     theory_row(t, "0.50|∞|∞|%.6f|%.6f", theory_step_of(f, g, 0.5).absolute, 0.5 * sqrt(2));
-    free(g);
     return worst;
 }
 
 static void root_figure(theory_statement *s, const expansion *e)
 {
-    plot_series *c = arena_take(&s->memory, 3, sizeof *c);
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    plot_series *c = theory_figure(s, (plot_panel){.title = e->family->name, .x_label = "γ", .log_x = 1, .log_y = 1}, 3,
+                                   "χ² is of order γ² here too; a term of order γ cannot be its leading term.");
     double root[GAMMAS], square[GAMMAS];
-    if (!c || !panel) return;
+    if (!c) return;
     for (int i = 0; i < GAMMAS; i++) {
         root[i] = e->gamma[i] * sqrt(e->constant.uncentred);
         square[i] = e->gamma[i] * e->gamma[i] * e->constant.covariance;
@@ -297,8 +295,6 @@ static void root_figure(theory_statement *s, const expansion *e)
     c[0] = curve(&s->memory, e->gamma, e->chi2, GAMMAS, "χ² by quadrature", PLOT_BLACK, PLOT_SOLID);
     c[1] = curve(&s->memory, e->gamma, square, GAMMAS, "γ² g'Cov g", PLOT_BLUE, PLOT_DASHED);
     c[2] = curve(&s->memory, e->gamma, root, GAMMAS, "γ√(g'Ig), as printed", PLOT_VERMILION, PLOT_DASHED);
-    *panel = (plot_panel){.title = e->family->name, .x_label = "γ", .log_x = 1, .log_y = 1, .series = c, .n = 3};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
 }
 
 int theory_chi_root(const theory_options *o, theory_statement *s)
@@ -313,13 +309,12 @@ int theory_chi_root(const theory_options *o, theory_statement *s)
         "Orders in γ by quadrature in two families with exponential moments and unbounded ∇U and in one with bounded ∇U, "
         "and the first inequality of the proof on the exponential family, where everything has a closed form.";
     for (int i = 0; i < ROOTS; i++)
-        if (expand(family[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+        if (expand(&s->memory, family[i], &e[i])) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     root_table(s, e);
     for (int i = 0; i < ROOTS; i++) examine(s, &e[i]);
     double worst = steps_table(s);
     if (!(worst < 1e-6)) theory_fault(s, "U = theta x: quadrature and gamma^2/(1 - 2 gamma) differ by %.1e", worst);
     root_figure(s, &e[0]);
-    s->figure_caption = "χ² is of order γ² here too; a term of order γ cannot be its leading term.";
     claim_decide(
         &s->claim, 1, 0,
         "no condition saves it unless g'Ig = 0: χ² is of order γ² (measured %.3f, %.3f, %.3f), so that it differs from "

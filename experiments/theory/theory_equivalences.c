@@ -86,13 +86,7 @@ static void list(const theory_stage *stage, pair p[PAIRS])
 
 static sosmc_settings settings_of(const theory_options *o, sosmc_kernel kernel, int resample)
 {
-    sosmc_settings settings = experiment_defaults();
-    settings.scheme = sosmc_scheme_sosmc(CLOUD);
-    settings.scheme.ess_min = resample ? ess_min : 0;
-    settings.kernel = kernel;
-    settings.optimiser = sosmc_sgd(0.05);
-    settings.seed = theory_seed(o, 40, 0);
-    return settings;
+    return theory_settings(CLOUD, resample ? ess_min : 0, kernel, sosmc_sgd(0.05), theory_seed(o, 40, 0));
 }
 
 static int run_pair(const theory_options *o, theory_statement *s, const theory_stage *stage, const pair *p, apart *d)
@@ -238,24 +232,16 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     int particles = o->quick ? 30000 : 300000;
     double *x = arena_doubles(&s->memory, particles), *logw = arena_doubles(&s->memory, particles);
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = settings_of(o, sosmc_ula(0.5 / stage->largest), 0);
-    sosmc *engine = NULL;
+    sosmc_settings settings = theory_settings(particles, 0, sosmc_ula(0.5 / stage->largest),
+                                              theory_follow(&stage->path), theory_seed(o, 41, which));
+    sosmc_info last;
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
-    settings.scheme.particles = settings.scheme.pool = particles;
     settings.kernel.forward_at = which & 1 ? SOSMC_AT_CURRENT : SOSMC_AT_PREVIOUS;
     settings.kernel.backward_at = which & 2 ? SOSMC_AT_PREVIOUS : SOSMC_AT_CURRENT;
-    settings.optimiser = theory_follow(&stage->path);
-    settings.seed = theory_seed(o, 41, which);
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, THEORY_STEPS + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, x, logw);
-    int code = status == SOSMC_OK ? 0
-                                  : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: %s", name[which], sosmc_message(engine));
-    double logz = code ? 0 : sosmc_last(engine)->logz, ess = code ? 0 : sosmc_last(engine)->ess;
-    sosmc_free(engine);
+    int code = theory_engine(s, &problem, &settings, THEORY_STEPS + 1, (theory_ending){x, logw, &last});
     if (code) return code;
     const theory_lattice *exact = &stage->grid[THEORY_STEPS];
-    double shift = logz + log(particles) - (exact->logz - stage->grid[0].logz);
+    double shift = last.logz + log(particles) - (exact->logz - stage->grid[0].logz);
     theory_tally ratio = {0}, gradient = {0};
     for (int i = 0; i < particles; i++) {
         double W = exp(logw[i] + shift);
@@ -266,7 +252,7 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     *furthest = fmax(*furthest, z);
     if (!(z <= bound)) theory_fault(s, "%s: %.1f standard errors from the exact value", name[which], z);
     theory_row(&s->second, "%s|%.4f ± %.4f|%+.4f ± %.4f|%.3f|%.1f", name[which], ratio.mean, theory_se(&ratio),
-               gradient.mean, theory_se(&gradient), ess / particles, z);
+               gradient.mean, theory_se(&gradient), last.ess / particles, z);
     return 0;
 }
 

@@ -38,7 +38,6 @@ typedef struct {
     double absolute; /* E |r - 1| */
     double printed;  /* E (r - 1 + t'dU)^2, t = theta_k - theta_{k-1}: the condition of Proposition 2 */
     double centred;  /* E (r - 1 + t'(dU - E dU))^2 */
-    double largest;  /* r - 1, over the grid */
 } theory_step;
 theory_step theory_step_of(const theory_family *f, const theory_grid *g, double gamma);
 

@@ -21,8 +21,7 @@ typedef struct {
     theory_gauss law;
     double *gradient; /* dim numbers of all kinds; its norms are what matters */
 } theory_moving;
-int theory_moving_make(theory_moving *m, int dim, double rho); /* 0, or -1: no memory */
-void theory_moving_free(theory_moving *m);
+int theory_moving_make(arena *memory, theory_moving *m, int dim, double rho); /* 0, or -1: no memory */
 sosmc_settings theory_moving_settings(const theory_moving *m, sosmc_kernel kernel, int particles, double gamma,
                                       uint64_t seed);
 /* An exit code, as of a check. `last` (may be NULL) receives the last iteration's info, `sd` (may be NULL) the weighted

@@ -91,8 +91,6 @@ static int write_results(const theory_results *r, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- the page */
 
-static const page_mark verdict_marks[CLAIM_VERDICTS] = {PAGE_STRONG, PAGE_WARN, PAGE_DIM};
-
 static void overview(const theory_results *r, page *p)
 {
     const char *head[] = {"in the paper", "statement", "verdict", NULL};
@@ -101,7 +99,7 @@ static void overview(const theory_results *r, page *p)
         const theory_statement *s = &r->statement[i];
         if (!given(s)) continue;
         const char *row[] = {r->entry[i].covers, s->title, claim_verdict_names[s->claim.verdict]};
-        page_mark mark[3] = {PAGE_PLAIN, PAGE_PLAIN, verdict_marks[s->claim.verdict]};
+        page_mark mark[3] = {PAGE_PLAIN, PAGE_PLAIN, claim_verdict_marks[s->claim.verdict]};
         page_row(p, row, mark);
     }
     page_table_end(p);

@@ -57,13 +57,8 @@ static int walk(const theory_stage *stage, const theory_kernel *kernel, uint64_t
                 theory_statement *s, identity out[THEORY_STEPS + 1])
 {
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = experiment_defaults();
+    sosmc_settings settings = theory_settings(c->particles, 0, kernel->kernel, theory_follow(&stage->path), seed);
     sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(c->particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = kernel->kernel;
-    settings.optimiser = theory_follow(&stage->path);
-    settings.seed = seed;
     sosmc_status status = sosmc_create(&engine, &problem, &settings);
     for (int k = 0; k <= THEORY_STEPS && status == SOSMC_OK && !interrupt_requested(); k++) {
         status = sosmc_step(engine);
@@ -162,22 +157,12 @@ static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lat
                              .objective = sosmc_mmle(),
                              .init = theory_exact_source(grid),
                              .theta0 = at_rest.theta[0]};
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(c->particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = sosmc_ula(u);
-    settings.optimiser = theory_follow(&at_rest);
-    settings.seed = seed;
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, steps + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, NULL, c->logw);
-    double shift = status == SOSMC_OK ? sosmc_last(engine)->logz + log(c->particles) : 0;
-    int code = status == SOSMC_OK ? 0
-                                  : theory_fail(s, SOSMC_EXIT_NUMERIC, "ULA at u = %g: %s", u, sosmc_message(engine));
-    sosmc_free(engine);
-    for (int i = 0; i < c->particles; i++) c->logw[i] += shift;
-    return code;
+    sosmc_settings settings = theory_settings(c->particles, 0, sosmc_ula(u), theory_follow(&at_rest), seed);
+    sosmc_info last;
+    int code = theory_engine(s, &problem, &settings, steps + 1, (theory_ending){.logw = c->logw, .last = &last});
+    if (code) return code;
+    for (int i = 0; i < c->particles; i++) c->logw[i] += last.logz + log(c->particles);
+    return 0;
 }
 
 static double sample_variance(const cloud *c)
@@ -228,7 +213,6 @@ static int growth(const theory_options *o, theory_statement *s, const theory_lat
                 uint64_t seed = theory_seed(o, 3, (u * SIZES + size) * BLOCKS + b);
                 int code = gaussian_weights(curve_u[u], 1, seed, grid, &c, s);
                 if (code) return code;
-                if (interrupt_requested()) return theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted");
                 variance[b] = sample_variance(&c);
             }
             qsort(variance, BLOCKS, sizeof *variance, experiment_ascending);

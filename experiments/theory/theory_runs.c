@@ -53,6 +53,35 @@ uint64_t theory_seed(const theory_options *o, int statement, int cell)
                           (uint64_t)cell);
 }
 
+sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kernel, sosmc_optimiser optimiser,
+                               uint64_t seed)
+{
+    sosmc_settings settings = experiment_defaults();
+    settings.scheme = sosmc_scheme_sosmc(particles);
+    settings.scheme.ess_min = ess_min;
+    settings.kernel = kernel;
+    settings.optimiser = optimiser;
+    settings.seed = seed;
+    return settings;
+}
+
+int theory_engine(theory_statement *s, const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations,
+                  theory_ending out)
+{
+    sosmc *engine = NULL;
+    sosmc_status status = sosmc_create(&engine, problem, settings);
+    for (int64_t k = 0; k < iterations && status == SOSMC_OK && !interrupt_requested(); k++)
+        status = sosmc_step(engine);
+    if (status == SOSMC_OK && (out.x || out.logw)) status = sosmc_cloud(engine, out.x, out.logw);
+    if (status == SOSMC_OK && out.last) *out.last = *sosmc_last(engine);
+    int code = interrupt_requested() ? theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted")
+               : status == SOSMC_OK  ? 0
+                                     : theory_fail(s, SOSMC_EXIT_NUMERIC, "a run with %s failed: %s",
+                                                   settings->kernel.name, sosmc_message(engine));
+    sosmc_free(engine);
+    return code;
+}
+
 int theory_replicate(const theory_batch *batch, theory_statement *s, theory_tally *tally)
 {
     double value[THEORY_VALUES] = {0};

@@ -28,6 +28,18 @@ theory_fit theory_power(int n, const double *x, const double *y, const double *s
 
 uint64_t theory_seed(const theory_options *o, int statement, int cell);
 
+/* The weighted scheme with these values. ess_min: 0 leaves the particles independent of each other. */
+sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kernel, sosmc_optimiser optimiser,
+                               uint64_t seed);
+/* Runs an engine. Receives, where the pointers are not NULL, the particles and their log-weights at the end and the last
+ * iteration's info. An exit code; the statement knows why. */
+typedef struct {
+    double *x, *logw;
+    sosmc_info *last;
+} theory_ending;
+int theory_engine(theory_statement *s, const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations,
+                  theory_ending out);
+
 /* Reads `count` numbers off an engine after its last iteration. */
 typedef void (*theory_reader)(const void *ctx, const sosmc *s, double *value);
 typedef struct {

@@ -136,22 +136,13 @@ static int make_cloud(const theory_options *o, theory_statement *s, const theory
 {
     theory_path path = stage->path;
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
+    sosmc_settings settings = theory_settings(PARTICLES, 0, theory_kernel_at(0, stage).kernel, theory_follow(&path),
+                                              theory_seed(o, 50, 0));
     path.seen = c->gradient;
     problem.objective = sosmc_reward_reverse((sosmc_score){.eval = reward_eval}, beta, reference);
-    settings.scheme = sosmc_scheme_sosmc(PARTICLES);
-    settings.scheme.ess_min = 0;
-    settings.kernel = theory_kernel_at(0, stage).kernel;
-    settings.optimiser = theory_follow(&path);
-    settings.seed = theory_seed(o, 50, 0);
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, THEORY_STEPS + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, c->x, c->w);
+    int code = theory_engine(s, &problem, &settings, THEORY_STEPS + 1, (theory_ending){.x = c->x, .logw = c->w});
     for (int i = 0; i < PARTICLES; i++) c->w[i] = exp(c->w[i]);
     c->theta = stage->path.theta[THEORY_STEPS];
-    int code = status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "surrogate: %s", sosmc_message(engine));
-    sosmc_free(engine);
     return code;
 }
 

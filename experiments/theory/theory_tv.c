@@ -7,12 +7,11 @@
  * A row of three pixels shows what this does to the estimate: with flat data for the mean the posterior of the two
  * differences is a plane integral, the evidence is exact, and the engine finds the optimum of either constant. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
-#include "theory.h"
+#include "theory_runs.h"
 
 /* ---------------------------------------------------------------------------- integrals of the prior */
 
@@ -169,14 +168,10 @@ static int optimum(const theory_options *o, theory_statement *s, double exponent
         .model = {.dim_x = PIXELS, .dim_theta = 1, .self = &exponent_used, .energy = energy, .grad_theta = grad_theta},
         .objective = sosmc_mmle(),
         .init = sosmc_standard_normal()};
-    sosmc_settings c = experiment_defaults();
+    sosmc_settings c = theory_settings(2000, 0.5, sosmc_rwm(0.2), sosmc_sgd(0.1), seed);
     sosmc *engine = NULL;
-    c.kernel = sosmc_rwm(0.2);
-    c.scheme = sosmc_scheme_sosmc(2000);
-    c.optimiser = sosmc_sgd(0.1);
     c.average = 1;
     c.average_from = iterations / 2;
-    c.seed = seed;
     sosmc_status status = sosmc_create(&engine, &p, &c);
     if (status == SOSMC_OK) status = sosmc_run(engine, iterations, NULL, NULL);
     if (status == SOSMC_OK) *theta = sosmc_theta_average(engine)[0];
@@ -217,10 +212,8 @@ static void optimum_row(theory_statement *s, const char *name, page_mark mark, d
 
 static void evidence_figure(theory_statement *s, const double *optima)
 {
-    plot_series *series = arena_take(&s->memory, 4, sizeof *series);
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
     double *x = arena_doubles(&s->memory, 3 * CURVE + 4), peak = -INFINITY;
-    if (!series || !panel || !x) return;
+    if (!x) return;
     double *right = x + CURVE, *printed = x + 2 * CURVE, *mark = x + 3 * CURVE;
     for (int i = 0; i < CURVE; i++) {
         x[i] = -3 + 5.5 * i / (CURVE - 1);
@@ -233,19 +226,15 @@ static void evidence_figure(theory_statement *s, const double *optima)
         mark[i] = optima[i];
         mark[2 + i] = log_evidence(optima[i], NULL) + (i ? PIXELS : PIXELS - 1) * optima[i];
     }
+    plot_series *series = theory_figure(
+        s, (plot_panel){.x_label = "θ", .y_label = "log p(y) + constant", .y_min = peak - 3, .y_max = peak + 3}, 4,
+        "Three pixels: the evidence by quadrature with either constant, and where it is largest.");
+    if (!series) return;
     series[0] = (plot_series){.label = "log p(y), C ∝ e^{(d−1)θ}", .colour = PLOT_BLUE, .n = CURVE, .x = x, .y = right};
     series[1] = (plot_series){
         .label = "with C ∝ e^{dθ}, as printed", .colour = PLOT_VERMILION, .n = CURVE, .x = x, .y = printed};
     series[2] = (plot_series){.kind = PLOT_DOTS, .colour = PLOT_BLUE, .n = 1, .x = mark, .y = mark + 2};
     series[3] = (plot_series){.kind = PLOT_DOTS, .colour = PLOT_VERMILION, .n = 1, .x = mark + 1, .y = mark + 3};
-    *panel = (plot_panel){.x_label = "θ",
-                          .y_label = "log p(y) + constant",
-                          .series = series,
-                          .n = 4,
-                          .y_min = peak - 3,
-                          .y_max = peak + 3};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "Three pixels: the evidence by quadrature with either constant, and where it is largest.";
 }
 
 int theory_tv_constant(const theory_options *o, theory_statement *s)
