@@ -1,5 +1,6 @@
-/* theory.c: what a check fills in: rows of tables, faults, controls. Invariant: nothing is lost without a trace; a table that
- * found no memory, or a row with too few cells, is known as `failed` and becomes an error of the command. */
+/* theory.c: the functions by which a check fills in its statement: rows of tables, faults, controls, a figure. Invariant: no
+ * failure is silent. A table that found no memory, or a row with the wrong number of cells, sets `failed`, and the command
+ * then ends with an error. */
 #include "theory.h"
 
 #include <math.h>

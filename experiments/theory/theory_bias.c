@@ -1,13 +1,14 @@
 /* theory_bias.c: the bias of the self-normalised gradient (Remark 3), and that of ULA without and with weights.
  *
- * A bias of order 1/N drowns in errors of order N^-1/2, unless what is known is used: along a given path from exact draws
+ * A bias of order 1/N is hard to measure directly, because the errors of a mean are of order N^-1/2. Along a given path from
+ * exact draws there is an identity that removes most of the noise,
  *
  *     E[ (Z_hat/Z) (g_hat - g) ] = 0,     hence     E[ g_hat - g ] = E[ (g_hat - g) (1 - Z_hat/Z) ],
  *
- * and the right side is a mean of products of two small numbers: its relative error does not depend on N. Along the
- * optimiser's own path there is no such identity; there the difference to the given path under the same noise is averaged,
- * which is small as well, and the given path's bias is added. The same trick with the weight of a single particle gives the
- * bias of unweighted ULA at any h: E[ phi(X) ] - pi(phi) = E[ (1 - W) (phi(X) - pi(phi)) ]. */
+ * and the right side is a mean of products of two small numbers, whose relative error does not depend on N. Along the
+ * optimiser's own path there is no such identity. There the difference to the given path under the same noise is averaged,
+ * which is small as well, and the bias of the given path is added. The same identity with the weight of a single particle
+ * gives the bias of unweighted ULA at any h: E[ phi(X) ] - pi(phi) = E[ (1 - W) (phi(X) - pi(phi)) ]. */
 #include <math.h>
 #include <string.h>
 
@@ -23,9 +24,10 @@ enum { SIZES = 6, SMALLEST = 32 };
 enum { GIVEN_BIAS, GIVEN_DIRECT, GIVEN_MSE, OWN_BIAS, OWN_MSE, THETA_MSE, MEASURED };
 static const char *const measured_name[MEASURED] = {"bias, given path", "the same, direct", "MSE, given path",
                                                     "bias, own path",   "MSE, own path",    "MSE of θ, own path"};
-static const double rate = 0.5; /* the stage's own: theory_kernels.c */
+static const double rate = 0.5; /* the rate of the stage's path (theory_kernels.c) */
 
-/* The gradient of the last update, and where it was taken. Follows `path`, or descends by the gradient itself. */
+/* An optimiser that stores the gradient of the last update and the theta at which it was taken. It follows `path`, or
+ * descends by the gradient. */
 typedef struct {
     const theory_path *path; /* NULL: descend */
     double *theta, *gradient;
@@ -49,7 +51,8 @@ typedef struct {
     sosmc_rows rows;
 } remark;
 
-/* One run to the last theta of the path; the error of its gradient, and Z_hat/Z where it is known. */
+/* Runs once to the last theta of the path. `error` receives the error of the gradient there, `ratio` Z_hat/Z where it is
+ * known, else NaN. */
 static int run_once(const remark *r, const sosmc_scheme *scheme, int own, uint64_t seed, theory_statement *s,
                     double *theta, double *error, double *ratio)
 {
@@ -70,7 +73,8 @@ static int run_once(const remark *r, const sosmc_scheme *scheme, int own, uint64
     return 0;
 }
 
-/* Of the second component, that of the skewness; errors in squares are of both. */
+/* Measures both paths with so many particles. The bias is that of the second component of the gradient; the squared errors
+ * are those of both components. */
 static int size_of(const theory_options *o, theory_statement *s, const remark *r, int particles,
                    theory_tally out[MEASURED])
 {
@@ -95,7 +99,7 @@ static int size_of(const theory_options *o, theory_statement *s, const remark *r
     return 0;
 }
 
-/* Without weights the error does not fall with N: at the largest N it must be noticed. */
+/* The negative control: without weights the bias does not fall with N, and the check must notice it at the largest N. */
 static int without_weights(const theory_options *o, theory_statement *s, const remark *r, double bound)
 {
     sosmc_scheme scheme = sosmc_scheme_unweighted(SMALLEST << (SIZES - 1));
@@ -215,7 +219,7 @@ int theory_finite_n(const theory_options *o, theory_statement *s)
 enum { STEPS_H = 4, WEIGHTED_H = 3, WEIGHTED_N = 3 };
 static const double share[STEPS_H] = {0.025, 0.05, 0.1, 0.2}; /* h L */
 
-/* theta rests at `theta` on either target. */
+/* A target with a theta that does not move, and its exact values. */
 typedef struct {
     const theory_target *target;
     theory_path path;
@@ -241,7 +245,7 @@ static sosmc_problem rest_problem(const rest *r)
                            .theta0 = r->path.theta[0]};
 }
 
-/* Both ways to the bias of E x^2 after `steps` steps of independent particles: directly, and by the identity. */
+/* Measures the bias of E x^2 after `steps` steps of independent particles in two ways: directly, and by the identity above. */
 static int unweighted_bias(const rest *r, double h, int steps, int particles, uint64_t seed, theory_statement *s,
                            theory_tally *direct, theory_tally *by_identity)
 {

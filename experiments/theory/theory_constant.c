@@ -2,11 +2,12 @@
  *
  *     E[ Z_hat_k ] = Z_k      along a given path of theta with given steps, for N = 20 particles as for any number,
  *
- * every kernel, every unbiased resampling and every occasion that depends on the past alone. A step h chosen by the weights
- * of the same cloud depends on the past alone too, but E[G | x] = (pi_k L_h)(x) / pi_{k-1}(x) depends on h, which now goes
- * with the errors of the cloud. They are of size N^-1/2; so is what h makes of them when it follows them smoothly, and the
- * bias is of order 1/N. A rule with a threshold, as in Remark 4, makes a full step of them when the limit of the ESS is the
- * threshold: N^-1/2. Away from it the switches get rarer with N. */
+ * for every kernel, every unbiased resampling scheme and every rule for when to resample that depends on the past alone. A
+ * step h that is chosen by the weights of the same cloud depends on the past alone too. But E[G | x] = (pi_k L_h)(x) /
+ * pi_{k-1}(x) depends on h, and h is then correlated with the errors of the cloud, which are of size N^-1/2. Where h follows
+ * them smoothly, its changes are of size N^-1/2 as well, and the bias is of order 1/N. A rule with a threshold, as in Remark
+ * 4, changes h by a full factor when the ESS crosses the threshold; where the limit of the ESS is the threshold, the bias is
+ * of order N^-1/2. Away from the threshold such changes become rarer as N grows. */
 #include <math.h>
 
 #include "common/experiment.h"
@@ -20,7 +21,7 @@ enum { COMPARISONS = KERNELS * OCCASIONS * (SCHEMES + 1) + 1 + 2 * JUDGED };
 
 static const char *const occasion[OCCASIONS] = {"never", "ESS < 0.7 N", "always"};
 static const double ess_min[OCCASIONS] = {0, 0.7, 2};
-/* of theory_kernel_at: underdamped once, MYULA with a kink */
+/* numbers of theory_kernel_at: one of the two underdamped kernels, and MYULA with a kink */
 static const int which[KERNELS] = {0, 1, 2, 3, 4, 6, 8};
 
 static void read_ratio(const void *ctx, const sosmc *s, double *value)
@@ -84,7 +85,8 @@ static int row(const theory_options *o, theory_statement *s, const theory_stage 
     return 0;
 }
 
-/* From exact draws and over the whole path, where there is less noise to hide in and more time to go wrong. */
+/* The negative control. It starts from exact draws and runs over the whole path, because there is less noise then and more
+ * steps in which the error grows. */
 static int control(const theory_options *o, theory_statement *s, const theory_stage *on, double bound)
 {
     sosmc_problem problem = theory_problem(on, 1);
@@ -106,16 +108,17 @@ static int control(const theory_options *o, theory_statement *s, const theory_st
 
 /* ------------------------------------------------------------------------------------------------ adaptive steps */
 
-/* Two moves of ULA on the skew target. The step of the second follows the cloud after the first by one of these rules. That
- * the first two bias Z_hat is judged, and so is the exponent of the smooth one. The ESS is a ratio of moments of heavy-tailed
- * weights, and its own errors have not settled at these N: the exponents of the rules that look at it are shown, not judged. */
+/* ULA moves twice on the skew target, and the step of the second move follows the cloud after the first by one of these
+ * rules. We judge whether the first two rules bias Z_hat, and the exponent of the smooth one. The ESS is a ratio of moments
+ * of heavy-tailed weights, and its own errors do not yet follow their asymptotic law at these N; so the exponents of the
+ * rules that use it are shown and not judged. */
 typedef enum { AT_THE_LIMIT, SMOOTH, SMOOTH_ESS, AWAY } rule;
 static const char *const rule_name[RULES] = {"Remark 4, threshold at the limit of ESS/N",
                                              "smooth: h times the share of x > 0", "smooth: h (ESS/N)^4",
                                              "Remark 4, threshold 0.25 below the limit"};
 static const double expected_slope[RULES] = {NAN, -1, NAN, NAN};
 
-/* ULA whose step is not the engine's. */
+/* A ULA kernel that takes its step from here and not from the engine. */
 typedef struct {
     sosmc_kernel ula;
     double h;
@@ -129,7 +132,7 @@ static int led_step(const sosmc_kernel *k, sosmc_move *m)
     return led->ula.step(&led->ula, &with);
 }
 
-/* What the rules look at: ESS/N, and the share of particles on the right. */
+/* The statistics that the rules use: ESS/N, and the share of particles with x > 0. */
 typedef struct {
     double ess, right;
 } signals;
@@ -157,8 +160,8 @@ static double smooth_step(const short_walk *w, rule r, signals seen)
     return w->h * (r == SMOOTH ? seen.right : pow(seen.ess, 4));
 }
 
-/* Z_hat/Z after two moves. `second` (0: the first one again) is the second step, unless `follow`: then it is chosen by the
- * rule. */
+/* Returns Z_hat/Z after two moves in `ratio`. `second` (0: the first step again) is the second step; with `follow` the rule
+ * chooses it. */
 static int walk(const short_walk *w, rule r, int follow, double second, int particles, uint64_t seed,
                 theory_statement *s, double *ratio, signals *seen)
 {
@@ -205,8 +208,8 @@ static int prepare(const theory_options *o, theory_statement *s, short_walk *w)
     return walk(w, SMOOTH, 0, w->h, particles, theory_seed(o, 12, 0), s, &unused, &w->limit);
 }
 
-/* E Z_hat/Z - 1 under the rule, from the difference to the same noise with the step that the rule would choose for ever more
- * particles: its mean is 1, and the two differ little. */
+/* Measures E Z_hat/Z - 1 under the rule as the mean difference to runs with the same noise and the step that the rule
+ * chooses in the limit of many particles. The mean of those runs is 1, and the difference has little variance. */
 static int bias_of(const theory_options *o, theory_statement *s, const short_walk *w, rule r, int particles,
                    theory_tally *bias)
 {
@@ -232,8 +235,8 @@ typedef struct {
     theory_fit fit[RULES];
 } biases;
 
-/* Judged over all sizes together: the bias is there, and its exponent is off by 0.15 at most for the terms of higher order,
- * and by the bound for chance, where it is known. */
+/* Judges a rule over all sizes together: the bias must be there, and its exponent, where one is expected, may differ by 0.15
+ * for the terms of higher order and by the bound for chance. */
 static int judge_rule(theory_statement *s, rule r, const biases *b, double bound)
 {
     const double slack = 0.15;

@@ -54,7 +54,7 @@ static int expand(arena *memory, const theory_family *f, expansion *e)
     return 0;
 }
 
-/* Does the mean of dU along the step vanish? Then both constants are the same. */
+/* Whether the mean of dU along the step vanishes, in which case both constants are the same. */
 static int centred_anyway(const expansion *e)
 {
     return e->constant.uncentred - e->constant.covariance < 1e-9 * e->constant.uncentred;
@@ -64,7 +64,7 @@ static double relative(const expansion *e) { return fabs(e->measured / e->consta
 
 /* ---------------------------------------------------------------------------- Propositions 2 and 3 */
 
-/* Our own statement, with its bounds: the constant to four digits, the order of the rest at least 2.9. */
+/* Checks our own statement: the constant must agree to four digits, and the order of the rest must be at least 2.9. */
 static void examine(theory_statement *s, const expansion *e)
 {
     if (relative(e) > 1e-4)
@@ -143,7 +143,8 @@ static double worst_limit(const expansion *e, int n)
     return worst;
 }
 
-/* Either proposition: the printed constant is refuted where Z is not constant, and right where it is. */
+/* Judges Proposition 2 or 3: the printed constant is wrong where Z depends on theta and right where it does not. Returns the
+ * number of families with a Z that depends on theta; `worst` receives the largest ratio of both constants. */
 static int judge(theory_statement *s, const expansion *e, int n, double *worst)
 {
     int moved = 0;

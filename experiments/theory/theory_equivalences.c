@@ -1,8 +1,10 @@
-/* theory_equivalences.c: methods that are said to be the same, draw by draw, and Remark 2's parametrisations, in expectation.
+/* theory_equivalences.c: methods that are said to be the same, compared draw by draw, and the parametrisations of Remark 2,
+ * compared in expectation.
  *
- * Two engines with the same seed take the same random numbers by name. After each of 30 iterations particles, log-weights and
- * theta are compared; what is the same on paper may differ by rounding alone. Three published methods are written out
- * below once more, in a plain loop that shares nothing with the engine but the names of its random numbers. */
+ * Two engines with the same seed use the same random numbers, because a random number is a function of its name. After each
+ * of 30 iterations particles, log-weights and theta are compared; methods that are the same on paper may differ by rounding
+ * alone. Three published methods are written out below a second time, in a plain loop that shares nothing with the engine
+ * but the names of its random numbers. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@
 #include "theory_runs.h"
 
 enum { CLOUD = 64, ROUNDS = 30, PARAMETRISATIONS = 4 };
-static const double ess_min = 0.97;   /* so that all of them resample */
+static const double ess_min = 0.97;   /* high enough that every run resamples */
 static const double rounding = 1e-10; /* fixed beforehand: 30 iterations of numbers of size 1 */
 
 typedef struct {
@@ -44,7 +46,7 @@ static sosmc_status look(const sosmc *s, moment *m)
 
 /* ------------------------------------------------------------------------------------------------ two engines */
 
-/* ULA whose weights stay as they are. */
+/* A ULA kernel that leaves the weights as they are. */
 static int frozen_step(const sosmc_kernel *k, sosmc_move *m)
 {
     sosmc_kernel ula = sosmc_ula(m->h);
@@ -109,7 +111,8 @@ static int run_pair(const theory_options *o, theory_statement *s, const theory_s
         d->resampled += sosmc_last(left)->resampled;
         compare(&a, &b, d);
     }
-    const char *why = *sosmc_message(left) ? sosmc_message(left) : sosmc_message(right); /* the one that has words */
+    const char *why = *sosmc_message(left) ? sosmc_message(left)
+                                           : sosmc_message(right); /* the engine that failed has a message */
     int code = status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: a run failed: %s", p->claim, why);
     sosmc_free(left);
     sosmc_free(right);
@@ -222,8 +225,8 @@ static int run_method(const theory_options *o, theory_statement *s, const theory
 
 /* ------------------------------------------------------------------------------------------------ Remark 2 */
 
-/* Forward and backward kernel at either theta: other weights, the same expectations. Independent particles, the last theta
- * of the path; the second component of the gradient. */
+/* Takes the forward and the backward kernel at either theta, which changes the weights and not the expectations. The
+ * particles are independent; the second component of the gradient at the last theta of the path is compared with quadrature. */
 static int parametrisation(const theory_options *o, theory_statement *s, const theory_stage *stage, int which,
                            double bound, double *furthest)
 {

@@ -19,7 +19,7 @@ typedef struct {
     double gamma, exact, plain, expected, mean, error, score, score_plain;
 } ess_cell;
 
-/* What N particles show on average, relative to N infinite: (mean W)^2 / mean W^2 of log-normal weights to order 1/N. */
+/* The expected ESS/N of N particles relative to its limit: (mean W)^2 / mean W^2 of log-normal weights to order 1/N. */
 static double at_finite_n(double s2, int n) { return 1 + (expm1(s2) - 2 * expm1(2 * s2) + expm1(4 * s2)) / n; }
 
 static int measure_cell(const theory_options *o, theory_statement *s, const theory_moving *m, double size,
@@ -57,7 +57,7 @@ static void ess_row(theory_statement *s, int dim, const ess_cell *c, double boun
                      c->gamma, c->mean, c->exact, c->score);
 }
 
-/* Measured values of every dimension around the one curve that they share. */
+/* Draws the measured values of every dimension beside the curve of the formula. */
 static void ess_figure(theory_statement *s, ess_cell cell[DIMS][SIZES])
 {
     static const int colours[DIMS] = {PLOT_BLUE, PLOT_VERMILION, PLOT_GREEN, PLOT_ORANGE, PLOT_PURPLE};

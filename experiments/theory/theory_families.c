@@ -1,5 +1,6 @@
-/* theory_families.c: families and their divergences on a grid (trapezoid; spectrally accurate, for all of it has vanished at the
- * ends). Invariant: r - 1 is computed as expm1 of a difference, so that divergences keep their digits however small the step. */
+/* theory_families.c: families and their divergences on a grid, by the trapezoidal rule, which is very accurate here because
+ * every integrand has vanished at both ends. Invariant: r - 1 is computed as expm1 of a difference, so that divergences keep
+ * their digits however small the step is. */
 #include "theory_families.h"
 
 #include <math.h>

@@ -73,7 +73,7 @@ double theory_gauss_norm2(const theory_gauss *g, const double *v)
     return sum;
 }
 
-/* theta <- theta - lr * gradient, whatever the particles say. */
+/* theta <- theta - lr * gradient, with the given gradient instead of the estimate. */
 static void told_step(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
 {
     const double *gradient = o->self;

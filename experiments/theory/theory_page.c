@@ -121,7 +121,7 @@ static void show_table(page *p, const theory_table *t)
     page_table_end(p);
 }
 
-/* Reasons come with and without one. */
+/* Some reasons end with a full stop and some do not. */
 static const char *full_stop(const char *sentence)
 {
     size_t n = strlen(sentence);

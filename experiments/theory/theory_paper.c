@@ -1,5 +1,6 @@
-/* theory_paper.c: two formulas on the way to the experiments: the gradient of an energy-based model's likelihood (section 2.2) and the
- * optimum of a reward under reverse KL (section 5.2). Both by quadrature, the first also by the engine. */
+/* theory_paper.c: two formulas that the experiments rely on: the gradient of an energy-based model's likelihood (section
+ * 2.2) and the optimum of a reward under reverse KL (section 5.2). Both are checked by quadrature, the first also by the
+ * engine. */
 #include <math.h>
 
 #include "common/experiment.h"
@@ -11,7 +12,7 @@
 
 /* ---------------------------------------------------------------------------- the sign of section 2.2 */
 
-/* U = x^4/4 + theta_1 x^2/2 + theta_2 x; seven numbers as data. */
+/* The model is U = x^4/4 + theta_1 x^2/2 + theta_2 x, the data are seven numbers. */
 enum { DATA = 7, THETAS = 5, DESCENT = 120 };
 static const double data[DATA] = {-1.4, -1.1, -0.9, -0.3, 0.4, 0.9, 1.2};
 
@@ -80,7 +81,7 @@ static int note(void *ctx, const sosmc *engine, const sosmc_info *info)
     return interrupt_requested();
 }
 
-/* The engine follows either sign; what it does to the exact loss is noted. */
+/* Runs the engine with either sign of the gradient and stores the exact loss after every iteration. */
 static int follow(const theory_options *o, theory_statement *s, double sign, descent *d)
 {
     static const double start[THEORY_PARAMETERS] = {0, 1};
@@ -172,7 +173,7 @@ int theory_data_sign(const theory_options *o, theory_statement *s)
 
 enum { BETAS = 5, TILTS = 40 };
 
-/* What a density q on the grid of pi_0 is worth: E_q R - beta KL(q || pi_0), R the indicator of x < 0. */
+/* The objective of a density q on the grid of pi_0: E_q R - beta KL(q || pi_0), where R is the indicator of x < 0. */
 static double worth(const theory_grid *g, const double *q, double beta)
 {
     double sum = 0;
@@ -189,17 +190,19 @@ static void normalise(double *q)
 }
 
 typedef struct {
-    double mass, formula, best, bound; /* pi*(H), its formula, worth of pi*, beta log E_0 exp(R/beta) */
-    double nearest, identity;          /* the least loss of a competitor, the worst of |loss - beta KL(q||pi*)| */
+    double mass, formula, best, bound; /* pi*(H), its formula, the objective at pi*, beta log E_0 exp(R/beta) */
+    double nearest,
+        identity; /* the smallest difference of another density from pi*, and the largest |difference - beta KL(q||pi*)| */
 } tilt;
 
-/* pi*, and what other densities lose against it: q ∝ pi* exp(a sin(b x + c)) for many a, b, c. */
+/* Computes pi* and by how much the objective of other densities is smaller: q ∝ pi* exp(a sin(b x + c)) for many a, b, c. */
 static tilt tilt_of(const theory_grid *g, double beta, double *best, double *q)
 {
     double below = 0, sum = 0;
     tilt t = {.nearest = INFINITY};
     for (int i = 0; i < THEORY_POINTS; i++) {
-        best[i] = g->p[i] * exp(((g->x[i] < 0) - 1) / beta); /* times exp(-1/beta): does not overflow */
+        best[i] = g->p[i] *
+                  exp(((g->x[i] < 0) - 1) / beta); /* multiplied by exp(-1/beta), so that it does not overflow */
         below += g->x[i] < 0 ? g->p[i] : 0;
         sum += best[i];
     }
@@ -235,7 +238,7 @@ static void tilt_rows(theory_statement *s, const theory_grid *g, double *best, d
         before = t.mass;
     }
     if (!(identity < 1e-10)) theory_fault(s, "the identities of the tilted optimum are off by %.1e", identity);
-    /* exp(beta R) for exp(R / beta): the usual slip */
+    /* The negative control is a frequent mistake: exp(beta R) in place of exp(R / beta). */
     for (int i = 0; i < THEORY_POINTS; i++) q[i] = g->p[i] * exp(0.25 * (g->x[i] < 0));
     normalise(q);
     tilt right = tilt_of(g, 0.25, best, best + THEORY_POINTS);

@@ -1,7 +1,8 @@
-/* theory_particles.c: the Feynman-Kac identity, exact gradient recovery, and how far the weights of ULA can be trusted.
+/* theory_particles.c: the Feynman-Kac identity, exact gradient recovery, and the steps up to which the weights of ULA have a
+ * variance.
  *
- * theta follows the idealised scheme of Lemma 1, that is exact gradient descent, known beforehand. Nobody resamples, so
- * the particles are independent, and every one of them is a replicate of the identity
+ * theta follows the idealised scheme of Lemma 1, exact gradient descent, which is computed beforehand. There is no
+ * resampling, so the particles are independent, and every one of them is a replicate of the identity
  *
  *     E[ W_k phi(X_k) ] = Z_k/Z_0 pi_k(phi),      X_0 ~ pi_0, W_0 = 1.
  *
@@ -149,7 +150,7 @@ static double tail_index(double u) { return 0.5 * (1 + sqrt(1 + 8 / (u * u * u))
 
 static const theory_path at_rest; /* N(0, 1): theta = 0 */
 
-/* The weights of n particles after so many steps. */
+/* Computes the log-weights of c->particles particles after so many steps. */
 static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lattice *grid, const cloud *c,
                             theory_statement *s)
 {
@@ -175,7 +176,8 @@ static double sample_variance(const cloud *c)
 enum { SIZES = 6, BLOCKS = 41, CURVES = 4 };
 static const double curve_u[CURVES] = {0.25, 0.5, 1.5, 2};
 
-/* Where W has more than four moments, so that a standard error means something, the closed form is tested. */
+/* Compares E W^2 with its closed form at steps where W has more than four moments; otherwise its standard error would be
+ * meaningless. */
 static int closed_form(const theory_options *o, theory_statement *s, const theory_lattice *grid, const cloud *c)
 {
     static const struct {
@@ -200,7 +202,8 @@ static int closed_form(const theory_options *o, theory_statement *s, const theor
     return 0;
 }
 
-/* Medians over blocks: of a variance that does not exist nothing else can be compared. */
+/* Takes medians of the sample variance over blocks, because a mean of sample variances means nothing where there is no
+ * variance. */
 static int growth(const theory_options *o, theory_statement *s, const theory_lattice *grid, const cloud *room,
                   int first, double *n, double *const median[CURVES])
 {
@@ -221,7 +224,7 @@ static int growth(const theory_options *o, theory_statement *s, const theory_lat
     return 0;
 }
 
-/* Where there is a variance, the median at the largest n must be within a quarter of it; where there is none, the median must
+/* Where W has a variance, the median at the largest n must be within a quarter of it; where it has none, the median must
  * grow by more than `grown` over the range of n. */
 static void judge_growth(theory_statement *s, const double *n, double *const median[CURVES])
 {

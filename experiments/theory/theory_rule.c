@@ -1,7 +1,8 @@
-/* theory_rule.c: the multiplicative rule of Remark 4, steered by the effective sample size.
+/* theory_rule.c: the multiplicative rule of Remark 4, which adapts a step by the effective sample size.
  *
- * An invariant kernel weighs with U_{k-1}(x) - U_k(x) before it moves: its own step cannot enter, so that the rule has nothing
- * to hold on to. Invariant: a run that ends elsewhere than this says is a fault, not a finding. */
+ * The weight of an invariant kernel is U_{k-1}(x) - U_k(x) at the particle before the move. It does not contain the step of
+ * the kernel, so the ESS cannot tell the rule anything about this step. Invariant: a run whose step ends elsewhere than the
+ * table below says is a fault of our statement, not a result. */
 #include <math.h>
 
 #include "common/experiment.h"
@@ -20,7 +21,8 @@ typedef struct {
     sosmc_kernel (*kernel)(double h);
     double start, threshold;
     int target, signal;
-    int rest; /* theta moves once and stays, no resampling; else it moves on at constant speed, always resampled */
+    int rest; /* theta moves once and then stays, and there is no resampling; otherwise theta moves at constant speed and every iteration
+ * resamples */
     ending ends;
 } rule;
 
@@ -66,7 +68,7 @@ static double late(const double *value, int n)
     return sum / (n - from);
 }
 
-/* The ESS of one move, for kernel steps over four orders of magnitude. */
+/* Measures the ESS after one move for kernel steps over four orders of magnitude. */
 static int same_ess(const theory_options *o, theory_statement *s, const theory_moving *m, double gamma)
 {
     static const double step[TRIED] = {1e-4, 1e-2, 0.1, 0.5, 1};

@@ -1,4 +1,5 @@
-/* theory_runs.c: see theory_runs.h. Replicates are added in the order of their seeds, so sums have one shape. */
+/* theory_runs.c: replicated runs. Replicates are added in the order of their seeds, so that a sum is the same whoever
+ * computes it. */
 #include "theory_runs.h"
 
 #include <math.h>

@@ -1,10 +1,11 @@
 /* theory_scores.c: the score identities, the gradient of an expectation, and the surrogate loss (Lemmas 2 to 5).
  *
  *     grad log pi = -dU + E dU,    E grad log pi = 0,    grad E f = -Cov(f, dU),
- *     grad l = Cov(A, dU) for l = -E R + beta KL(pi || pi_ref), A = R + beta (U - U_ref),
+ *     grad l = Cov(A, dU) for l = -E R + beta KL(pi || pi_ref), A = R + beta (U - U_ref).
  *
- * all by quadrature against central differences, whose error is about 1e-9. The surrogate is differentiated on a weighted
- * cloud of the engine, once with its multipliers held fixed and once through them, which is the negative control. */
+ * All of them are computed by quadrature and compared with central differences, whose error is about 1e-9. The surrogate is
+ * differentiated on a weighted cloud of the engine, once with its multipliers held fixed and once with the multipliers
+ * differentiated too, which is the negative control. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,7 +28,7 @@ static int reward_eval(const void *self, const sosmc_batch *b, double *s)
 typedef struct {
     const theory_target *t;
     const double *theta;
-    theory_lattice *here, *low, *high; /* at theta, and a nudge to either side */
+    theory_lattice *here, *low, *high; /* at theta, and a small distance to either side */
 } place;
 
 static void nudged(const place *p, int j, double sign, double *theta)
@@ -105,7 +106,7 @@ static double multiplier(const place *p, double x)
     return reward(x) + beta * (theory_energy(p->t, p->theta, x) - theory_energy(p->t, reference, x));
 }
 
-/* *right: |Cov(A, dU) - grad l|. *naive: the same when A is differentiated too, which adds beta Cov(U, dU). */
+/* `right` receives |Cov(A, dU) - grad l|, `naive` the same when A is differentiated too, which adds beta Cov(U, dU). */
 static void tuning_error(const place *p, int j, double *right, double *naive)
 {
     double low[THEORY_DIM], high[THEORY_DIM], mean_A = 0, mean_U = 0, estimate = 0, extra = 0;
@@ -128,7 +129,7 @@ static void tuning_error(const place *p, int j, double *right, double *naive)
 /* ------------------------------------------------------------------------------------------------ on a cloud */
 
 typedef struct {
-    double x[PARTICLES], w[PARTICLES], gradient[THEORY_DIM]; /* what the engine made of them */
+    double x[PARTICLES], w[PARTICLES], gradient[THEORY_DIM]; /* the gradient that the engine computed from them */
     const double *theta;
 } weighted_cloud;
 
@@ -146,7 +147,8 @@ static int make_cloud(const theory_options *o, theory_statement *s, const theory
     return code;
 }
 
-/* sum_i w_i (A_i - mean A) U_theta(x_i), with A taken at `multipliers`: held fixed when that is not theta */
+/* sum_i w_i (A_i - mean A) U_theta(x_i), where A is computed at the theta `multipliers`. A is held fixed when this is not
+ * `theta`. */
 static double surrogate(const theory_target *t, const weighted_cloud *c, const double *theta, const double *multipliers)
 {
     double mean = 0, sum = 0, A[PARTICLES];
