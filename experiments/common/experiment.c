@@ -394,9 +394,58 @@ const char *experiment_decimals(double value, int digits, char out[32])
     return out;
 }
 
+enum { CELLS = 16, LINE = 1024 };
+
+void experiment_page_table(page *p, const char *caption, const char *columns)
+{
+    char line[LINE], align[CELLS + 1] = "", *rest = line;
+    const char *head[CELLS + 1] = {NULL};
+    (void)snprintf(line, sizeof line, "%s", columns);
+    for (int i = 0; i < CELLS && rest; i++) {
+        char *column = strsep(&rest, "|");
+        align[i] = column[0];
+        head[i] = column + 2;
+    }
+    page_table(p, caption, align, head);
+}
+
+static const char *number_text(double value, int general, int digits, char out[64])
+{
+    if (isnan(value)) return "";
+    (void)snprintf(out, 64, general ? "%.*g" : "%.*f", digits, value);
+    return out;
+}
+
+void experiment_cells(page *p, const page_mark *mark, const char *cells, ...)
+{
+    char text[CELLS][64];
+    const char *cell[CELLS] = {NULL};
+    va_list list;
+    va_start(list, cells);
+    for (int i = 0; i < CELLS && cells[i]; i++) {
+        experiment_mean m = {.mean = NAN};
+        if (cells[i] == 'm') m = va_arg(list, experiment_mean);
+        if (cells[i] == 'e') {
+            m.mean = va_arg(list, double);
+            m.error = va_arg(list, double);
+        }
+        if (cells[i] == 's')
+            cell[i] = va_arg(list, const char *);
+        else if (cells[i] == 'm' || cells[i] == 'e')
+            cell[i] = experiment_with_error(m.mean, m.error, text[i]);
+        else if (cells[i] == 'd')
+            cell[i] = number_text(va_arg(list, int), 0, 0, text[i]);
+        else if (cells[i] == 'g')
+            cell[i] = number_text(va_arg(list, double), 1, 6, text[i]);
+        else
+            cell[i] = number_text(va_arg(list, double), 0, cells[i] - '0', text[i]);
+    }
+    va_end(list);
+    page_row(p, cell, mark);
+}
+
 void experiment_row(page *p, const page_mark *mark, const char *format, ...)
 {
-    enum { CELLS = 16, LINE = 1024 };
     char line[LINE], *rest = line;
     const char *cell[CELLS] = {NULL};
     va_list list;

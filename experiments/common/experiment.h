@@ -148,7 +148,12 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-/* A row of a page's table from one formatted line whose cells are separated by bars. */
+/* Begins a table on a page. Every column is a letter for its alignment, a space and its head: "l method|r reward". */
+void experiment_page_table(page *p, const char *caption, const char *columns);
+/* A row of it from values, by one letter for each cell: s a text; d an int; g a double; 0 to 9 a double with so many decimals;
+ * m an experiment_mean and e two doubles, a mean with its error. A double that is NaN leaves its cell empty. */
+void experiment_cells(page *p, const page_mark *mark, const char *cells, ...);
+/* A row of it from one formatted line whose cells are separated by bars. */
 void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */
 

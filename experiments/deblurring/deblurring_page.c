@@ -258,12 +258,9 @@ static void ablation(const context *x)
         "size it looks at is taken after resampling and never small.",
         deblurring_settings[s].name);
     table_of(x, s, 1);
-    const char *head[] = {"method", "what it is", NULL};
-    page_table(x->page, NULL, "ll", head);
-    for (int m = 0; m < DEBLURRING_METHODS; m++) {
-        const char *row[] = {deblurring_recipes[m].name, deblurring_recipes[m].words};
-        page_row(x->page, row, NULL);
-    }
+    experiment_page_table(x->page, NULL, "l method|l what it is");
+    for (int m = 0; m < DEBLURRING_METHODS; m++)
+        experiment_cells(x->page, NULL, "ss", deblurring_recipes[m].name, deblurring_recipes[m].words);
     page_table_end(x->page);
     if (has_setup(x->plan, DEBLURRING_C)) {
         page_subheading(x->page, "Setup C");

@@ -34,28 +34,11 @@ static void peaks_component_rewards(const sosmc_mixture *m, const sosmc_peaks *p
     }
 }
 
-/* The noise-free recursion with these component rewards, beta = 0; p gets the weights at the end. */
-static double recursion(sosmc_optimiser o, int m, const double *theta_ref, const double *r, int K, double *p)
-{
-    double theta[MODES], g[MODES], slots[2 * MODES] = {0};
-    memcpy(theta, theta_ref, (size_t)m * sizeof *theta);
-    for (int k = 0;; k++) {
-        langevin_softmax(m, theta, p);
-        double mean = 0;
-        for (int j = 0; j < m; j++) mean += p[j] * r[j];
-        if (k == K) return mean;
-        for (int j = 0; j < m; j++) g[j] = -p[j] * (r[j] - mean);
-        o.step(&o, k, m, g, theta, slots);
-    }
-}
-
 int langevin_several_peaks(const extras *e)
 {
-    static const char *const head[] = {"method",        "reward", "± 1.96 se", "noise-free", "optimum",
-                                       "weight of H_2", "of H_4", "of H_6",    "verdict",    NULL};
     static const langevin_method methods[] = {SOSMC_ULA, SOSMC_MALA};
     const langevin_setting *s = &e->setting[C];
-    double centers[PLANE * PEAKS], r[MODES], p[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
+    double centers[PLANE * PEAKS], r[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
     for (int j = 0; j < PEAKS; j++)
         memcpy(&centers[PLANE * j], &s->mixture.means[PLANE * (2 * j + 1)], PLANE * sizeof *centers);
     sosmc_peaks peaks = {.dim = PLANE, .count = PEAKS, .centers = centers, .tau = 15, .alpha = 1.5};
@@ -66,7 +49,7 @@ int langevin_several_peaks(const extras *e)
         optimum = fmax(optimum, r[i]);
         start += q[i] * r[i];
     }
-    double exact = recursion(sosmc_adam(0.1), MODES, s->theta_ref, r, K, p);
+    double exact = langevin_recursion(s, r, sosmc_adam(0.1), 0, K, NULL);
     char key[256];
     (void)snprintf(key, sizeof key,
                    "objective.reward={type: multi_modal, centers: [[%.17g, %.17g], [%.17g, %.17g], [%.17g, %.17g]], "
@@ -90,7 +73,9 @@ int langevin_several_peaks(const extras *e)
             "0, %d iterations, %d seeds. Any mixture of the three modes is optimal; the noise-free recursion keeps "
             "them equal, sampling noise may not.",
             r[1], r[0], start, K, n);
-        page_table(e->page, NULL, "lrrrrrrrl", head);
+        experiment_page_table(
+            e->page, NULL,
+            "l method|r reward|r ± 1.96 se|r noise-free|r optimum|r weight of H_2|r of H_4|r of H_6|l verdict");
         for (int k = 0; k < 2; k++) {
             double w[PEAKS] = {0};
             for (int i = 0; i < n; i++) v[i] = t[k * n + i].end.reward;
@@ -143,8 +128,6 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
 
 int langevin_initial_step(const extras *e)
 {
-    static const char *const head[] = {"initial step", "step",      "runs", "near 0", "near 0.18",
-                                       "near 0.40",    "elsewhere", "mean", "sd",     NULL};
     const langevin_setting *s = &e->setting[D];
     double reward[RULES][MANY], kinds[] = {0, 0, 0}, r[MODES], steps[RULES] = {0.1, 0};
     int n = e->seeds > 20 ? e->seeds : 20, optimal[RULES] = {0},
@@ -177,7 +160,8 @@ int langevin_initial_step(const extras *e)
             "largest one for which a move at fixed theta keeps an ESS of 95%% (bisection, seed 0), then the same rule. "
             "N = %d, %d iterations, %d seeds.",
             e->particles, K, n);
-        page_table(e->page, NULL, "lrrrrrrrr", head);
+        experiment_page_table(e->page, NULL,
+                              "l initial step|r step|r runs|r near 0|r near 0.18|r near 0.40|r elsewhere|r mean|r sd");
         for (int k = 0; k < RULES; k++) {
             int count[4] = {0};
             for (int i = 0; i < n; i++) {
@@ -215,8 +199,6 @@ int langevin_feedback(const extras *e)
 {
     enum { SETTINGS = 2, GROUPS = SETTINGS * KERNELS * RULES };
     static const int settings[SETTINGS] = {C, D};
-    static const char *const head[] = {"setting",    "method", "adaptation", "final step",        "smallest", "largest",
-                                       "acceptance", "reward", "optimum",    "iterations to 99%", NULL};
     int n = e->seeds < MANY ? e->seeds : MANY, better = 0, worse = 0, slower = 0;
     char adapt[KERNELS][256];
     task *t = langevin_tasks(e, GROUPS * n);
@@ -242,7 +224,9 @@ int langevin_feedback(const extras *e)
             "step the acceptance (0.57 for MALA, 0.35 for RWM), by the same factor of 1.01. Adam, beta = 0, %d "
             "seeds; steps and acceptances are those of the last iteration.",
             n);
-        page_table(e->page, NULL, "lllrrrrrrr", head);
+        experiment_page_table(e->page, NULL,
+                              "l setting|l method|l adaptation|r final step|r smallest|r largest|r acceptance|r reward|"
+                              "r optimum|r iterations to 99%");
         for (int group = 0; group < GROUPS; group++) {
             const task *own = &t[group * n];
             int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,

@@ -175,10 +175,6 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
 int langevin_claims(const extras *e)
 {
     enum { CLAIMS = 4 };
-    static const char *const time_head[] = {
-        "method", "µs at N = 1,000", "µs at N = 10,000", "growth", "µs, two threads", "speed-up", NULL};
-    static const char *const dim_head[] = {"dimension", "method",    "acceptance", "different particles",
-                                           "reward",    "± 1.96 se", NULL};
     claim c[CLAIMS] = {{.claim = NULL}};
     double us[LANGEVIN_METHODS][TIMES];
     dimension_study d = {{0}, {{0}}, {{0}}, {{{0, 0}}}};
@@ -186,15 +182,16 @@ int langevin_claims(const extras *e)
     claim_cheapest(e, us, &c[0]);
     claim_soul(e, us, &c[1]);
     claims_page(e->page, c, CLAIMS);
-    page_table(e->page,
-               "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
-               "lrrrrr", time_head);
+    experiment_page_table(
+        e->page, "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
+        "l method|r µs at N = 1,000|r µs at N = 10,000|r growth|r µs, two threads|r speed-up");
     for (int m = 0; m < LANGEVIN_METHODS; m++)
         experiment_row(e->page, NULL, "%s|%.1f|%.1f|%.1f|%.1f|%.2f", langevin_method_names[m], us[m][SMALL],
                        us[m][LARGE], us[m][LARGE] / us[m][SMALL], us[m][WIDE], us[m][LARGE] / us[m][WIDE]);
     page_table_end(e->page);
-    page_table(e->page, "Two Gaussians in d dimensions, half-plane reward, fixed step 0.1, Adam, beta = 0 (optimum 1)",
-               "rlrrrr", dim_head);
+    experiment_page_table(
+        e->page, "Two Gaussians in d dimensions, half-plane reward, fixed step 0.1, Adam, beta = 0 (optimum 1)",
+        "r dimension|l method|r acceptance|r different particles|r reward|r ± 1.96 se");
     for (int i = 0; i < DIMENSIONS; i++)
         for (int k = 0; k < KERNELS; k++)
             experiment_row(e->page, NULL, "%d|%s|%.4f|%.1f%%|%.4f|%.4f", d.dim[i],

@@ -108,19 +108,19 @@ void langevin_optimum(const langevin_setting *s, double beta, double *p)
     }
 }
 
-void langevin_recursion(const langevin_setting *s, sosmc_optimiser optimiser, double beta, int K, double *rewards)
+double langevin_recursion(const langevin_setting *s, const double *r, sosmc_optimiser optimiser, double beta, int K,
+                          double *rewards)
 {
     int m = s->mixture.components;
-    double theta[LANGEVIN_MAX], p[LANGEVIN_MAX], r[LANGEVIN_MAX], g[LANGEVIN_MAX], ratio[LANGEVIN_MAX] = {0};
+    double theta[LANGEVIN_MAX], p[LANGEVIN_MAX], g[LANGEVIN_MAX], ratio[LANGEVIN_MAX] = {0};
     double slots[2 * LANGEVIN_MAX] = {0};
     memcpy(theta, s->theta_ref, (size_t)m * sizeof *theta);
-    langevin_component_rewards(s, r);
     for (int k = 0;; k++) {
         double mean = 0;
         langevin_softmax(m, theta, p);
         for (int j = 0; j < m; j++) mean += p[j] * r[j];
-        rewards[k] = mean;
-        if (k == K) return;
+        if (rewards) rewards[k] = mean;
+        if (k == K) return mean;
         if (beta > 0) reference_averages(s, p, NULL, ratio);
         for (int j = 0; j < m; j++) g[j] = -p[j] * (r[j] - mean) + (beta > 0 ? beta * p[j] * (1 - ratio[j]) : 0);
         optimiser.step(&optimiser, k, m, g, theta, slots);

@@ -36,8 +36,10 @@ void langevin_softmax(int m, const double *theta, double *p);
 double langevin_kl(const langevin_setting *s, const double *p);
 /* The maximiser of E[R] - beta KL over mixture weights, beta > 0. */
 void langevin_optimum(const langevin_setting *s, double beta, double *p);
-/* E[R] after each of K updates of the noise-free recursion, rewards[0] before the first: K + 1 numbers. */
-void langevin_recursion(const langevin_setting *s, sosmc_optimiser optimiser, double beta, int K, double *rewards);
+/* Returns E[R] after K updates of the noise-free recursion with the component rewards r. `rewards` (NULL: not wanted) receives
+ * it after each of them, rewards[0] before the first: K + 1 numbers. */
+double langevin_recursion(const langevin_setting *s, const double *r, sosmc_optimiser optimiser, double beta, int K,
+                          double *rewards);
 
 /* Density at the start, up to a factor, and reward on a square of LANGEVIN_SIDE by LANGEVIN_SIDE nodes around the origin. Narrow
  * modes are drawn with a variance of 0.05, because they would fall between the nodes. */

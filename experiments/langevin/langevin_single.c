@@ -66,7 +66,6 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
 
 int langevin_single_run(const extras *e)
 {
-    static const char *const head[] = {"method", "reward at the end", "iterations", "µs per iteration", NULL};
     langevin_result *r = calloc(LANGEVIN_METHODS, sizeof *r);
     double *sample = calloc(PLANE * LANGEVIN_SAMPLE, sizeof *sample);
     int rc = r && sample ? 0 : files_fail(e->error, e->room, "out of memory");
@@ -84,7 +83,7 @@ int langevin_single_run(const extras *e)
     page_heading(e->page, "A single run: V_sparse, R_hard, beta = 0");
     if (rc == 0) rc = illustrate(e, r, sample);
     if (rc == 0) {
-        page_table(e->page, "Seed 0", "lrrr", head);
+        experiment_page_table(e->page, "Seed 0", "l method|r reward at the end|r iterations|r µs per iteration");
         for (int m = 0; m < LANGEVIN_METHODS; m++)
             experiment_row(e->page, NULL, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
                            1e6 * r[m].seconds / r[m].iterations);

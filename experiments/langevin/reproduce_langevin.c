@@ -96,18 +96,14 @@ static void exact_values(const study *s, cell *c)
     const langevin_setting *setting = &s->setting[c->setting];
     int K = iterations_of(s, c->setting), m = setting->mixture.components;
     double beta = c->column == ADAM_BETA ? setting->beta : 0, r[LANGEVIN_MAX], p[LANGEVIN_MAX] = {0};
-    double *rewards = malloc(((size_t)K + 1) * sizeof *rewards);
     langevin_component_rewards(setting, r);
     c->optimum = 0;
     if (beta > 0) langevin_optimum(setting, beta, p);
     for (int i = 0; i < m; i++) c->optimum = beta > 0 ? c->optimum + p[i] * r[i] : fmax(c->optimum, r[i]);
-    c->recursion = NAN;
-    if (!rewards) return;
     /* with beta the recursion has converged long before K: 300 updates stand for all */
     int updates = beta > 0 && K > 300 ? 300 : K;
-    langevin_recursion(setting, c->column == SGD_0 ? sosmc_sgd(0.1) : sosmc_adam(0.1), beta, updates, rewards);
-    c->recursion = rewards[updates];
-    free(rewards);
+    c->recursion = langevin_recursion(setting, r, c->column == SGD_0 ? sosmc_sgd(0.1) : sosmc_adam(0.1), beta, updates,
+                                      NULL);
 }
 
 /* The same exact values belong to all methods of a setting and column. */
@@ -480,22 +476,18 @@ static void page_tracking(const study *s, page *page)
             worst = fmax(worst, fabs(c->off));
             cells++;
         }
-        char n[32], z[32];
-        (void)snprintf(n, sizeof n, "%d", cells);
-        (void)snprintf(z, sizeof z, "%.1f", worst);
-        const char *row[] = {langevin_method_names[m], n, z,
-                             worst < threshold(s) ? "follows" : "differs: see the table"};
-        page_row(page, row, NULL);
+        experiment_cells(page, NULL, "sd1s", langevin_method_names[m], cells, worst,
+                         worst < threshold(s) ? "follows" : "differs: see the table");
     }
     page_table_end(page);
 }
 
 static void page_times(const study *s, page *page)
 {
-    const char *head[] = {"method",         "µs per iteration",    "iterations to 99% of the optimum",
-                          "seconds to 99%", "runs that got there", NULL};
     page_heading(page, "Time");
-    page_table(page, "Adam, beta = 0, mean over settings and seeds", "lrrrr", head);
+    experiment_page_table(page, "Adam, beta = 0, mean over settings and seeds",
+                          "l method|r µs per iteration|r iterations to 99% of the optimum|r seconds to 99%|"
+                          "r runs that got there");
     for (int m = 0; m < LANGEVIN_METHODS; m++) {
         double per = 0, its = 0, secs = 0;
         int cells = 0, there = 0, runs = 0;
@@ -511,13 +503,11 @@ static void page_times(const study *s, page *page)
                 secs += c->result[k].reached_seconds;
             }
         }
-        char t[4][32];
-        (void)snprintf(t[0], 32, "%.0f", 1e6 * per / cells);
-        (void)snprintf(t[1], 32, there ? "%.0f" : "–", its / there);
-        (void)snprintf(t[2], 32, there ? "%.4f" : "–", secs / there);
-        (void)snprintf(t[3], 32, "%d of %d", there, runs);
-        const char *row[] = {langevin_method_names[m], t[0], t[1], t[2], t[3]};
-        page_row(page, row, NULL);
+        char t[2][32];
+        (void)snprintf(t[0], sizeof t[0], there ? "%.0f" : "–", its / there);
+        (void)snprintf(t[1], sizeof t[1], there ? "%.4f" : "–", secs / there);
+        experiment_row(page, NULL, "%s|%.0f|%s|%s|%d of %d", langevin_method_names[m], 1e6 * per / cells, t[0], t[1],
+                       there, runs);
     }
     page_table_end(page);
 }

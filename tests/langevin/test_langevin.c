@@ -130,8 +130,10 @@ static void recursions(void **state)
         const langevin_setting *s = &settings[rows[i].setting];
         char what[64];
         int last = rows[i].beta ? 250 : 2000;
-        langevin_recursion(s, rows[i].adam ? sosmc_adam(0.1) : sosmc_sgd(0.1), rows[i].beta ? s->beta : 0, last,
-                           rewards);
+        double r[LANGEVIN_MAX];
+        langevin_component_rewards(s, r);
+        (void)langevin_recursion(s, r, rows[i].adam ? sosmc_adam(0.1) : sosmc_sgd(0.1), rows[i].beta ? s->beta : 0,
+                                 last, rewards);
         for (int k = 0; k < TIMES && at[k] <= last; k++) {
             (void)snprintf(what, sizeof what, "%s, %s, %s, K = %d", s->name, rows[i].adam ? "Adam" : "SGD",
                            rows[i].beta ? "selected beta" : "beta 0", at[k]);
@@ -175,12 +177,13 @@ static sample run_seeds(langevin_method method, double beta)
 /* Four runs give a poor variance, so the four methods lend each other theirs: they differ little in it. */
 static void weighted_methods_follow_the_recursion(void **state)
 {
-    static double exact[UPDATES + 1];
     const langevin_setting *s = &settings[A];
+    double r[LANGEVIN_MAX];
+    langevin_component_rewards(s, r);
     for (int leash = 0; leash < 2; leash++) {
         double beta = leash ? s->beta : 0, variance = 0;
         sample all[LANGEVIN_METHODS];
-        langevin_recursion(s, sosmc_adam(0.1), beta, UPDATES, exact);
+        double exact = langevin_recursion(s, r, sosmc_adam(0.1), beta, UPDATES, NULL);
         for (int m = SOSMC_ULA; m < LANGEVIN_METHODS; m++) {
             all[m] = run_seeds((langevin_method)m, beta);
             variance += all[m].variance / (LANGEVIN_METHODS - SOSMC_ULA);
@@ -188,12 +191,12 @@ static void weighted_methods_follow_the_recursion(void **state)
         double error = sqrt(variance / SEEDS);
         assert_true(error < 0.01);
         for (int m = SOSMC_ULA; m < LANGEVIN_METHODS; m++)
-            if (fabs(all[m].mean - exact[UPDATES]) > 4 * error)
+            if (fabs(all[m].mean - exact) > 4 * error)
                 fail_msg("%s, beta %g: %.5f, the recursion gives %.5f, standard error %.5f", langevin_method_names[m],
-                         beta, all[m].mean, exact[UPDATES], error);
+                         beta, all[m].mean, exact, error);
         sample free = run_seeds(IMPDIFF, beta);
-        if (free.mean > exact[UPDATES] - 4 * sqrt(free.variance / SEEDS))
-            fail_msg("ImpDiff, beta %g: %.5f is not below %.5f", beta, free.mean, exact[UPDATES]);
+        if (free.mean > exact - 4 * sqrt(free.variance / SEEDS))
+            fail_msg("ImpDiff, beta %g: %.5f is not below %.5f", beta, free.mean, exact);
     }
 }
 
