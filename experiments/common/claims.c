@@ -26,6 +26,12 @@ void claim_not_run(claim *c, const char *format, ...)
 
 void claim_unknown(claim *c, const char *what) { claim_not_run(c, "%s was not measured", what); }
 
+int claim_measured(claim *c, int measured, const char *what)
+{
+    if (!measured) claim_unknown(c, what);
+    return measured;
+}
+
 void claims_print(const claim *c, int n, FILE *out)
 {
     for (int i = 0; i < n; i++)
