@@ -51,13 +51,6 @@ int experiment_check_sizes(const reproduce_options *options, const char *name)
 
 /* ---------------------------------------------------------------------------- runs */
 
-sosmc_settings experiment_defaults(void)
-{
-    sosmc_settings settings = sosmc_defaults();
-    settings.on_collapse = SOSMC_COLLAPSE_CONTINUE;
-    return settings;
-}
-
 int experiment_failed(int code, const char *sentence)
 {
     return interrupt_requested() ? complain(SOSMC_EXIT_INTERRUPTED, "interrupted; the same command continues")

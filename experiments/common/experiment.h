@@ -33,10 +33,6 @@ int experiment_check_sizes(const reproduce_options *options, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ runs */
 
-/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. Their run
- * files say the same. */
-sosmc_settings experiment_defaults(void);
-
 /* Prints the sentence and returns `code`. After an interrupt it prints that the same command continues, and returns
  * SOSMC_EXIT_INTERRUPTED. */
 int experiment_failed(int code, const char *sentence);

@@ -2,7 +2,6 @@
  * beta KL, with axes that all panels share. Invariant: the frame of a figure holds every point that is finite. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "ebm2d_figures_inside.h"
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/experiment.h"
 #include "ebm2d_figures_inside.h"
 
 enum { CLOUD = 500, PATH = 800, NODES = 160 };
@@ -47,21 +48,15 @@ static plot_series cloud_series(arena *p, const ebm2d_cloud *c, plot_series styl
 
 /* ---------------------------------------------------------------------------- models */
 
-static int larger_first(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
 /* The density whose upper level set holds each of the shares of the mass on the lattice. */
 static void mass_levels(const double *z, int n, const double *share, int levels, double *out, double *sorted)
 {
     double total = 0.0, sum = 0.0;
     int k = 0;
     memcpy(sorted, z, (size_t)n * sizeof *z);
-    qsort(sorted, (size_t)n, sizeof *sorted, larger_first);
-    for (int i = 0; i < n; i++) total += sorted[i];
-    for (int i = 0; i < n && k < levels; i++) {
+    qsort(sorted, (size_t)n, sizeof *sorted, experiment_ascending);
+    for (int i = n - 1; i >= 0; i--) total += sorted[i];
+    for (int i = n - 1; i >= 0 && k < levels; i--) {
         sum += sorted[i];
         while (k < levels && sum >= share[k] * total) out[k++] = sorted[i];
     }

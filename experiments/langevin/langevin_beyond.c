@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/files.h"
 #include "langevin_extras_inside.h"
 #include "view/plot.h"
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/experiment.h"
-#include "files/files.h"
 #include "terminal/interrupt.h"
 #include "langevin_extras_inside.h"
 

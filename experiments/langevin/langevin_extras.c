@@ -6,7 +6,6 @@
 #include "langevin_extras.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/experiment.h"

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "common/experiment.h"
-#include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"

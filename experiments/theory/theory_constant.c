@@ -10,7 +10,6 @@
  * of order N^-1/2. Away from the threshold such changes become rarer as N grows. */
 #include <math.h>
 
-#include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"

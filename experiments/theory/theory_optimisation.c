@@ -5,7 +5,6 @@
  * for all k, and if it fails at one theta, it fails for k = 1. On a quadratic with spectrum in [mu, L] the worst direction
  * gives max (1 - gamma mu)^2, (1 - gamma L)^2, hence the last good step (2 - mu/L)/L. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "terminal/interrupt.h"
 #include "terminal/say.h"

@@ -1,6 +1,5 @@
 /* theory_page.c: statements as lines, as tables and results.json, and as one page: what the paper says, how it was checked, figure,
  * numbers, verdict. Invariant: nothing is computed here. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/experiment.h"

@@ -57,7 +57,8 @@ uint64_t theory_seed(const theory_options *o, int statement, int cell)
 sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kernel, sosmc_optimiser optimiser,
                                uint64_t seed)
 {
-    sosmc_settings settings = experiment_defaults();
+    sosmc_settings settings = sosmc_defaults();
+    settings.on_collapse = SOSMC_COLLAPSE_CONTINUE; /* a statement shows what a method does, also then */
     settings.scheme = sosmc_scheme_sosmc(particles);
     settings.scheme.ess_min = ess_min;
     settings.kernel = kernel;

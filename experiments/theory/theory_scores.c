@@ -7,9 +7,7 @@
  * differentiated on a weighted cloud of the engine, once with its multipliers held fixed and once with the multipliers
  * differentiated too, which is the negative control. */
 #include <math.h>
-#include <stdlib.h>
 
-#include "common/experiment.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
