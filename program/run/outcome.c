@@ -12,6 +12,16 @@ static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;   /* ... and the largest that is told */
 
+static void warn(outcome *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void warn(outcome *o, const char *format, ...)
+{
+    va_list args;
+    if (o->warnings == OUTCOME_WARNINGS) return;
+    va_start(args, format);
+    (void)vsnprintf(o->warning[o->warnings++], OUTCOME_SENTENCE, format, args);
+    va_end(args);
+}
+
 /* An outcome in the making. */
 typedef struct {
     outcome *o;
@@ -97,10 +107,10 @@ static int take_asked(const subject *s, const sosmc_lattice *l)
     evaluation_values v, e;
     if (evaluation_exact(s->job, o->theta, l, &v, &e)) return -1;
     if (v.edge > EDGE) {
-        (void)snprintf(
-            o->warning, sizeof o->warning,
-            "the exact values are cut off and not told: %.2g of the mass lies on the edge of the lattice; take a "
-            "larger box (evaluate.low, evaluate.high)",
+        warn(
+            o,
+            "the exact values are cut off and not told: %.2g of the mass lies on the edge of the lattice; take a larger box "
+            "(evaluate.low, evaluate.high)",
             v.edge);
         return -1;
     }
@@ -321,6 +331,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
 {
     subject s = {.o = o, .from = from, .job = from->job, .engine = from->engine, .error = error, .room = room};
     describe(&s);
+    if (from->warning && *from->warning) warn(o, "%s", from->warning);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o))
@@ -430,7 +441,7 @@ void outcome_write(const outcome *o, json_writer *w)
     const sosmc_info *info = &o->last;
     put_verdict(o, w);
     json_open_list(w, "warnings");
-    if (*o->warning) json_put_text(w, NULL, o->warning);
+    for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
     json_put_text(w, "model", o->model);
     json_put_text(w, "objective", o->objective);

@@ -22,7 +22,7 @@ typedef struct {
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
 
-enum { OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
+enum { OUTCOME_WARNINGS = 2, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
 typedef struct {
     char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
@@ -45,9 +45,10 @@ typedef struct {
     double *low,
         *high; /* 95 %: with both errors for likelihoods, with the Monte Carlo error otherwise; NULL: there is none */
     told loss, reward, kl, log_z;
-    told best_loss;                 /* of all densities, where it is known */
-    double aic, bic;                /* NaN: there is none */
-    char warning[OUTCOME_SENTENCE]; /* about exact values that cannot be used; empty: none */
+    told best_loss;  /* of all densities, where it is known */
+    double aic, bic; /* NaN: there is none */
+    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
 } outcome;
 
 /* What an outcome is taken from. */
@@ -56,6 +57,7 @@ typedef struct {
     const job *job;
     const sosmc *engine;
     const evaluation *evaluation; /* NULL: there is none */
+    const char *warning;          /* that was known when the run began; empty: none */
     const char *failed;           /* the sentence with which the run broke off; NULL: it did not */
     int anyway;                   /* judge also where the run file says `judge: none` */
     int (*stop)(void *ctx);       /* ends the judgement early; may be NULL */

@@ -53,6 +53,7 @@ typedef struct {
     const run_hooks *hooks;
     run_result *result;
     char dir[FILES_PATH], checkpoint[FILES_PATH], error[SENTENCE];
+    char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
     job job;
     sosmc *engine;
     trace *trace, *timing;
@@ -265,9 +266,9 @@ static run_status resume_run(run *r)
 /* Warned of before the first iteration, because a user may rather stop than wait. */
 static void look_at_step(run *r)
 {
-    char warning[SENTENCE], sentence[SENTENCE + 16];
-    if (r->options->judge || !curvature_warning(&r->job, warning, sizeof warning)) return;
-    (void)snprintf(sentence, sizeof sentence, "warning: %s", warning);
+    char sentence[SENTENCE + 16];
+    if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
+    (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
     say(r, sentence);
 }
 
@@ -440,6 +441,7 @@ static int take_outcome(run *r, const char *failed)
                            .job = &r->job,
                            .engine = r->engine,
                            .evaluation = r->evaluation,
+                           .warning = r->step_warning,
                            .failed = failed,
                            .anyway = r->options->judge,
                            .stop = r->hooks->stop,

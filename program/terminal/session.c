@@ -106,20 +106,26 @@ static void print_outcome(const outcome *o, FILE *out)
     }
 }
 
+/* The warning about the step was printed before the first iteration. */
+static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
+
 /* The verdict is printed last, where it is noticed. What speaks against the result goes to standard error, also when quiet; that
  * nothing was judged is no news to who asked for it. */
 static void tell_verdict(const session *s)
 {
     const outcome *o = &s->result.outcome;
     const sosmc_verdict_words *v = &o->judged.verdict;
-    const char *status = v->status == SOSMC_CONVERGED ? "converged" : "not converged";
+    static const char *const words[] = {
+        [SOSMC_CONVERGED] = "converged", [SOSMC_NOT_CONVERGED] = "not converged", [SOSMC_RUN_FAILED] = "failed"};
     if (!s->options->quiet) {
-        printf("verdict: %s\n", o->not_judged ? "none, because the run was not judged (judge: none)" : status);
+        printf("verdict: %s\n",
+               o->not_judged ? "none, because the run was not judged (judge: none)" : words[v->status]);
         (void)fflush(stdout);
     }
     if (s->options->experiment) return;
-    for (int i = 0; i < v->reasons && !o->not_judged; i++) (void)complain(0, "%s: %s", status, v->reason[i]);
-    if (*o->warning) (void)complain(0, "warning: %s", o->warning);
+    for (int i = 0; i < v->reasons && !o->not_judged; i++) (void)complain(0, "%s", v->reason[i]);
+    for (int i = 0; i < o->warnings; i++)
+        if (!said_before(o, i)) (void)complain(0, "warning: %s", o->warning[i]);
 }
 
 static void tell(const session *s)
