@@ -94,6 +94,7 @@ static void two_threads_are_two_processes(void **state)
     must_agree("p1", "t1");
     assert_int_equal(e[0].result.iterations, 300);
     assert_int_equal(e[1].result.outcome.dim_theta, 1);
+    for (int i = 0; i < 2; i++) run_result_free(&e[i].result);
 }
 
 typedef struct {
@@ -133,12 +134,14 @@ static void a_stop_is_a_status(void **state)
     assert_int_equal(e.result.status, RUN_STOPPED);
     assert_int_equal(e.result.iterations, 123);
     assert_contains(e.result.message, "stopped after iteration 123 of 400");
+    run_result_free(&e.result);
     assert_int_equal(w.calls, 124); /* once before the first iteration */
     w = (witness){.stop_at = 0};
     prepare(&e, 1, "halves")->hooks = (run_hooks){.progress = see, .ctx = &w};
     e.resume = 1;
     (void)go(&e);
     assert_int_equal(e.result.status, RUN_OK);
+    run_result_free(&e.result);
     must_agree("whole", "halves");
     (void)go(&e);
     assert_true(e.result.status == RUN_OK && e.result.complete);
@@ -165,6 +168,8 @@ static void nothing_is_printed(void **state)
     assert_int_equal(good.result.status, RUN_OK);
     assert_int_equal(again.result.status, RUN_EUSAGE);
     assert_contains(again.result.message, "already holds a run");
+    run_result_free(&good.result);
+    run_result_free(&again.result);
     assert_int_equal(files_read(file, 1 << 20, &text, &size, error, sizeof error), 0);
     assert_int_equal(size, 0);
     free(text);
