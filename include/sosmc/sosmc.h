@@ -141,6 +141,10 @@ typedef struct {
     int (*grad_theta)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
     /* Optional: p_i = prox of (lambda * non-smooth part) at x_i, laid out like x. */
     int (*prox)(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *p);
+    /* Optional, for models with few parameters: D = dU/dtheta of every particle, D[j * ld + i] for parameter j and particle i
+     * (dim_theta rows of ld; what D held before is overwritten, its padding too may be). b->fresh means what it means in
+     * grad_theta. Where it is missing the library derives it from grad_theta, a call per particle. */
+    int (*scores)(const void *self, const double *theta, const sosmc_batch *b, double *D);
 } sosmc_model;
 
 /* s[i] = score of x_i: a reward. Need not be differentiable. */
@@ -162,6 +166,7 @@ typedef struct {
      * b->first, b->first + 1, ... as they are. An objective over fixed rows is then known without the noise of a batch. */
     int64_t rows;
     int (*row)(const void *self, const sosmc_batch *b, double *x);
+    int fixed; /* every draw gives particle i the same point: a batch has no noise */
 } sosmc_source;
 
 SOSMC_API sosmc_source sosmc_standard_normal(void); /* N(0, I), with density */
@@ -454,9 +459,9 @@ typedef struct {
     sosmc_schedule schedule;
     sosmc_comm comm;
     uint64_t seed;
-    int threads;            /* 0 or 1: the calling thread alone */
-    int on_nonfinite;       /* sosmc_nonfinite */
-    int on_collapse;        /* sosmc_collapse */
+    int threads;      /* 0 or 1: the calling thread alone */
+    int on_nonfinite; /* sosmc_nonfinite */
+    int on_collapse;  /* sosmc_collapse */
     /* The fraction of the cost of an iteration that may go into what sosmc_judge needs to know of the run (judge.h): 0: nothing
      * is gathered. The iterations are the same bits either way. */
     double judge;

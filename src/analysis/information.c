@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "host.h"
+#include "base/linear.h"
 #include "base/table.h"
 
 /* ------------------------------------------------------------------------------------------------ Louis */
@@ -112,35 +113,6 @@ sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t 
 
 /* ---------------------------------------------------------------------------------------------- covariance */
 
-/* The lower Cholesky factor of the p x p matrix a, in its place; 0: a is not positive definite. */
-static int factorise(size_t p, double *a)
-{
-    for (size_t k = 0; k < p; k++) {
-        for (size_t l = 0; l <= k; l++) {
-            double sum = a[k * p + l];
-            for (size_t q = 0; q < l; q++) sum -= a[k * p + q] * a[l * p + q];
-            if (l == k && !(sum > 0)) return 0;
-            a[k * p + l] = l == k ? sqrt(sum) : sum / a[l * p + l];
-        }
-    }
-    return 1;
-}
-
-/* Column `column` of (c c')^-1, c lower triangular. */
-static void inverse_column(size_t p, const double *c, size_t column, double *out)
-{
-    for (size_t k = 0; k < p; k++) {
-        double sum = k == column;
-        for (size_t q = 0; q < k; q++) sum -= c[k * p + q] * out[q];
-        out[k] = sum / c[k * p + k];
-    }
-    for (size_t k = p; k-- > 0;) {
-        double sum = out[k];
-        for (size_t q = k + 1; q < p; q++) sum -= c[q * p + k] * out[q];
-        out[k] = sum / c[k * p + k];
-    }
-}
-
 sosmc_status sosmc_information(const sosmc_model *model, const double *theta, int64_t n, const double *x,
                                const double *logw, double *information, double *covariance)
 {
@@ -151,11 +123,10 @@ sosmc_status sosmc_information(const sosmc_model *model, const double *theta, in
     sosmc_status status = sosmc_louis(model, theta, n, x, logw, information);
     if (status == SOSMC_OK) {
         memcpy(factor, information, p * p * sizeof *factor);
-        int definite = factorise(p, factor);
-        for (size_t k = 0; k < p; k++) { /* the matrix is symmetric: columns are rows */
-            if (definite) inverse_column(p, factor, k, covariance + k * p);
-            for (size_t l = 0; !definite && l < p; l++) covariance[k * p + l] = NAN;
-        }
+        if (sosmc_i_cholesky(p, factor) == 0)
+            sosmc_i_cholesky_inverse(p, factor, covariance);
+        else
+            for (size_t k = 0; k < p * p; k++) covariance[k] = NAN;
     }
     free(factor);
     return status;

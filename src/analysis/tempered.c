@@ -48,7 +48,20 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     return 0;
 }
 
-/* dU_t/dt = U - base; the model's energy is taken again, in its own scratch. */
+/* U of the model at a batch, taken again in its own scratch. */
+static int energy_again(const sosmc_tempering *t, const sosmc_batch *b, double *U)
+{
+    sosmc_batch again = *b;
+    again.fresh = 0;
+    return t->model.energy(t->model.self, t->theta, &again, U, NULL);
+}
+
+/* dU_t/dt = U - base of particle i */
+static double slope(const sosmc_batch *b, int i, double U, double precision, double constant)
+{
+    return U - (0.5 * precision * square_of(b, i) + constant);
+}
+
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
     enum { AT_ONCE = 128 };
@@ -58,14 +71,21 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
         sosmc_batch part = *b;
         part.x += from;
         part.first += from;
-        part.fresh = 0;
         part.n = b->n - from < AT_ONCE ? b->n - from : AT_ONCE;
-        int rc = t->model.energy(t->model.self, t->theta, &part, U, NULL);
+        int rc = energy_again(t, &part, U);
         if (rc) return rc;
-        for (int i = 0; i < part.n; i++)
-            g[0] += c[from + i] * (U[i] - (0.5 * precision * square_of(&part, i) + constant));
+        for (int i = 0; i < part.n; i++) g[0] += c[from + i] * slope(&part, i, U[i], precision, constant);
     }
     return 0;
+}
+
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    const sosmc_tempering *t = self;
+    double precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
+    int rc = energy_again(t, b, D);
+    for (int i = 0; !rc && i < b->n; i++) D[i] = slope(b, i, D[i], precision, constant);
+    return rc;
 }
 
 sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)
@@ -79,7 +99,8 @@ sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)
                          .rounding = tempering->model.rounding,
                          .prepare = prepare,
                          .energy = energy,
-                         .grad_theta = grad_theta};
+                         .grad_theta = grad_theta,
+                         .scores = scores};
 }
 
 static void follow(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "prior.h"
+#include "base/linear.h"
 #include "base/table.h"
 
 typedef void data_pass(const sosmc_logistic *m, double theta, const sosmc_batch *b, double *U, double *gx);
@@ -36,9 +37,16 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    prior_scores(theta[0], ((const sosmc_logistic *)self)->variance, b, D);
+    return 0;
+}
+
 sosmc_model sosmc_logistic_model(const sosmc_logistic *data)
 {
-    return (sosmc_model){.dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta};
+    return (sosmc_model){
+        .dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta, .scores = scores};
 }
 
 /* ------------------------------------------------------------------------------------------------ Laplace */
@@ -63,46 +71,15 @@ static double curvature(const sosmc_logistic *m, double theta, const double *x, 
     return U;
 }
 
-/* P = C C^T in place, lower triangle. Returns 0, or -1 when P is not positive definite. */
-static int factorise(size_t dim, double *P)
-{
-    for (size_t j = 0; j < dim; j++) {
-        for (size_t l = 0; l <= j; l++) {
-            double sum = P[j * dim + l];
-            for (size_t k = 0; k < l; k++) sum -= P[j * dim + k] * P[l * dim + k];
-            if (l < j)
-                P[j * dim + l] = sum / P[l * dim + l];
-            else if (sum > 0 && isfinite(sum))
-                P[j * dim + j] = sqrt(sum);
-            else
-                return -1;
-        }
-    }
-    return 0;
-}
-
-/* s <- (C C^T)^-1 s */
-static void solve(size_t dim, const double *C, double *s)
-{
-    for (size_t j = 0; j < dim; j++) {
-        for (size_t k = 0; k < j; k++) s[j] -= C[j * dim + k] * s[k];
-        s[j] /= C[j * dim + j];
-    }
-    for (size_t j = dim; j-- > 0;) {
-        for (size_t k = j + 1; k < dim; k++) s[j] -= C[k * dim + j] * s[k];
-        s[j] /= C[j * dim + j];
-    }
-}
-
 /* One Newton step from x: the step into s, C at x, and the squared length of the step as C measures it. */
 static double newton(const sosmc_logistic *m, double theta, const double *x, double *U, double *g, double *s, double *C)
 {
     size_t dim = (size_t)m->dim;
     double length = 0;
     *U = curvature(m, theta, x, g, C);
-    if (!isfinite(*U) || factorise(dim, C)) return NAN;
+    if (!isfinite(*U) || sosmc_i_cholesky(dim, C)) return NAN;
     memcpy(s, g, dim * sizeof *s);
-    solve(dim, C, s);
+    sosmc_i_cholesky_solve(dim, C, s);
     for (size_t j = 0; j < dim; j++) length += g[j] * s[j];
     return length;
 }
