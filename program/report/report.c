@@ -215,7 +215,7 @@ static void put_estimate(page *p, const report_data *r)
     const json_t *names = json_object_get(r->summary, "theta_names");
     const char *objective = json_string_value(json_object_get(r->summary, "objective")),
                *no_mc = why(r, "theta_mc_error"), *no_se = why(r, "theta_standard_error");
-    int likelihood = objective && strcmp(objective, "mmle") == 0;
+    int likelihood = objective && (strcmp(objective, "mmle") == 0 || strcmp(objective, "ebm_likelihood") == 0);
     size_t n = json_array_size(names), shown = n < ESTIMATES ? n : ESTIMATES;
     if (n == 0 || !json_is_array(json_object_get(r->summary, "theta"))) return;
     page_table(p, NULL, likelihood ? "lrrrr" : "lrrr", head);

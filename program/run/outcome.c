@@ -198,12 +198,14 @@ static void take_judged(const subject *s)
     fill(&o->log_z, &j->log_z, 1, why_not);
 }
 
-static void take_criteria(outcome *o, int64_t rows)
+/* From the loss that is told, which may be better than the judged one. */
+static void take_criteria(outcome *o)
 {
+    double p = o->dim_theta, rows = (double)o->judged.rows, times = o->mmle ? 1 : rows;
     o->aic = o->bic = NAN;
-    if (!o->mmle || o->network || !isfinite(o->loss.value)) return;
-    o->aic = 2 * o->dim_theta + 2 * o->loss.value;
-    if (rows > 0) o->bic = o->dim_theta * log((double)rows) + 2 * o->loss.value;
+    if (!o->likelihood || o->network || !isfinite(o->loss.value) || !(times > 0)) return;
+    o->aic = 2 * p + 2 * times * o->loss.value;
+    if (rows > 0) o->bic = p * log(rows) + 2 * times * o->loss.value;
 }
 
 /* ---------------------------------------------------------------------------- theta and the verdict */
@@ -228,18 +230,15 @@ static void judge_without(const subject *s, const char *why)
     add_reason(v, sentence);
 }
 
+/* The reasons that the judgement itself does not give: there was none. */
 static void explain_missing_errors(const subject *s)
 {
-    outcome *o = s->o;
-    sosmc_judgement *j = &o->judged;
+    sosmc_judgement *j = &s->o->judged;
     const char *why = why_not_judged(s);
-    if (!o->optimises) why = "nothing is optimised: theta is not an estimate";
-    if (!j->theta_mc_error && !*j->why_no_mc_error)
-        (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "%s", why ? why : "the judgement has none");
-    if (!o->mmle && why_not_judged(s) == NULL && o->optimises)
-        why = "theta is not estimated from data by a marginal likelihood";
+    if (!why) return;
+    if (!j->theta_mc_error && !*j->why_no_mc_error) (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "%s", why);
     if (!j->theta_standard_error && !*j->why_no_standard_error)
-        (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "%s", why ? why : "the judgement has none");
+        (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "%s", why);
 }
 
 static int judge(const subject *s)
@@ -289,7 +288,7 @@ static int take_interval(outcome *o)
 {
     const sosmc_judgement *j = &o->judged;
     int p = o->dim_theta;
-    if (o->network || !(j->theta_low || (!o->mmle && j->theta_mc_error))) return 0;
+    if (o->network || !(j->theta_low || (!o->likelihood && j->theta_mc_error))) return 0;
     o->low = malloc((size_t)p * sizeof(double) + 1);
     o->high = malloc((size_t)p * sizeof(double) + 1);
     if (!o->low || !o->high) return -1;
@@ -311,6 +310,8 @@ static void describe(const subject *s)
     *o = (outcome){.optimises = s->job->problem.objective.scale != 0,
                    .network = job_has_network(s->job),
                    .mmle = s->job->problem.objective.loss == SOSMC_LOSS_MMLE,
+                   .likelihood = s->job->problem.objective.loss == SOSMC_LOSS_MMLE ||
+                                 s->job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD,
                    .weighted = cfg->scheme.weighted,
                    .accepts = cfg->kernel.metropolis,
                    .averaged = cfg->average > 0,
@@ -338,7 +339,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
         return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
     if (!o->failed) take_exact(&s);
     take_judged(&s);
-    take_criteria(o, job_rows(s.job));
+    take_criteria(o);
     return 0;
 }
 

@@ -27,7 +27,8 @@ typedef struct {
     char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
     int network;           /* theta is a network's weights */
-    int mmle;              /* the loss is minus a log-likelihood */
+    int likelihood;        /* theta is estimated from data: it has a statistical error too */
+    int mmle;              /* the loss is minus a marginal log-likelihood */
     int weighted, accepts; /* there are weights; moves are accepted or rejected */
     int averaged;          /* the iterations kept an average of theta */
     int failed;            /* the run broke off */

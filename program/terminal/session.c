@@ -86,7 +86,7 @@ static void print_theta(const outcome *o, FILE *out)
     }
     if (o->dim_theta > SHOWN) fprintf(out, "... %d more in summary.json\n", o->dim_theta - SHOWN);
     if (!j->theta_mc_error) fprintf(out, "theta has no Monte Carlo error, because %s\n", j->why_no_mc_error);
-    if (o->mmle && !j->theta_standard_error)
+    if (o->likelihood && !j->theta_standard_error)
         fprintf(out, "theta has no standard error, because %s\n", j->why_no_standard_error);
 }
 

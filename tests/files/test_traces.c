@@ -182,9 +182,10 @@ static void the_info_becomes_a_row(void **state)
 /* A trace that an earlier version began has no column mobility: it goes on without it, and a new one has it. */
 static void a_trace_of_an_earlier_version_goes_on(void **state)
 {
-    static const char old[] = "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
-                              "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1\n"
-                              "0,1,0,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3\n";
+    static const char old[] =
+        "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
+        "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1\n"
+        "0,1,0,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3\n";
     sosmc_info info = {.iteration = 1, .updates = 2, .retries = 6, .mobility = 0.75};
     double theta[1] = {4.0};
     trace *t = NULL;
