@@ -191,7 +191,9 @@ static int affordable(const fresh *f)
     double dim = f->problem->model.dim_x, cost = f->options->cost > 0 ? f->options->cost : 0.025;
     double evaluations = 2.0 * (double)sosmc_iteration(f->engine) * sosmc_particles(f->engine) *
                          f->settings->scheme.sweeps;
-    double particles = cost * evaluations / (2 * (6 + 2 * sqrt(dim)) + 2);
+    /* A move costs what the laws take beside the model: some ten evaluations of a cheap one. A reference has a pass of its own. */
+    double particles = cost * evaluations / (10 * (6 + 2 * sqrt(dim)));
+    if (f->problem->objective.theta_ref) particles /= 2;
     if (f->options->pass_particles > 0) return f->options->pass_particles;
     return particles < 512 ? 512 : particles > 16384 ? 16384 : (int)particles;
 }
