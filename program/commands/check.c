@@ -36,7 +36,7 @@ static void print_item(const job *j, const sosmc_check_report *report, const sos
 
 /* ---------------------------------------------------------------------------- the verdict on a short run */
 
-enum { SHORT = 128, FEW_PARTICLES = 1000, MANY_NUMBERS = 200 };
+enum { SHORT = 256, FEW_PARTICLES = 1000, MANY_NUMBERS = 200 };
 
 static sosmc_status judge_short_run(const job *j, int64_t iterations, sosmc_judgement *out, char *message, size_t room)
 {

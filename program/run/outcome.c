@@ -191,7 +191,8 @@ static void take_judged(const subject *s)
     const sosmc_judgement *j = &o->judged;
     const sosmc_objective *objective = &s->job->problem.objective;
     const char *why_not = why_not_judged(s);
-    int divergence = objective->loss == SOSMC_LOSS_FORWARD_KL || objective->loss == SOSMC_LOSS_REVERSE_KL;
+    int divergence = (objective->loss == SOSMC_LOSS_FORWARD_KL && objective->b != 0) ||
+                     (objective->loss == SOSMC_LOSS_REVERSE_KL && objective->kl != 0);
     fill(&o->loss, &j->loss, o->optimises, why_not);
     fill(&o->reward, &j->reward, objective->score.eval != NULL, why_not);
     fill(&o->kl, &j->kl, divergence, why_not);

@@ -136,7 +136,7 @@ static void check_contract(const char *run, const json_t *s, const char *quantit
     for (int i = 0; i < 4; i++) must(json_object_get(last, all[i]) != NULL, run, all[i], "is not in last_iteration");
 }
 
-#define SHORT "particles: 200\niterations: 80\noutput: {report: false}\n"
+#define SHORT "particles: 200\niterations: 150\noutput: {report: false}\n"
 #define THREE "model: {type: gaussian_mixture, means: [[-2, 0, 0], [2, 0, 1]], variance: 0.5}\n"
 #define NETWORK "model: {type: mlp, inputs: 3, hidden: [8], init_sd: 0.3, base: gaussian, base_sd: 2}\n"
 #define POINTS "data: {type: blobs, centres: [[0, 0, 1], [1, 1, 0]], points: 60}, batch: 20"
@@ -249,11 +249,13 @@ static void strict_is_about_the_verdict(void **state)
     write_file("good.yaml", good);
     (void)says(0, "run good.yaml --out good --strict");
     assert_contains(says(0, "run good.yaml --out good --resume --strict"), "is finished");
-    (void)says(0, "run good.yaml --out brief --iterations 80");
-    assert_contains(says(5, "run good.yaml --out brief --iterations 80 --resume --strict"), "has not converged");
-    (void)says(5, "run good.yaml --out brief --iterations 80 --overwrite --strict");
+    (void)says(0, "run good.yaml --out brief --iterations 160 --set optimiser.rate=0.0005");
+    assert_contains(says(5, "run good.yaml --out brief --iterations 160 --set optimiser.rate=0.0005 --resume --strict"),
+                    "has not converged");
+    (void)says(5, "run good.yaml --out brief --iterations 160 --set optimiser.rate=0.0005 --overwrite --strict");
     (void)says(5, "run good.yaml --out unjudged --set judge=none --strict");
-    assert_contains(says(0, "run good.yaml --out quiet --iterations 80 --quiet"), "theta has not converged");
+    assert_contains(says(0, "run good.yaml --out quiet --iterations 160 --set optimiser.rate=0.0005 --quiet"),
+                    "theta has not converged");
     (void)says(5, "judge brief --strict --quiet");
     (void)says(0, "judge good --strict --quiet");
     (void)says(5,
@@ -368,7 +370,7 @@ static void an_unjudged_run_is_judged_later(void **state)
 static void directories_that_cannot_be_judged(void **state)
 {
     assert_contains(says(4, "judge nowhere"), "nowhere is not a run directory: it has no run.yaml");
-    (void)says(0, "run good.yaml --out bare --iterations 80");
+    (void)says(0, "run good.yaml --out bare --iterations 160 --set optimiser.rate=0.0005");
     (void)unlink(folder_path(folder, "bare/checkpoint"));
     (void)unlink(folder_path(folder, "bare/checkpoint.previous"));
     assert_contains(says(4, "judge bare"), "bare has no checkpoint, so there is no cloud to judge");
