@@ -398,6 +398,7 @@ int main(void)
                                        cmocka_unit_test(interrupted_runs_resume),
                                        cmocka_unit_test(finished_runs_can_be_extended),
                                        cmocka_unit_test(budgets_stop),
-                                       cmocka_unit_test(checks_pass)};
+                                       cmocka_unit_test(checks_pass),
+                                       cmocka_unit_test(checks_that_cannot_tell_say_so)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
