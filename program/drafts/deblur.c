@@ -430,6 +430,8 @@ static void put_method(draft *d, const plan *p)
         method.rate_left);
 }
 
+enum { JUDGED_FROM = 128 }; /* in fewer iterations nothing can be told of theta's convergence; the picture needs less */
+
 static config *configure(const plan *p)
 {
     const flag_values *q = p->q;
@@ -439,6 +441,7 @@ static config *configure(const plan *p)
     put_method(&d, p);
     draft_put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles,
               p->iterations, flag_text(q, SEED, "0"), flag_text(q, THREADS, "1"));
+    if (p->iterations < JUDGED_FROM) draft_put(&d, "judge: none\n");
     draft_put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
               p->moments_from, method.every);
     return draft_config(&d, q->command, q->set, q->sets);

@@ -415,6 +415,7 @@ static void put_verdict(const outcome *o, json_writer *w)
     const sosmc_verdict_words *v = &o->judged.verdict;
     json_open_object(w, "verdict");
     json_put_text(w, "status", sosmc_verdict_name((sosmc_verdict_status)v->status));
+    json_put_truth(w, "judged", !o->not_judged && !o->stopped);
     json_open_list(w, "reasons");
     for (int i = 0; i < v->reasons; i++) json_put_text(w, NULL, v->reason[i]);
     json_close(w);

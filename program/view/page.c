@@ -33,6 +33,7 @@ static const char style[] =
     ".note{max-width:none;margin:1rem 0;padding:.6rem 1rem;border-left:5px solid #e69f00;background:#fdf6e7}\n"
     ".verdict{margin:1.2rem 0;padding:.7rem 1rem;border-left:8px solid #d55e00;background:#fbe9dd}\n"
     ".verdict.good{border-color:#009e73;background:#e5f5f0}\n"
+    ".verdict.unknown{border-color:#888;background:#f1f1f1}\n"
     ".verdict b{font-size:1.3rem;font-weight:650}\n"
     ".verdict ul{margin:.4rem 0 0;padding-left:1.2rem}\n"
     ".facts{display:flex;flex-wrap:wrap;gap:.9rem;margin:1.6rem 0}\n"
@@ -72,6 +73,7 @@ static const char style[] =
     ".note{background:#33270a}\n"
     ".verdict{background:#3a1f10}\n"
     ".verdict.good{background:#0e2f25}\n"
+    ".verdict.unknown{background:#2a2a2a}\n"
     ".warn{background:#4a2a17}\n"
     ".facts div,pre{border-color:#444}\n"
     ".facts div,h2{border-top-color:#3d9bd6;border-bottom-color:#3d9bd6}\n"
@@ -216,9 +218,12 @@ void page_verdict(page *p, const json_t *summary)
     const json_t *verdict = json_object_get(summary, "verdict"), *reasons = json_object_get(verdict, "reasons");
     const char *status = json_string_value(json_object_get(verdict, "status"));
     if (!status) return;
-    int good = strcmp(status, "converged") == 0, failed = strcmp(status, "failed") == 0;
-    raw(p, good ? "<div class=\"verdict good\">" : "<div class=\"verdict\">");
-    element(p, "<b>", good ? "Converged" : failed ? "Failed" : "Not converged", "</b>\n");
+    int good = strcmp(status, "converged") == 0, failed = strcmp(status, "failed") == 0,
+        unknown = !failed && json_is_false(json_object_get(verdict, "judged"));
+    raw(p, good      ? "<div class=\"verdict good\">"
+           : unknown ? "<div class=\"verdict unknown\">"
+                     : "<div class=\"verdict\">");
+    element(p, "<b>", good ? "Converged" : failed ? "Failed" : unknown ? "Not judged" : "Not converged", "</b>\n");
     if (json_array_size(reasons) > 0) raw(p, "<ul>\n");
     for (size_t i = 0; i < json_array_size(reasons); i++)
         element(p, "<li>", json_string_value(json_array_get(reasons, i)), "</li>\n");

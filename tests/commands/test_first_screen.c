@@ -219,8 +219,8 @@ static void starved_weights_are_named(void **state)
 {
     (void)write_hierarchy("wild.yaml", 2);
     const char *said = says(5,
-                            "run wild.yaml --out wild --set kernel.type=ula --set kernel.step=0.9 --set particles=200 "
-                            "--set iterations=90 --set optimiser.rate=0.01 --set output.report=false --strict");
+                            "run wild.yaml --out wild --set kernel.type=ula --set kernel.step=0.5 --set particles=200 "
+                            "--set iterations=300 --set optimiser.rate=0.05 --set output.report=false --strict");
     assert_contains(said, "the error of theta is not to be trusted: ");
     assert_contains(said, " of 16 groups of particles are left at the end; take more particles or a smaller rate");
 }
