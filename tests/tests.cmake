@@ -21,6 +21,7 @@ set(sosmc_tests
     "commands documents program"
     "commands fetch program"
     "commands first_screen program"
+    "commands judged program"
     "commands program program"
     "common known program"
     "deblurring deblurring program"
