@@ -18,6 +18,7 @@ set(sosmc_tests
     "commands fetch program"
     "commands first_screen program"
     "commands program program"
+    "common experiment program"
     "common known program"
     "deblurring deblurring program"
     "drafts commands_ebm program"
