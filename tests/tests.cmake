@@ -23,6 +23,7 @@ set(sosmc_tests
     "commands first_screen program"
     "commands judged program"
     "commands program program"
+    "common experiment program"
     "common known program"
     "deblurring deblurring program"
     "drafts commands_ebm program"
