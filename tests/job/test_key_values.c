@@ -149,16 +149,12 @@ static double value_of(const job *j, const key_value *v)
     }
 }
 
-/* The job of the text, with the folder of the examples in place of every $, and one assignment (NULL: none). */
+/* The job of the text with one assignment (NULL: none). */
 static void build(job *j, config **c, const char *text, const char *assignment)
 {
-    char whole[4 * RUNTEXT_PATH], folder[RUNTEXT_PATH];
-    size_t n = 0;
+    char whole[4 * RUNTEXT_PATH];
     int io;
-    assert_non_null(runtext_source("examples", folder));
-    for (const char *p = text; *p; p++)
-        n += (size_t)snprintf(whole + n, sizeof whole - n, *p == '$' ? "%s" : "%.1s", *p == '$' ? folder : p);
-    assert_true(n < sizeof whole);
+    if (!runtext_beside_examples(text, whole)) skip();
     *c = config_parse(whole, "file", ERROR);
     if (!*c || (assignment && config_set(*c, assignment, ERROR)) || config_resolve(*c, ERROR) ||
         job_build(j, *c, &io, ERROR))
@@ -168,8 +164,6 @@ static void build(job *j, config **c, const char *text, const char *assignment)
 static void every_key_reaches_its_field(void **state)
 {
     int wrong = 0;
-    char folder[RUNTEXT_PATH];
-    if (!runtext_source("examples", folder)) skip();
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         const key_value *v = &values[i];
         job without, with;
