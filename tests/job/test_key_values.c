@@ -216,7 +216,7 @@ static void logistic_regression(void **state)
 {
     char path[RUNTEXT_PATH];
     int io;
-    job j;
+    job j = {.iterations = 0};
     if (!runtext_source("examples/logistic.yaml", path)) skip();
     config *c = config_load(path, ERROR);
     if (!c || config_set(c, "init.share=0.3125", ERROR) || config_set(c, "model.train=null", ERROR) ||
