@@ -82,6 +82,7 @@ set(sosmc_tests
     "imaging tv unit"
     "imaging tv_prox property"
     "job defaults program"
+    "job key_values program"
     "job keys_read program"
     "job model_file program"
     "job network_text program"
