@@ -111,6 +111,7 @@ set(sosmc_tests
     "process memory process"
     "process signals process"
     "report report program"
+    "report report_facts program"
     "run earlier_directories program"
     "run evaluate program"
     "run grid program"
@@ -126,4 +127,5 @@ set(sosmc_tests
     "terminal progress program"
     "theory theory program"
     "theory theory_particles program"
+    "theory theory_statements program"
 )
