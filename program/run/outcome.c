@@ -262,6 +262,7 @@ static int judge(const subject *s)
         judge_without(s, why_not_judged(s));
         return 0;
     }
+    if (status == SOSMC_ENOMEM) return files_fail(s->error, s->room, "out of memory while the run was judged");
     return files_fail(s->error, s->room, "the run could not be judged: %s",
                       *message ? message : sosmc_status_name(status));
 }
