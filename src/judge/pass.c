@@ -455,6 +455,29 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Puts the m largest of n numbers last, in any order (Hoare's selection). */
+static void largest_last(int n, int m, double *x)
+{
+    int low = 0, high = n - 1, first = n - m;
+    while (low < high) {
+        double pivot = x[low + (high - low) / 2];
+        int i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot) i++;
+            while (x[j] > pivot) j--;
+            if (i > j) break;
+            double kept = x[i];
+            x[i++] = x[j];
+            x[j--] = kept;
+        }
+        if (first > j && first < i) return;
+        if (first <= j)
+            high = j;
+        else
+            low = i;
+    }
+}
+
 static double log1(double x) { return sosmc_i_log1(NULL, x); }
 
 /* Mean of log(1 - b y) over m values. work: m doubles. */
@@ -474,7 +497,8 @@ double sosmc_i_khat(int n, const double *logw, double *work)
     if (m < 5 || q > CANDIDATES) return NAN;
     double *sorted = work, *y = work + n, likelihood[CANDIDATES], b[CANDIDATES], best = -INFINITY, total = 0, mean = 0;
     for (int i = 0; i < n; i++) sorted[i] = isnan(logw[i]) ? -INFINITY : logw[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    largest_last(n, m + 1, sorted);
+    qsort(sorted + n - m - 1, (size_t)m + 1, sizeof *sorted, ascending);
     double most = sorted[n - 1], cut = sosmc_i_exp1(NULL, fmax(sorted[n - m - 1] - most, -700));
     for (int i = 0; i < m; i++) y[i] = fmax(sosmc_i_exp1(NULL, fmax(sorted[n - m + i] - most, -700)) - cut, 0);
     if (!isfinite(most) || !(y[m - 1] > 1e-300)) return NAN;
