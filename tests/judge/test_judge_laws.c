@@ -14,6 +14,7 @@
 #include "base/linear.h"
 #include "base/table.h"
 #include "judge/laws.h"
+#include "judge/pass.h"
 #include "judge/tile.h"
 
 enum { DIM = 3, MOST = 48, TILE = DIM * MOST };
@@ -427,6 +428,23 @@ static void sums_of_weights(void **state)
     }
 }
 
+/* Quantiles of a Pareto law have its index, in whatever order they come; the estimate leans towards 1/2 by 10 / (m + 10). */
+static void pareto_index(void **state)
+{
+    enum { N = 4000 };
+    static double logw[N], mixed[N], work[2 * N];
+    static const double index[3] = {0.2, 0.5, 0.9};
+    for (int k = 0; k < 3; k++) {
+        for (int i = 0; i < N; i++) logw[i] = -index[k] * log((N - i - 0.5) / N);
+        for (int i = 0; i < N; i++) mixed[i] = logw[(i * 1777LL) % N];
+        double m = floor(3 * sqrt(N)), khat = sosmc_i_khat(N, logw, work);
+        assert_near(khat, (m * index[k] + 5) / (m + 10), 0.05);
+        assert_true(sosmc_i_khat(N, mixed, work) == khat);
+    }
+    for (int i = 0; i < N; i++) logw[i] = 3; /* equal ones have no tail */
+    assert_true(isnan(sosmc_i_khat(N, logw, work)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(densities_follow_the_formula),
@@ -438,6 +456,7 @@ int main(void)
                                        cmocka_unit_test(draws_have_the_moments_of_their_component),
                                        cmocka_unit_test(moves_follow_metropolis_and_hastings),
                                        cmocka_unit_test(walks_need_no_gradient),
-                                       cmocka_unit_test(sums_of_weights)};
+                                       cmocka_unit_test(sums_of_weights),
+                                       cmocka_unit_test(pareto_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
