@@ -162,6 +162,7 @@ typedef struct {
      * b->first, b->first + 1, ... as they are. An objective over fixed rows is then known without the noise of a batch. */
     int64_t rows;
     int (*row)(const void *self, const sosmc_batch *b, double *x);
+    int fixed; /* every draw gives particle i the same point: a batch has no noise */
 } sosmc_source;
 
 SOSMC_API sosmc_source sosmc_standard_normal(void); /* N(0, I), with density */

@@ -1,6 +1,7 @@
 /* checkpoint.c: the whole state as bytes, and its hash.
  *
- *     magic, version, byte order | shape of the problem | last info | scalars, theta, slots, average, pool | tiles | checksum
+ *     magic, version, byte order | shape of the problem | last info | scalars, theta, slots, average, pool | tiles | watched |
+ *     checksum
  *
  * Everything is written as 64-bit words. The layout does not know threads or ranks. Reading goes into the spare state and
  * takes effect only when the checksum agrees, so a damaged stream changes nothing. What models park in `work` is not
@@ -8,8 +9,9 @@
 #include "engine_inside.h"
 
 /* Version 2 did not know the last number of the shape, scheme.pool_rule; its runs had rule 0. Versions 2 and 3 did not know the
- * last number of the info, collapsed; their runs go on from 0. */
-enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, OLDEST_VERSION = 2, FORMAT_VERSION = 4 };
+ * last number of the info, collapsed; their runs go on from 0. Versions 2 to 4 did not know mobility, nor what is watched of a
+ * run (watch.h): that is one word, 1 where the sums and labels follow and 0 where nothing does. */
+enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, OLDEST_VERSION = 2, FORMAT_VERSION = 5 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
 
@@ -145,7 +147,7 @@ uint64_t sosmc_hash(const sosmc *s)
 
 /* ---------------------------------------------------------------------------- the last iteration's info */
 
-enum { INFO_COLLAPSED = 18, INFO, INFO_OF_3 = 18 };
+enum { INFO_COLLAPSED = 18, INFO_MOBILITY, INFO, INFO_OF_3 = 18, INFO_OF_4 };
 
 /* All but the wall-clock time, which no two runs share. */
 static void pack_info(const sosmc_info *f, double out[INFO])
@@ -168,7 +170,8 @@ static void pack_info(const sosmc_info *f, double out[INFO])
                               (double)f->retries,
                               f->data_energy,
                               f->penalty,
-                              (double)f->collapsed};
+                              (double)f->collapsed,
+                              f->mobility};
     memcpy(out, all, sizeof all);
 }
 
@@ -196,7 +199,8 @@ static sosmc_info unpack_info(const double in[INFO])
                         .retries = counted(in[15]),
                         .data_energy = in[16],
                         .penalty = in[17],
-                        .collapsed = whole(in[INFO_COLLAPSED])};
+                        .collapsed = whole(in[INFO_COLLAPSED]),
+                        .mobility = in[INFO_MOBILITY]};
 }
 
 /* ---------------------------------------------------------------------------- save */
@@ -279,6 +283,12 @@ static sosmc_status check_health(sosmc *s, state *st, sosmc_status failure, cons
     return SOSMC_OK;
 }
 
+static size_t watched_bytes(const sosmc *s)
+{
+    return WATCH_SETS * sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double);
+}
+static size_t label_bytes(const sosmc *s) { return WATCH_SETS * sosmc_i_round_up((size_t)s->cut.particles, 8); }
+
 sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
 {
     double heaviest = -INFINITY;
@@ -303,6 +313,12 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     for (int t = 0; t < s->cut.tiles; t++) {
         TRY(fetch_tile(s, t));
         write_bytes(&f, s->record, (sosmc_i_record_doubles(s, s->cut.count[t]) + 1) * sizeof(double));
+    }
+    uint64_t watched = (uint64_t)s->watch.on;
+    write_bytes(&f, &watched, sizeof watched);
+    if (watched) {
+        write_bytes(&f, s->now->watched, watched_bytes(s));
+        write_bytes(&f, s->now->label, label_bytes(s));
     }
     uint64_t checksum = f.hash;
     write_bytes(&f, &checksum, sizeof checksum);
@@ -394,6 +410,47 @@ static sosmc_status check_counts(sosmc *s, const vital *v, int64_t collapsed)
     return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its counts or its step make no sense");
 }
 
+/* Reads on over `n` bytes, a multiple of 8, that this engine does not keep. */
+static int skip_bytes(stream *f, size_t n)
+{
+    uint64_t word[64];
+    for (size_t some; n > 0; n -= some) {
+        some = n < sizeof word ? n : sizeof word;
+        if (read_bytes(f, word, some)) return -1;
+    }
+    return 0;
+}
+
+/* What is watched of the run. An engine that watches and finds nothing begins at its next power of two. */
+static sosmc_status read_watched(sosmc *s, stream *f, uint64_t version)
+{
+    uint64_t there = 0;
+    state *st = s->spare;
+    if (s->watch.on) memset(st->watched, 0, watched_bytes(s));
+    if (version < FORMAT_VERSION) return SOSMC_OK;
+    if (read_bytes(f, &there, sizeof there)) return truncated(s);
+    if (there > 1 || (there && s->p.model.dim_theta > WATCH_PARAMETERS))
+        return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: what it says of its past makes no sense");
+    if (!there) return SOSMC_OK;
+    if (!s->watch.on) return skip_bytes(f, watched_bytes(s)) || skip_bytes(f, label_bytes(s)) ? truncated(s) : SOSMC_OK;
+    return read_bytes(f, st->watched, watched_bytes(s)) || read_bytes(f, st->label, label_bytes(s)) ? truncated(s)
+                                                                                                    : SOSMC_OK;
+}
+
+static sosmc_status check_watched(sosmc *s)
+{
+    size_t doubles = sosmc_i_watch_doubles(s->p.model.dim_theta);
+    for (size_t set = 0; s->watch.on && set < WATCH_SETS; set++) {
+        const double *head = s->spare->watched + set * doubles;
+        const unsigned char *label = s->spare->label + set * label_bytes(s) / WATCH_SETS;
+        int sound = s->simd->all_finite(HEAD_ALL, head) && head[HEAD_COUNT] >= 0 && head[HEAD_COUNT] < 0x1p48;
+        for (int64_t i = 0; i < s->cut.particles; i++) sound = sound && (head[HEAD_START] == 0 || label[i] < SOSMC_GROUPS);
+        if (!sound) return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its group labels make no sense");
+        if (head[HEAD_START] == 0) memset(s->spare->label + set * label_bytes(s) / WATCH_SETS, 0, label_bytes(s) / WATCH_SETS);
+    }
+    return SOSMC_OK;
+}
+
 static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
 {
     const layout *l = &s->cut;
@@ -402,7 +459,9 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     TRY(read_header(s, f, &h));
     TRY(compare(s, &h));
     info[INFO_COLLAPSED] = 0;
-    if (read_bytes(f, info, (h.version < FORMAT_VERSION ? INFO_OF_3 : INFO) * sizeof *info)) return truncated(s);
+    info[INFO_MOBILITY] = NAN;
+    size_t infos = h.version < 4 ? INFO_OF_3 : h.version == 4 ? INFO_OF_4 : INFO;
+    if (read_bytes(f, info, infos * sizeof *info)) return truncated(s);
     spans_of(s, s->spare, spans);
     for (int i = 0; i < SPANS; i++)
         if (read_bytes(f, spans[i].data, spans[i].bytes)) return truncated(s);
@@ -413,10 +472,12 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
         sosmc_i_unpack(s, s->spare, t, s->record);
         s->spare->fresh[t - l->tile_lo] = s->record[doubles] != 0;
     }
+    TRY(read_watched(s, f, h.version));
     uint64_t expected = f->hash, checksum;
     if (f->get(f->ctx, &checksum, sizeof checksum)) return truncated(s);
     if (checksum != expected)
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its checksum does not match");
+    TRY(check_watched(s));
     TRY(check_counts(s, &s->spare->v, whole(info[INFO_COLLAPSED])));
     double heaviest = -INFINITY;
     return check_health(s, s->spare, SOSMC_EIO, "the checkpoint is damaged", &heaviest);

@@ -270,7 +270,9 @@ sosmc_status sosmc_step(sosmc *s)
     if (s->failed) return s->failed; /* the message still says why; a checkpoint can be loaded */
     double begin = seconds_now();
     int64_t collapsed = s->info.collapsed;
-    s->info = (sosmc_info){.iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN};
+    s->info = (sosmc_info){
+        .iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN, .mobility = s->info.mobility};
+    sosmc_i_watch_begin(s);
     s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_paper(s) : step_authors(s);
     if (s->failed) return s->failed;
     s->info.seconds = seconds_now() - begin;
@@ -333,7 +335,7 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     sosmc_settings cfg = *settings;
     if (!cfg.alloc) cfg.alloc = libc_alloc;
     int threads = cfg.threads < 1 ? 1 : cfg.threads > 1024 ? 1024 : cfg.threads;
-    size_t room = 96 + 7 * (size_t)threads;
+    size_t room = 128 + 12 * (size_t)threads;
     sosmc *s = cfg.alloc(cfg.alloc_ctx, NULL, sizeof *s);
     if (!s) return SOSMC_ENOMEM;
     memset(s, 0, sizeof *s);
@@ -342,7 +344,7 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->cfg = cfg;
     s->now = &s->state_a;
     s->spare = &s->state_b;
-    s->info.accept = NAN;
+    s->info.accept = s->info.mobility = NAN;
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
     if (!s->owned) return s->failed = sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");

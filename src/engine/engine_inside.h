@@ -18,6 +18,8 @@
 
 #include "base/table.h"
 #include "base/threads.h"
+#include "base/tiles.h"
+#include "watch.h"
 
 #define TRY(expression)                                \
     do {                                               \
@@ -61,6 +63,8 @@ typedef struct {
     double *logw;         /* rows of ld per tile */
     double *pool;         /* scheme.pool rows of dim, where the scheme draws from a pool (has_pool) */
     unsigned char *fresh; /* per tile of this rank: work matches x and theta */
+    double *watched;      /* WATCH_SETS sets of sums about the run, where it is watched; not part of the hash */
+    unsigned char *label; /* WATCH_SETS group labels per particle, likewise */
 } state;
 
 /* A set of particles as the objective sees it: the cloud itself, or the kept states of several sweeps. */
@@ -89,6 +93,32 @@ typedef struct {
     void *work, *work_ref; /* the model's scratch where nothing is parked, and for theta_ref */
 } scratch;
 enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT };
+
+/* What observed iterations need (watch.c). */
+typedef struct {
+    double *scratch, *D;        /* of the scores; dim_theta rows of a tile */
+    double *theta, *row;        /* three vectors of dim_theta; a number per moment particle */
+    void *prep;
+} watch_worker;
+typedef struct {
+    int on, observing;
+    const char *why_not;        /* the reason, where it is not on */
+    int64_t spacing;            /* the most iterations between two observations, a power of two */
+    int data_noise;             /* the data batch is drawn at random */
+    int moment_tiles, difference_tiles, data_tiles; /* particles whose D enters H; that are differenced; data likewise */
+    int turn;                   /* which tiles these are, moved on with every observation */
+    int coordinates, stride;    /* whose jumps are measured */
+    double *moves;              /* per tile */
+    size_t leaf, moment_ld;
+    double *leaves;             /* per block, of the cloud or of the data */
+    double *moment_w, *moment_s, *moment_D; /* weights, scores and dim_theta rows of D of the moment particles */
+    int *difference_tile;
+    double *difference_c, *data_x;
+    int64_t data_members;
+    double *step, *columns, *H; /* of dim_theta; dim_theta squared */
+    unsigned char *label_copy;
+    watch_worker *worker;
+} watch;
 
 /* Sums over the sample, in the order of table.h, then these. */
 enum { SUM_ACCEPT = SUM_COUNT, SUM_ALL };
@@ -136,6 +166,7 @@ struct sosmc {
     double *record; /* one tile, packed */
     uint64_t *tile_hash;
 
+    watch watch;
     scratch *worker;
     fault *faults; /* per task */
     crew *threads;
@@ -214,6 +245,15 @@ sosmc_status sosmc_i_resample_cloud(sosmc *s);
 
 /* estimate.c */
 sosmc_status sosmc_i_estimate(sosmc *s);
+int sosmc_i_replace_weightless(sosmc *s, int worker, int t, sosmc_batch *b);
+
+/* watch.c: called at the start of a step, in the tasks of a move, after a move, after the gradient, after resampling */
+void sosmc_i_watch_begin(sosmc *s);
+void sosmc_i_watch_move(sosmc *s, int task, const double *x, const double *gx, const double *x_new);
+void sosmc_i_watch_moved(sosmc *s);
+sosmc_status sosmc_i_watch_observe(sosmc *s);
+void sosmc_i_watch_resampled(sosmc *s);
+size_t sosmc_i_watch_leaf(int dim_theta);
 
 /* reduce.c */
 sosmc_status sosmc_i_reduce(sosmc *s, const layout *l, double *leaves, size_t len, sosmc_status local);

@@ -12,7 +12,7 @@
 /* A particle without weight may be at a place where dU/dtheta is not finite, and zero times that is not a number. Where the tile
  * has such particles, this points the batch to a copy of the tile in which each of them is replaced by the first particle that
  * has weight. Returns 0 when no particle of the tile has weight. */
-static int replace_weightless(sosmc *s, int worker, int t, sosmc_batch *b)
+int sosmc_i_replace_weightless(sosmc *s, int worker, int t, sosmc_batch *b)
 {
     const double *logw = row_at(s->now->logw, &s->cut, t);
     double *copy = s->worker[worker].vec;
@@ -61,7 +61,7 @@ static sosmc_status contract_block(void *ctx, int task, int worker)
         b.fresh = l == &s->cut && s->now->fresh[t - l->tile_lo];
         b.work = s->worker[worker].work;
         if (l == &s->cut) sosmc_i_lend_work(s, t, worker, &b);
-        if (s->dropped && !replace_weightless(s, worker, t, &b)) continue;
+        if (s->dropped && !sosmc_i_replace_weightless(s, worker, t, &b)) continue;
         int rc = o->H ? o->H(s->p.model.self, s->now->theta, &b, c, g)
                       : s->p.model.grad_theta(s->p.model.self, s->now->theta, &b, c, g);
         if (rc) return sosmc_i_broken(s, task, o->H ? "H" : "grad_theta", rc, b.first);
@@ -203,7 +203,7 @@ sosmc_status sosmc_i_estimate(sosmc *s)
     for (size_t j = 0; j < dim; j++) norm2 += s->grad[j] * s->grad[j];
     s->info.grad_norm = sqrt(norm2);
     s->info.gradient_updates = s->now->v.updates;
-    if (isfinite(norm2)) return SOSMC_OK;
+    if (isfinite(norm2)) return sosmc_i_watch_observe(s);
     for (size_t j = 0; j < dim; j++)
         if (!isfinite(s->grad[j]))
             return sosmc_i_fail(s, SOSMC_ENUMERIC,

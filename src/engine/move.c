@@ -394,6 +394,7 @@ static sosmc_status sweep_tile(sosmc *s, int task, int worker, double *inc)
         const tile *from = from_aside ? &p.aside : &p.here, *to = from_aside ? &p.here : &p.aside;
         int kept = sweep - (scheme->sweeps - scheme->keep); /* the last sweep is always kept */
         TRY(step_tile(s, task, worker, from, to, sweep, inc));
+        if (s->watch.observing && sweep == scheme->sweeps - 1) sosmc_i_watch_move(s, task, from->x, from->gx, to->x);
         if (s->cfg.kernel.blind && kept >= 0)
             TRY(evaluate_tile(s, task, worker, to, NULL, s->now->v.iteration * scheme->sweeps + sweep));
         if (scheme->keep > 1 && kept >= 0) keep_tile(s, t, to, kept);
@@ -485,6 +486,7 @@ sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
     if (s->weighted && bad > 0) s->dropped = 1;
     s->now->v.cached = 1;
     s->seen_valid = 0;
+    if (step && s->watch.observing) sosmc_i_watch_moved(s);
     return step && s->now->pool ? write_back(s) : SOSMC_OK;
 }
 

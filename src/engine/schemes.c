@@ -88,6 +88,7 @@ sosmc_settings sosmc_defaults(void)
                           .threads = 1,
                           .on_nonfinite = SOSMC_NONFINITE_DEFAULT,
                           .on_collapse = SOSMC_COLLAPSE_DEFAULT,
+                          .judge = 0.05,
                           .work_limit = (size_t)256 << 20};
     cfg.adapt[1].signal = SOSMC_SIGNAL_ACCEPT;
     return cfg;

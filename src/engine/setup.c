@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "base/scores.h"
 #include "engine_inside.h"
 #include "base/tiles.h"
 
@@ -176,6 +177,7 @@ static sosmc_status check_rest(const sosmc *s)
             "on_nonfinite", s->cfg.on_nonfinite, "it must be a sosmc_nonfinite");
     REQUIRE(s->cfg.on_collapse >= SOSMC_COLLAPSE_DEFAULT && s->cfg.on_collapse <= SOSMC_COLLAPSE_CONTINUE,
             "on_collapse", s->cfg.on_collapse, "it must be a sosmc_collapse");
+    REQUIRE(s->cfg.judge >= 0 && s->cfg.judge <= 0.5, "judge", s->cfg.judge, "it must be between 0 and 0.5");
     REFUSE(s->weighted && s->nonfinite == SOSMC_NONFINITE_RESTART,
            "on_nonfinite is restart, which unweighted schemes know; a weighted one takes fail, drop or retry");
     REFUSE(!s->weighted && (s->nonfinite == SOSMC_NONFINITE_DROP || s->nonfinite == SOSMC_NONFINITE_RETRY),
@@ -449,6 +451,82 @@ static sosmc_status take_packets(sosmc *s)
     return SOSMC_OK;
 }
 
+/* ---------------------------------------------------------------------------- what is watched */
+
+static const char *find_why_not_watched(const sosmc *s)
+{
+    const sosmc_objective *o = &s->p.objective;
+    const sosmc_scheme *c = &s->cfg.scheme;
+    if (!(s->cfg.judge > 0)) return "theta was not followed during the run (judge is off)";
+    if (o->scale == 0) return "nothing is optimised";
+    if (ranks(s) > 1) return "theta is not followed in runs on several ranks";
+    if (o->H) return "the objective has an H of its own, whose second derivative is not known";
+    if (o->penalty || o->energy2 != 0) return "the objective has a regulariser, whose second derivative is not known";
+    if (s->p.model.dim_theta > WATCH_PARAMETERS) return "theta has more than 200 parameters, too many for a Hessian";
+    if (c->keep > 1) return "the states of a chain are no independent particles";
+    if (has_pool(c)) return "particles that are drawn from a pool have no groups";
+    if (c->particles < 2 * SOSMC_GROUPS) return "it takes at least 32 particles";
+    return NULL;
+}
+
+static int within(double value, int low, int high) { return value < low ? low : value > high ? high : (int)value; }
+
+/* An iteration counts as 2.5 evaluations of the cloud per sweep, an observation as one, or as six where scores have to be made from
+ * single contractions; 0.4 of the allowance is for that, and as much for the Hessian. */
+static void plan_watch(sosmc *s)
+{
+    watch *w = &s->watch;
+    const int p = s->p.model.dim_theta, particles = s->cfg.scheme.particles, tile = s->cut.count[0];
+    double allowed = 0.4 * s->cfg.judge * 2.5 * s->cfg.scheme.sweeps, cost = s->p.model.scores ? 1 : 6;
+    for (w->spacing = 1; (double)w->spacing * allowed < cost && w->spacing < 4096;) w->spacing *= 2;
+    int moments = within(fmax(100.0 * p, 8192), 1, particles);
+    int differences = within(32 * allowed / 1.4 * particles / p, 32, 4096);
+    w->moment_tiles = (moments + tile - 1) / tile;
+    w->difference_tiles = within((differences + tile - 1) / tile, 1, w->moment_tiles);
+    w->data_tiles = s->batch.tiles ? within((differences + s->batch.count[0] - 1) / s->batch.count[0], 1, s->batch.tiles) : 0;
+    w->data_noise = s->batch.tiles && !s->p.objective.data.fixed;
+    w->coordinates = s->cut.dim < 64 ? s->cut.dim : 64;
+    w->stride = s->cut.dim / w->coordinates;
+    w->leaf = sosmc_i_watch_leaf(p);
+    w->moment_ld = (size_t)w->moment_tiles * (size_t)s->cut.ld;
+}
+
+static sosmc_status take_watch(sosmc *s)
+{
+    watch *w = &s->watch;
+    size_t p = (size_t)s->p.model.dim_theta, ld = (size_t)longest_row(s);
+    w->why_not = find_why_not_watched(s);
+    w->on = w->why_not == NULL;
+    if (!w->on) return SOSMC_OK;
+    plan_watch(s);
+    state *both[] = {s->now, s->spare};
+    for (int i = 0; i < 2; i++) {
+        TAKE(both[i]->watched, WATCH_SETS * sosmc_i_watch_doubles((int)p));
+        TAKE(both[i]->label, WATCH_SETS * sosmc_i_round_up((size_t)s->cut.particles, 8));
+    }
+    TAKE(w->moves, (size_t)s->cut.tiles * (size_t)w->coordinates * 3);
+    TAKE(w->leaves, (size_t)(s->cut.blocks > s->batch.blocks ? s->cut.blocks : s->batch.blocks) * w->leaf);
+    TAKE(w->moment_w, w->moment_ld);
+    TAKE(w->moment_s, w->moment_ld);
+    TAKE(w->moment_D, w->moment_ld * p);
+    TAKE(w->difference_tile, w->difference_tiles);
+    TAKE(w->difference_c, (size_t)w->difference_tiles * (size_t)s->cut.ld);
+    TAKE(w->data_x, (size_t)w->data_tiles * s->batch.vector);
+    TAKE(w->step, p);
+    TAKE(w->columns, p * p);
+    TAKE(w->H, p * p);
+    TAKE(w->label_copy, s->cut.particles);
+    TAKE(w->worker, s->cfg.threads);
+    for (int i = 0; i < s->cfg.threads; i++) {
+        TAKE(w->worker[i].scratch, sosmc_i_scores_scratch(&s->p.model));
+        TAKE(w->worker[i].D, p * ld);
+        TAKE(w->worker[i].theta, 3 * p);
+        TAKE(w->worker[i].row, w->moment_ld);
+        TAKE_BYTES(w->worker[i].prep, s->p.model.prep);
+    }
+    return SOSMC_OK;
+}
+
 static sosmc_status take_memory(sosmc *s)
 {
     const sosmc_scheme *c = &s->cfg.scheme;
@@ -481,9 +559,12 @@ static sosmc_status take_memory(sosmc *s)
         TAKE(s->resample_scratch, 2 * (size_t)c->particles + 1);
         TAKE(s->ancestors, c->particles);
     }
-    TAKE(s->faults, largest(tiles, largest((size_t)s->seen.l->blocks, (size_t)s->batch.blocks)));
+    size_t tasks = largest((size_t)s->seen.l->blocks, (size_t)s->batch.blocks);
+    if (s->p.model.dim_theta <= WATCH_PARAMETERS) tasks = largest(tasks, dim);
+    TAKE(s->faults, largest(tiles, tasks));
     TRY(take_workers(s, longest_row(s)));
     TRY(take_work(s));
+    TRY(take_watch(s));
     return take_packets(s);
 }
 

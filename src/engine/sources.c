@@ -145,7 +145,24 @@ static int rows_draw(const void *self, sosmc_rng rng, const sosmc_batch *b, doub
     return 0;
 }
 
-sosmc_source sosmc_rows_source(const sosmc_rows *rows) { return (sosmc_source){.self = rows, .draw = rows_draw}; }
+/* Rows b->first, b->first + 1, ... without noise. */
+static int rows_row(const void *self, const sosmc_batch *b, double *x)
+{
+    sosmc_rows plain = *(const sosmc_rows *)self;
+    plain.mode = SOSMC_ROWS_IN_ORDER;
+    plain.noise = 0;
+    return b->first < 0 || b->first > plain.rows - b->n ? -1 : rows_draw(&plain, (sosmc_rng){.seed = 0}, b, x);
+}
+
+sosmc_source sosmc_rows_source(const sosmc_rows *rows)
+{
+    int noise = rows->noise > 0;
+    return (sosmc_source){.self = rows,
+                          .draw = rows_draw,
+                          .rows = noise ? 0 : rows->rows,
+                          .row = noise ? NULL : rows_row,
+                          .fixed = !noise && rows->mode == SOSMC_ROWS_IN_ORDER};
+}
 
 /* ---------------------------------------------------------------------------- a box */
 

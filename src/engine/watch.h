@@ -1,0 +1,45 @@
+/* watch.h: what an engine gathers about its own run for judge.h, and how the room `judge` reads it.
+ *
+ * From iteration WATCH_FIRST on some iterations are observed, eight per doubling of the iteration count and more in long runs. At
+ * an observed iteration the engine adds, with the number of iterations that the observation stands for as its weight,
+ *
+ *     theta, g          the parameter and its gradient there,
+ *     T_c               the sum over group c of w_i IF_i, the influences of its particles on g (maths.md GROUPS),
+ *     H                 the second derivative of the loss under the cloud (maths.md HESSIAN),
+ *     mobility          how far the last move went.
+ *
+ * A set of sums begins at every power of two, where every particle gets the group i mod 16; offspring inherit it. Two sets are
+ * kept, so that whenever the run ends there is one that began between a quarter and half of the way: the tail. Nothing of this
+ * changes an iteration. */
+#ifndef SOSMC_ENGINE_WATCH_H
+#define SOSMC_ENGINE_WATCH_H
+
+#include <sosmc/judge.h>
+
+enum { WATCH_FIRST = 32, WATCH_SETS = 2, WATCH_BLOCKS = 8, WATCH_PARAMETERS = 200 };
+
+/* Sums of one set, as doubles: the head, then these arrays. The Hessians are kept as WATCH_BLOCKS sums, observation n in sum n mod
+ * WATCH_BLOCKS, so that their scatter is known. */
+enum { HEAD_START, HEAD_COUNT, HEAD_WEIGHT, HEAD_MOBILITY, HEAD_ACCEPT, HEAD_MOVES, HEAD_ALL };
+typedef struct {
+    double *head;         /* HEAD_ALL; HEAD_COUNT 0: nothing was observed */
+    double *theta, *grad; /* dim_theta each */
+    double *group_weight; /* SOSMC_GROUPS: the weights of the groups at the last observation */
+    double *T;            /* SOSMC_GROUPS rows of dim_theta */
+    double *H_weight;     /* WATCH_BLOCKS */
+    double *H;            /* WATCH_BLOCKS matrices of dim_theta x dim_theta */
+} watch_sums;
+watch_sums sosmc_i_watch_sums(double *base, int dim_theta);
+size_t sosmc_i_watch_doubles(int dim_theta); /* of one set */
+
+/* The tail's sums of a run that has come so far. Returns 0, or -1 where there are none; *why then says why. */
+int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why);
+
+/* What the engine was created with, and where it is. */
+const sosmc_problem *sosmc_i_problem_of(const sosmc *s);
+const sosmc_settings *sosmc_i_settings_of(const sosmc *s);
+sosmc_status sosmc_i_failed(const sosmc *s);
+double sosmc_i_step_now(const sosmc *s);      /* the kernel's step */
+double sosmc_i_score_spread(const sosmc *s);  /* standard deviation of the score over the cloud; NaN: there is no score */
+
+#endif
