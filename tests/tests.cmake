@@ -119,6 +119,7 @@ set(sosmc_tests
     "runfile config_errors program"
     "runfile config_replay program"
     "runfile methods program"
+    "support exact_problems property"
     "support ledger stat"
     "terminal exit_codes program"
     "terminal progress program"
