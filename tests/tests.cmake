@@ -13,6 +13,7 @@ set(sosmc_tests
     "analysis moments unit"
     "base linear unit"
     "base rng unit"
+    "base scores property"
     "base simdf unit"
     "base student unit"
     "base vmath unit"

@@ -32,6 +32,9 @@ SOSMC_API sosmc_status sosmc_host_energies(sosmc_host *h, int64_t n, const doubl
 SOSMC_API sosmc_status sosmc_host_gradients(sosmc_host *h, int64_t n, const double *x, double *U, double *gx);
 /* g += sum_i c[i] dU/dtheta(x_i), dim_theta numbers, over n points. */
 SOSMC_API sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const double *x, const double *c, double *g);
+/* D = dU/dtheta at every one of n points, rows of dim_theta: by the model's `scores`, or else by a call of grad_theta per point. It
+ * allocates dim_theta rows of a tile while it works. */
+SOSMC_API sosmc_status sosmc_host_scores(sosmc_host *h, int64_t n, const double *x, double *D);
 
 /* U[i] = U_theta(x_i) for n points (n rows of dim_x, any dim_x). Infinity is an energy, a density of zero; NaN and
  * -infinity are SOSMC_ENUMERIC. */
@@ -206,6 +209,7 @@ SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
  *     initial law         particles can be drawn (only a failure is told)
  *     gradient in x       the Taylor remainder |U(x + e v) - U(x) - e gx.v| falls as e^2; a wrong gradient shows as a rate of 1
  *     gradient in theta   the same of grad_theta
+ *     scores              where the model has them: each is what grad_theta gives for its particle alone
  *     weights             along a closed path of theta E[Z_end / Z_start] = 1 with fixed steps, whatever Z is
  *     short run           some iterations stay finite
  *     no loss             why the run will have no estimate of its loss (a note)
@@ -221,12 +225,12 @@ typedef enum {
     SOSMC_CHECK_WARN
 } sosmc_check_verdict;
 
-enum { SOSMC_CHECK_ITEMS = 8, SOSMC_CHECK_SENTENCE = 768 };
+enum { SOSMC_CHECK_ITEMS = 9, SOSMC_CHECK_SENTENCE = 768 };
 typedef struct {
     const char *name; /* as above */
     int verdict;      /* sosmc_check_verdict */
-    /* What was judged: the rate of the remainder; Z_end / Z_start; the particles that were not finite; h L / 0.5. NaN where
-     * there is no number. */
+    /* What was judged: the rate of the remainder; the largest relative error of a score; Z_end / Z_start; the particles that
+     * were not finite; h L / 0.5. NaN where there is no number. */
     double value;
     double error; /* its standard error, of the weights alone; else NaN */
     char sentence[SOSMC_CHECK_SENTENCE];

@@ -141,6 +141,10 @@ typedef struct {
     int (*grad_theta)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
     /* Optional: p_i = prox of (lambda * non-smooth part) at x_i, laid out like x. */
     int (*prox)(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *p);
+    /* Optional, for models with few parameters: D = dU/dtheta of every particle, D[j * ld + i] for parameter j and particle i
+     * (dim_theta rows of ld; what D held before is overwritten, its padding too may be). b->fresh means what it means in
+     * grad_theta. Where it is missing the library derives it from grad_theta, a call per particle. */
+    int (*scores)(const void *self, const double *theta, const sosmc_batch *b, double *D);
 } sosmc_model;
 
 /* s[i] = score of x_i: a reward. Need not be differentiable. */

@@ -2,6 +2,7 @@
  *
  *   gradients   the Taylor remainder |f(x + e v) - f(x) - e g.v| falls as e^2 until rounding stops it; a wrong gradient shows
  *               as a rate of 1
+ *   scores      those of a model are what grad_theta gives for single particles
  *   weights     along a closed path of theta, E[Z_K] = E[Z_0] with fixed steps, whatever Z is: the weights are unbiased
  *   numbers     a short run of the problem itself stays finite
  *   threads     it has the same bits with several threads
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #include "probe.h"
+#include "base/scores.h"
 #include "base/tiles.h"
 
 enum { PARTICLES = PROBE_PARTICLES, REPLICATES = 400, PATH = 8, SHORT_RUN = 20 };
@@ -139,6 +141,71 @@ static void check_gradient_theta(checking *c, probe *p)
     judge_gradient(c, "gradient in theta", "grad_theta", fit);
 }
 
+/* The largest error among the particles' scores for one parameter, relative to the largest of them, or to `floor` where all of
+ * them are smaller; infinite where only one of two is a number. */
+static double score_error(const double *own, const double *derived, double floor)
+{
+    double size = floor, most = 0;
+    for (int i = 0; i < PARTICLES; i++)
+        if (isfinite(derived[i])) size = fmax(size, fabs(derived[i]));
+    for (int i = 0; i < PARTICLES; i++) {
+        if (own[i] == derived[i] || (isnan(own[i]) && isnan(derived[i]))) continue;
+        double error = fabs(own[i] - derived[i]) / size;
+        most = isfinite(error) ? fmax(most, error) : INFINITY;
+    }
+    return most;
+}
+
+static void judge_scores(checking *c, const probe *p, const double *own, const double *derived, int fresh)
+{
+    const size_t nt = (size_t)p->model->dim_theta;
+    const double allowed = fmax(1e-8, 16 * p->model->rounding);
+    double floor = DBL_MIN, most = 0;
+    size_t where = 0;
+    for (size_t e = 0; e < nt * PARTICLES; e++)
+        if (isfinite(derived[e])) floor = fmax(floor, 1e-4 * fabs(derived[e])); /* below lies what cancels */
+    for (size_t j = 0; j < nt; j++) {
+        double error = score_error(own + j * PARTICLES, derived + j * PARTICLES, floor);
+        if (error > most) most = error, where = j;
+    }
+    if (!(most <= allowed))
+        note(c, "scores", SOSMC_CHECK_FAIL, most, NAN,
+             "scores and grad_theta differ for parameter %zu by %.3g of its largest score%s", where, most,
+             fresh ? ", in a batch that is fresh" : "");
+    else if (fresh)
+        note(c, "scores", SOSMC_CHECK_OK, most, NAN, "each is what grad_theta gives for its particle alone");
+}
+
+/* Both of a batch that is fresh and of one that is not, because a model may keep what its energy computed. */
+static void check_scores(checking *c, probe *p)
+{
+    const sosmc_model *m = p->model;
+    const size_t table = (size_t)m->dim_theta * PARTICLES;
+    int failed = 0, before = c->report->failed;
+    sosmc_model without = *m;
+    without.scores = NULL;
+    if (!m->scores || !m->grad_theta) return;
+    double *scratch = sosmc_i_host_scores_room(&without, PARTICLES, 2);
+    if (!scratch) {
+        c->status = SOSMC_ENOMEM;
+        return;
+    }
+    double *derived = scratch + sosmc_i_scores_scratch(&without), *own = derived + table;
+    for (int fresh = 0; fresh < 2 && c->report->failed == before; fresh++) {
+        sosmc_batch b = p->b;
+        b.fresh = fresh;
+        (void)sosmc_i_probe_energy(p, fresh ? p->g : NULL, &failed);
+        for (size_t e = 0; e < table; e++) own[e] = derived[e] = 0;
+        failed |= sosmc_i_scores(&without, p->theta, &b, scratch, derived) != 0;
+        failed |= m->scores(m->self, p->theta, &b, own) != 0;
+        if (failed)
+            note(c, "scores", SOSMC_CHECK_FAIL, NAN, NAN, "the callback returned an error");
+        else
+            judge_scores(c, p, own, derived, fresh);
+    }
+    free(scratch);
+}
+
 static void check_gradients(checking *c)
 {
     probe p;
@@ -150,6 +217,7 @@ static void check_gradients(checking *c)
     }
     check_gradient_x(c, &p);
     check_gradient_theta(c, &p);
+    check_scores(c, &p);
     sosmc_i_probe_close(&p);
 }
 

@@ -1,4 +1,4 @@
-/* host.c: a model at one theta with its memory: energies, gradients and contractions at any points.
+/* host.c: a model at one theta with its memory: energies, gradients, contractions and scores at any points.
  *
  * Invariant: tiles are cut by the model and the number of points alone, and the padding of a tile is zero or what an earlier tile
  * left, so results depend neither on threads nor on what was asked before. */
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scores.h"
 #include "base/tiles.h"
 
 enum { ALIGNMENT = 64 };
@@ -86,6 +87,16 @@ sosmc_status sosmc_i_host_parallel(const host *h, crew_task task, void *ctx, int
     sosmc_status status = sosmc_i_parallel(helpers, task, ctx, n);
     sosmc_i_crew_stop(helpers);
     return status;
+}
+
+double *sosmc_i_host_scores_room(const sosmc_model *model, int ld, size_t tables)
+{
+    size_t numbers, bytes;
+    if (__builtin_mul_overflow((size_t)model->dim_theta * tables, (size_t)ld, &numbers)) return NULL;
+    if (__builtin_add_overflow(sosmc_i_scores_scratch(model), sosmc_i_round_up(numbers, TILE_LANES), &numbers))
+        return NULL;
+    if (__builtin_mul_overflow(numbers + TILE_LANES, sizeof(double), &bytes)) return NULL;
+    return aligned_alloc(ALIGNMENT, bytes);
 }
 
 /* ---------------------------------------------------------------------------- rows of points */
@@ -181,4 +192,22 @@ sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const double *x, cons
         if (m->grad_theta(m->self, h->theta, &b, value, g)) return SOSMC_EMODEL;
     }
     return SOSMC_OK;
+}
+
+sosmc_status sosmc_host_scores(sosmc_host *h, int64_t n, const double *x, double *D)
+{
+    const sosmc_model *m = &h->model;
+    if (!m->grad_theta && !m->scores) return SOSMC_EINVAL;
+    size_t row = (size_t)m->dim_theta;
+    double *scratch = sosmc_i_host_scores_room(m, h->h.ld, 1);
+    if (!scratch) return SOSMC_ENOMEM;
+    double *tile = scratch + sosmc_i_scores_scratch(m);
+    sosmc_status status = SOSMC_OK;
+    for (int64_t first = 0; first < n && status == SOSMC_OK; first += h->h.tile) {
+        sosmc_batch b = filled(&h->h, first, n, x);
+        if (sosmc_i_scores(m, h->theta, &b, scratch, tile)) status = SOSMC_EMODEL;
+        if (status == SOSMC_OK) sosmc_i_to_rows(m->dim_theta, b.ld, b.n, tile, D + (size_t)first * row);
+    }
+    free(scratch);
+    return status;
 }

@@ -42,6 +42,9 @@ static inline double *host_room(const host *h, int worker)
 }
 /* Particles first, first + 1, ... in the worker's room: b.x is its first vector. n: at most a tile, up to `points`. */
 sosmc_batch sosmc_i_host_batch(const host *h, int worker, int64_t first, int64_t points);
+/* Memory for sosmc_i_scores: its scratch, then `tables` times dim_theta rows of ld doubles; the caller frees it. NULL: there is
+ * not so much. */
+double *sosmc_i_host_scores_room(const sosmc_model *model, int ld, size_t tables);
 /* Tasks 0..n-1 on the workers; where threads cannot be had, the calling one does the work. */
 sosmc_status sosmc_i_host_parallel(const host *h, crew_task task, void *ctx, int n);
 

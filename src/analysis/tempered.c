@@ -48,22 +48,30 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     return 0;
 }
 
-/* dU_t/dt = U - base; the model's energy is taken again, in its own scratch. */
+/* D[i] = dU_t/dt = U - base; the model's energy is taken again, in its own scratch. */
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    const sosmc_tempering *t = self;
+    double precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
+    sosmc_batch again = *b;
+    again.fresh = 0;
+    int rc = t->model.energy(t->model.self, t->theta, &again, D, NULL);
+    for (int i = 0; !rc && i < b->n; i++) D[i] -= 0.5 * precision * square_of(b, i) + constant;
+    return rc;
+}
+
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
     enum { AT_ONCE = 128 };
-    const sosmc_tempering *t = self;
-    double U[AT_ONCE], precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
+    double D[AT_ONCE];
     for (int from = 0; from < b->n; from += AT_ONCE) {
         sosmc_batch part = *b;
         part.x += from;
         part.first += from;
-        part.fresh = 0;
         part.n = b->n - from < AT_ONCE ? b->n - from : AT_ONCE;
-        int rc = t->model.energy(t->model.self, t->theta, &part, U, NULL);
+        int rc = scores(self, theta, &part, D);
         if (rc) return rc;
-        for (int i = 0; i < part.n; i++)
-            g[0] += c[from + i] * (U[i] - (0.5 * precision * square_of(&part, i) + constant));
+        for (int i = 0; i < part.n; i++) g[0] += c[from + i] * D[i];
     }
     return 0;
 }
@@ -79,7 +87,8 @@ sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)
                          .rounding = tempering->model.rounding,
                          .prepare = prepare,
                          .energy = energy,
-                         .grad_theta = grad_theta};
+                         .grad_theta = grad_theta,
+                         .scores = scores};
 }
 
 static void follow(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)

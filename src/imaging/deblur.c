@@ -125,20 +125,35 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     return 0;
 }
 
+/* dU/dtheta of particle i. */
+static int slope(const sosmc_deblur *m, double strength, const sosmc_batch *b, int i, double *out)
+{
+    size_t pixels = pixels_of(m);
+    double *own = (double *)b->work + (size_t)i * work_of(m), tv = 0;
+    if (!b->fresh && m->envelope > 0 && evaluate(m, strength, b, i, NULL)) return 1;
+    int known = b->fresh || m->envelope > 0;
+    for (int k = 0; !known && k < m->channels; k++)
+        tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns,
+                       channel(b, b->x, i, (size_t)k * pixels, pixels, own + HEAD));
+    *out = strength * (known ? own[TV] : tv) - m->freedom;
+    return 0;
+}
+
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
-    const sosmc_deblur *m = self;
-    size_t pixels = pixels_of(m);
-    double strength = sosmc_i_exp1(b->simd, theta[0]);
+    double strength = sosmc_i_exp1(b->simd, theta[0]), one;
     for (int i = 0; i < b->n; i++) {
-        double *own = (double *)b->work + (size_t)i * work_of(m), tv = 0;
-        if (!b->fresh && m->envelope > 0 && evaluate(m, strength, b, i, NULL)) return 1;
-        int known = b->fresh || m->envelope > 0;
-        for (int k = 0; !known && k < m->channels; k++)
-            tv += sosmc_tv(m->tv, m->blur.rows, m->blur.columns,
-                           channel(b, b->x, i, (size_t)k * pixels, pixels, own + HEAD));
-        g[0] += c[i] * (strength * (known ? own[TV] : tv) - m->freedom);
+        if (slope(self, strength, b, i, &one)) return 1;
+        g[0] += c[i] * one;
     }
+    return 0;
+}
+
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    double strength = sosmc_i_exp1(b->simd, theta[0]);
+    for (int i = 0; i < b->n; i++)
+        if (slope(self, strength, b, i, D + i)) return 1;
     return 0;
 }
 
@@ -167,7 +182,8 @@ sosmc_model sosmc_deblur_model(const sosmc_deblur *m)
                          .tile = 1,
                          .energy = energy,
                          .grad_theta = grad_theta,
-                         .prox = m->envelope > 0 ? NULL : prox};
+                         .prox = m->envelope > 0 ? NULL : prox,
+                         .scores = scores};
     int sound = m->y && m->sigma > 0 && m->channels >= 1 && m->channels <= 4 && !sosmc_blur_fault(&m->blur) &&
                 m->tolerance >= 0 && m->published_passes >= 0 && m->envelope >= 0 && isfinite(m->envelope) &&
                 (m->envelope == 0 || m->tv == m->prox_tv);

@@ -33,9 +33,16 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    prior_scores(theta[0], 1, b, D);
+    return 0;
+}
+
 sosmc_model sosmc_hierarchical_model(const sosmc_hierarchical *data)
 {
-    return (sosmc_model){.dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta};
+    return (sosmc_model){
+        .dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta, .scores = scores};
 }
 
 double sosmc_hierarchical_best(const sosmc_hierarchical *data)

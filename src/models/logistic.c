@@ -37,9 +37,16 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    prior_scores(theta[0], ((const sosmc_logistic *)self)->variance, b, D);
+    return 0;
+}
+
 sosmc_model sosmc_logistic_model(const sosmc_logistic *data)
 {
-    return (sosmc_model){.dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta};
+    return (sosmc_model){
+        .dim_x = data->dim, .dim_theta = 1, .self = data, .energy = energy, .grad_theta = grad_theta, .scores = scores};
 }
 
 /* ------------------------------------------------------------------------------------------------ Laplace */

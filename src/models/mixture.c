@@ -55,6 +55,12 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    code_for(b)->scores(self, b->prep, b, D);
+    return 0;
+}
+
 /* The largest power of two up to 256 for which a step's rows (two positions, two gradients, noise, a few scalars and
  * the parked p_j) stay within a 48 KB first-level cache. */
 static int tile_for(int dim, int components)
@@ -67,7 +73,8 @@ static int tile_for(int dim, int components)
 sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture)
 {
     size_t components = mixture->components > 0 ? (size_t)mixture->components : 0;
-    sosmc_model model = {.self = mixture, .prepare = prepare, .energy = energy, .grad_theta = grad_theta};
+    sosmc_model model = {
+        .self = mixture, .prepare = prepare, .energy = energy, .grad_theta = grad_theta, .scores = scores};
     model.dim_x = mixture->dim;
     model.dim_theta = mixture->components;
     model.work = components * sizeof(double);

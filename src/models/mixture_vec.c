@@ -193,6 +193,23 @@ static void contract(const sosmc_mixture *m, const double *prep, const sosmc_bat
     for (int j = 0; j < m->components; j++) g[j] += v[j] * total;
 }
 
+/* D_ij = v_j P_i - p_ij with P_i = sum_j p_ij. */
+static void scores(const sosmc_mixture *m, const double *prep, const sosmc_batch *b, double *D)
+{
+    const double *v = prep + m->components, *rows = b->work;
+    const size_t ld = (size_t)b->ld;
+    if (!b->fresh) evaluate(m, prep, b, NULL, NULL, b->work);
+    for (int i = 0; i < b->n; i += LANES) {
+        int k = b->n - i < LANES ? b->n - i : LANES;
+        vd total = vd_set(0.0);
+        for (int j = 0; j < m->components; j++) total = vd_add(total, vd_load_n(rows + (size_t)j * ld + i, k));
+        for (int j = 0; j < m->components; j++) {
+            vd p = vd_load_n(rows + (size_t)j * ld + i, k);
+            vd_store_n(D + (size_t)j * ld + i, k, vd_sub(vd_mul(vd_set(v[j]), total), p));
+        }
+    }
+}
+
 /* Inverse CDF. Component j owns (cum_{j-1}, cum_j] of (0, total], so a component of weight zero is never drawn and the
  * last one needs no comparison. Cumulative weights are made in pieces, since there is no bound on their number. */
 static void place(const sosmc_mixture *m, const double *theta, int n, int ld, const double *u, double *x)
@@ -239,4 +256,5 @@ static void place(const sosmc_mixture *m, const double *theta, int n, int ld, co
 }
 
 extern const mixture_code AT_LEVEL(sosmc_i_mixture);
-const mixture_code AT_LEVEL(sosmc_i_mixture) = {.energy = energy, .contract = contract, .place = place};
+const mixture_code AT_LEVEL(sosmc_i_mixture) = {
+    .energy = energy, .contract = contract, .scores = scores, .place = place};

@@ -127,6 +127,46 @@ static void faults_are_found(void **state)
     assert_int_equal(verdict_of(&r, "initial law"), SOSMC_CHECK_FAIL);
 }
 
+/* dU/dtheta of the toy, with faults: the sign of the second parameter, a particle, the work of an earlier call, an error. */
+enum { SOUND, SIGN, PARTICLE, STALE, ERROR, NOT_A_NUMBER, FAULTS };
+static int fault;
+static int own_scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    for (int j = 0; j < b->dim; j++)
+        for (int i = 0; i < b->n; i++) {
+            double score = (theta[j] - b->x[j * b->ld + i]) / gauss.variance;
+            if (fault == SIGN && j == 1) score = -score;
+            if (fault == PARTICLE && i == 6) score *= 1 + 1e-6;
+            if (fault == STALE && b->fresh) score += 1e-3;
+            if (fault == NOT_A_NUMBER && i == 3) score = NAN;
+            D[j * b->ld + i] = score;
+        }
+    return fault == ERROR;
+}
+
+static void wrong_scores_are_found(void **state)
+{
+    static const char *const says[FAULTS] = {
+        [SOUND] = "each is what grad_theta gives for its particle alone",
+        [SIGN] = "scores and grad_theta differ for parameter 1 by 2 of its largest score",
+        [PARTICLE] = "scores and grad_theta differ for parameter",
+        [STALE] = "of its largest score, in a batch that is fresh",
+        [ERROR] = "the callback returned an error",
+        [NOT_A_NUMBER] = "scores and grad_theta differ for parameter 0 by inf"};
+    sosmc_settings cfg = settings();
+    sosmc_problem p = sound();
+    sosmc_check_options options = {.iterations = -1, .threads = 1};
+    sosmc_check_report r;
+    p.model.scores = own_scores;
+    for (fault = SOUND; fault < FAULTS; fault++) {
+        assert_int_equal(sosmc_check(&p, &cfg, &options, &r), SOSMC_OK);
+        assert_int_equal(verdict_of(&r, "gradient in theta"), SOSMC_CHECK_OK);
+        assert_int_equal(verdict_of(&r, "scores"), fault == SOUND ? SOSMC_CHECK_OK : SOSMC_CHECK_FAIL);
+        assert_int_equal(r.failed, fault != SOUND);
+        assert_non_null(strstr(item_named(&r, "scores")->sentence, says[fault]));
+    }
+}
+
 static void shared_memory_is_found(void **state)
 {
     sosmc_settings cfg = settings();
@@ -159,9 +199,8 @@ static void large_steps_are_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_model_passes),
-        cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(shared_memory_is_found),
+        cmocka_unit_test(a_sound_model_passes),      cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(wrong_scores_are_found),    cmocka_unit_test(shared_memory_is_found),
         cmocka_unit_test(large_steps_are_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_host.c: a model at one theta with its memory: energies, gradients and contractions at rows of points are those of the
+/* test_host.c: a model at one theta with its memory: energies, gradients, contractions and scores at rows of points are those of the
  * callbacks, whatever the tiles are; scores at rows of points; the information of several parameters with its inverse. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,6 +83,24 @@ static void hosts_call_the_model(void **state)
     sosmc_host_free(NULL);
 }
 
+static void scores_of_parameters_at_points(void **state)
+{
+    static const int tiles[] = {0, 1, 3, 64};
+    for (int k = 0; k < 8; k++) {
+        sosmc_model m = sosmc_mixture_model(&mixture);
+        sosmc_host *h = NULL;
+        double D[POINTS * MODES], wx[DIM], wt[MODES];
+        if (k >= 4) m.scores = NULL; /* they are then derived */
+        assert_int_equal(sosmc_host_create(&h, &m, theta, tiles[k % 4]), SOSMC_OK);
+        assert_int_equal(sosmc_host_scores(h, POINTS, points, D), SOSMC_OK);
+        for (int i = 0; i < POINTS; i++) {
+            (void)energy_at(theta, points + i * DIM, wx, wt);
+            for (int j = 0; j < MODES; j++) assert_true(fabs(D[i * MODES + j] - wt[j]) < 1e-12);
+        }
+        sosmc_host_free(h);
+    }
+}
+
 static void energies_agree_with_the_survey(void **state)
 {
     sosmc_model m = sosmc_mixture_model(&mixture);
@@ -96,13 +114,14 @@ static void energies_agree_with_the_survey(void **state)
 }
 
 static int fails(const void *self, const double *at, const sosmc_batch *b, double *U, double *gx) { return 7; }
+static int unscored(const void *self, const double *at, const sosmc_batch *b, double *D) { return 7; }
 static int unprepared(const void *self, const double *at, void *prep) { return 1; }
 
 static void failures_have_a_status(void **state)
 {
     sosmc_model m = sosmc_mixture_model(&mixture), broken = m;
     sosmc_host *h = NULL;
-    double U[POINTS], g[MODES];
+    double U[POINTS], g[MODES], D[POINTS * MODES];
     assert_int_equal(sosmc_host_create(&h, &m, theta, -1), SOSMC_EINVAL);
     assert_null(h);
     broken.prepare = unprepared;
@@ -111,9 +130,15 @@ static void failures_have_a_status(void **state)
     broken = m;
     broken.energy = fails;
     broken.grad_theta = NULL;
+    broken.scores = NULL;
     assert_int_equal(sosmc_host_create(&h, &broken, theta, 0), SOSMC_OK);
     assert_int_equal(sosmc_host_energies(h, POINTS, points, U), SOSMC_EMODEL);
     assert_int_equal(sosmc_host_contract(h, POINTS, points, U, g), SOSMC_EINVAL);
+    assert_int_equal(sosmc_host_scores(h, POINTS, points, D), SOSMC_EINVAL);
+    sosmc_host_free(h);
+    broken.scores = unscored;
+    assert_int_equal(sosmc_host_create(&h, &broken, theta, 0), SOSMC_OK);
+    assert_int_equal(sosmc_host_scores(h, POINTS, points, D), SOSMC_EMODEL);
     sosmc_host_free(h);
 }
 
@@ -212,9 +237,13 @@ static void no_covariance_away_from_a_maximum(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_call_the_model),          cmocka_unit_test(energies_agree_with_the_survey),
-        cmocka_unit_test(failures_have_a_status),        cmocka_unit_test(scores_at_points),
-        cmocka_unit_test(information_of_two_parameters), cmocka_unit_test(no_covariance_away_from_a_maximum),
+        cmocka_unit_test(scores_of_parameters_at_points),
+        cmocka_unit_test(hosts_call_the_model),
+        cmocka_unit_test(energies_agree_with_the_survey),
+        cmocka_unit_test(failures_have_a_status),
+        cmocka_unit_test(scores_at_points),
+        cmocka_unit_test(information_of_two_parameters),
+        cmocka_unit_test(no_covariance_away_from_a_maximum),
     };
     return cmocka_run_group_tests(tests, draw_points, NULL);
 }
