@@ -73,6 +73,14 @@ static void compare_slopes(sosmc_host *h, double *theta, double *x, int dim, dou
     }
 }
 
+/* The scores of one particle are its gradient in theta. */
+static void compare_scores(sosmc_host *h, int p, const double *x, const double *g)
+{
+    double D[EXACT_PARAMETERS];
+    assert_int_equal(sosmc_host_scores(h, 1, x, D), SOSMC_OK);
+    for (int j = 0; j < p; j++) assert_close(D[j], g[j], 1e-12);
+}
+
 static void energies_have_their_gradients(void **state)
 {
     static double x[2 * EXACT_PARAMETERS], theta[EXACT_PARAMETERS], gx[2 * EXACT_PARAMETERS], g[EXACT_PARAMETERS];
@@ -88,6 +96,8 @@ static void energies_have_their_gradients(void **state)
         assert_int_equal(sosmc_host_contract(h, 1, x, &one, g), SOSMC_OK);
         compare_slopes(h, theta, x, m->dim_x, x, gx);
         compare_slopes(h, theta, x, m->dim_theta, theta, g);
+        assert_int_equal(sosmc_host_move(h, theta), SOSMC_OK);
+        compare_scores(h, m->dim_theta, x, g);
         sosmc_host_free(h);
     }
 }

@@ -185,6 +185,24 @@ static int herds_grad(const void *self, const double *theta, const sosmc_batch *
     return 0;
 }
 
+static int herds_scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    const herd_data *h = self;
+    size_t ld = (size_t)b->ld;
+    double eta[TILE], e[TILE], precision = exp(-2 * theta[HERDS_THETA - 1]), *last = D + (HERDS_THETA - 1) * ld;
+    memset(D, 0, HERDS_THETA * ld * sizeof *D);
+    for (int r = 0; r < h->rows; r++) {
+        double *own = D + (size_t)h->period[r] * ld;
+        odds_row(h, theta, r, b, eta, e);
+        for (int i = 0; i < b->n; i++) e[i] = residual(h, r, eta[i], e[i]);
+        for (int i = 0; i < b->n; i++) D[i] += e[i];
+        for (int i = 0; h->period[r] && i < b->n; i++) own[i] += e[i];
+    }
+    for (int j = 0; j < h->herds; j++)
+        for (int i = 0; i < b->n; i++) last[i] += 1 - precision * row_of(b, j)[i] * row_of(b, j)[i];
+    return 0;
+}
+
 sosmc_model herds_model(const herd_data *h)
 {
     return (sosmc_model){.dim_x = h->herds,
@@ -192,7 +210,8 @@ sosmc_model herds_model(const herd_data *h)
                          .tile = TILE,
                          .self = h,
                          .energy = herds_energy,
-                         .grad_theta = herds_grad};
+                         .grad_theta = herds_grad,
+                         .scores = herds_scores};
 }
 
 /* One herd's integral over its intercept u = sigma z: nodes of a trapezoidal rule in z. */
@@ -296,6 +315,23 @@ static int linear_grad(const void *self, const double *theta, const sosmc_batch 
     return 0;
 }
 
+/* D = A^T (A theta - x), a row of D for every parameter. */
+static int linear_scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    const linear_data *l = self;
+    const double *mean = b->prep;
+    size_t ld = (size_t)b->ld;
+    memset(D, 0, (size_t)l->parameters * ld * sizeof *D);
+    for (int d = 0; d < l->dim; d++) {
+        const double *restrict x = row_of(b, d), *row = l->A + (size_t)d * (size_t)l->parameters;
+        for (int j = 0; j < l->parameters; j++) {
+            double *restrict to = D + (size_t)j * ld;
+            for (int i = 0; i < b->n; i++) to[i] += row[j] * (mean[d] - x[i]);
+        }
+    }
+    return 0;
+}
+
 sosmc_model linear_model(const linear_data *l)
 {
     return (sosmc_model){.dim_x = l->dim,
@@ -305,7 +341,8 @@ sosmc_model linear_model(const linear_data *l)
                          .self = l,
                          .prepare = linear_prepare,
                          .energy = linear_energy,
-                         .grad_theta = linear_grad};
+                         .grad_theta = linear_grad,
+                         .scores = linear_scores};
 }
 
 /* y ~ N(A theta, I + noise) */

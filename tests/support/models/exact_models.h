@@ -5,7 +5,9 @@
  *     bumps      U = x^2 / (2 variance) + sum_j theta_j exp(-((x - centre_j) / width)^2 / 2), one dimension
  *     herds      binomial counts with a random intercept per herd and log-odds per period (the cbpp data):
  *                theta = log-odds of period 1, differences of periods 2 to 4, log standard deviation of the intercepts
- *     linear     x ~ N(A theta, I), y | x ~ N(x, diag(noise)) */
+ *     linear     x ~ N(A theta, I), y | x ~ N(x, diag(noise))
+ *
+ * Herds and linear models have scores of their own; for the others the library derives them. */
 #ifndef SOSMC_TESTS_EXACT_MODELS_H
 #define SOSMC_TESTS_EXACT_MODELS_H
 
