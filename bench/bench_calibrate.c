@@ -93,7 +93,7 @@ typedef struct {
 typedef struct {
     int replicate, status, failed;
     double excess; /* loss of the estimate above the best */
-    double seconds, judged_seconds, newton, newton_limit, mobility, survivors, khat, moved;
+    double seconds, judged_seconds, newton, newton_limit, mobility, survivors, khat, fresh;
     int groups, temperatures, pass_particles;
     sums q[QUANTITIES];
     char reason[3][220];
@@ -157,53 +157,50 @@ static void compare_all(const exact_problem *e, const sosmc_judgement *j, outcom
         compare(&o->q[SE], j->theta_standard_error ? j->theta_standard_error[k] / se[k] : NAN, 0.05, 1, normal);
 }
 
-/* 0, or non-zero when the setting does not apply. */
-static int run_once(const request *r, const char *name, int schedule, int how, int replicate, outcome *o)
+static void note_measured(const sosmc_judgement *j, outcome *o)
 {
-    exact_problem e;
+    const sosmc_measured *m = &j->measured;
+    o->newton = m->newton;
+    o->newton_limit = m->newton_limit + 4 * m->newton_expected;
+    o->mobility = m->mobility;
+    o->survivors = m->pass_survivors;
+    o->khat = m->pass_khat;
+    o->fresh = m->fresh_worst < 0 ? NAN : fabs(m->fresh_step) / m->fresh_error;
+    o->groups = m->groups_alive;
+    o->temperatures = m->pass_temperatures;
+    o->pass_particles = m->pass_particles;
+    for (int k = 0; k < 3 && k < j->verdict.reasons; k++)
+        (void)snprintf(o->reason[k], sizeof o->reason[k], "%s", j->verdict.reason[k]);
+}
+
+/* Runs and judges one replicate of the problem, which is a copy. Returns non-zero when the setting does not apply. */
+static int run_once(const request *r, exact_problem e, int schedule, int how, int replicate, outcome *o)
+{
     sosmc *s = NULL;
     sosmc_judgement j = {0};
     int64_t iterations = r->iterations;
     char message[400] = "";
-    memset(o, 0, sizeof *o);
-    o->replicate = replicate;
-    if (exact_open(&e, name, r->data)) {
-        exact_close(&e);
-        return 1;
-    }
     sosmc_settings cfg = exact_settings(&e, r->particles, iterations, schedule_letter[schedule]);
     cfg.seed = 1000 * r->seed + (uint64_t)replicate;
-    int applies = spoil(how, &e, &cfg, &iterations);
-    if (applies) {
-        double from = now();
-        sosmc_status status = sosmc_create(&s, &e.problem, &cfg);
-        if (status == SOSMC_OK) status = sosmc_run(s, iterations, NULL, NULL);
-        double middle = now();
-        o->failed = status != SOSMC_OK;
-        sosmc_judge_options options = {.rows = e.rows, .pass_particles = r->pass};
-        status = sosmc_judge(s, &options, &j, message, sizeof message);
-        o->seconds = middle - from;
-        o->judged_seconds = now() - middle;
-        o->status = status == SOSMC_OK ? j.verdict.status : -1;
-        if (status == SOSMC_OK && j.theta) compare_all(&e, &j, o);
-        const sosmc_measured *m = &j.measured;
-        o->newton = m->newton;
-        o->newton_limit = m->newton_limit;
-        o->mobility = m->mobility;
-        o->survivors = m->pass_survivors;
-        o->khat = m->pass_khat;
-        o->moved = m->pass_moved;
-        o->groups = m->groups_alive;
-        o->temperatures = m->pass_temperatures;
-        o->pass_particles = m->pass_particles;
-        for (int k = 0; k < 3 && k < j.verdict.reasons; k++)
-            (void)snprintf(o->reason[k], sizeof o->reason[k], "%s", j.verdict.reason[k]);
-        if (status != SOSMC_OK) (void)snprintf(o->reason[0], sizeof o->reason[0], "sosmc_judge failed: %s", message);
-    }
+    if (!spoil(how, &e, &cfg, &iterations)) return 1;
+    memset(o, 0, sizeof *o);
+    o->replicate = replicate;
+    double from = now();
+    sosmc_status status = sosmc_create(&s, &e.problem, &cfg);
+    if (status == SOSMC_OK) status = sosmc_run(s, iterations, NULL, NULL);
+    double middle = now();
+    o->failed = status != SOSMC_OK;
+    sosmc_judge_options options = {.rows = e.rows, .pass_particles = r->pass};
+    status = sosmc_judge(s, &options, &j, message, sizeof message);
+    o->seconds = middle - from;
+    o->judged_seconds = now() - middle;
+    o->status = status == SOSMC_OK ? j.verdict.status : -1;
+    if (status == SOSMC_OK && j.theta) compare_all(&e, &j, o);
+    note_measured(&j, o);
+    if (status != SOSMC_OK) (void)snprintf(o->reason[0], sizeof o->reason[0], "sosmc_judge failed: %s", message);
     sosmc_judgement_free(&j);
     sosmc_free(s);
-    exact_close(&e);
-    return !applies;
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------- many runs */
@@ -221,9 +218,9 @@ static double theta_limit(double p) { return fmax(3, sosmc_i_student_quantile(1 
 static void print_run(const outcome *o, const char *label)
 {
     printf("%s run %d: status %d, excess %.4g, newton %.3g of %.3g, mobility %.3g, groups %d, temperatures %d, "
-           "survivors %.3g, k-hat %.3g, moved %.3g;",
+           "survivors %.3g, k-hat %.3g, contradicted %.3g;",
            label, o->replicate, o->status, o->excess, o->newton, o->newton_limit, o->mobility, o->groups,
-           o->temperatures, o->survivors, o->khat, o->moved);
+           o->temperatures, o->survivors, o->khat, o->fresh);
     for (int q = 0; q < QUANTITIES; q++)
         if (o->q[q].n > 0)
             printf(" %s %.4g/%.3g (%.2f)", quantity_name[q], o->q[q].error / o->q[q].n, o->q[q].stated / o->q[q].n,
@@ -261,11 +258,14 @@ static void add(summary *s, const outcome *o)
 /* A child works on every J-th replicate and sends an outcome for each. */
 static void work(const request *r, const char *name, int schedule, int how, int child, int fd)
 {
-    for (int k = r->first + child; k < r->last; k += r->jobs) {
+    exact_problem e;
+    int code = exact_open(&e, name, r->data);
+    for (int k = r->first + child; k < r->last && !code; k += r->jobs) {
         outcome o;
-        if (run_once(r, name, schedule, how, k, &o)) break;
+        if (run_once(r, e, schedule, how, k, &o)) break;
         if (write(fd, &o, sizeof o) != (ssize_t)sizeof o) break;
     }
+    exact_close(&e);
 }
 
 static void gather(const request *r, const char *name, int schedule, int how, summary *s)
