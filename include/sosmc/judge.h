@@ -46,36 +46,40 @@ typedef struct {
     int dim_theta, particles, weighted, optimises;
     int likelihood; /* the loss is minus a marginal log-likelihood: steps are judged in nats */
     int64_t iterations;
-    sosmc_status failed;     /* of the last step */
-    const char *failed_why;  /* its message, where it failed; NULL otherwise */
-    int64_t collapsed;       /* iterations in a row, at the end, with an effective sample size below 2 */
+    sosmc_status failed;    /* of the last step */
+    const char *failed_why; /* its message, where it failed; NULL otherwise */
+    int64_t collapsed;      /* iterations in a row, at the end, with an effective sample size below 2 */
     /* theta */
     int64_t tail_from, observed; /* first iteration of the tail; observed iterations in it */
-    double newton;               /* worth of the Newton step in the loss (nats for likelihoods): g' H^-1 g / 2 */
-    double newton_expected;      /* what its Monte Carlo error alone would give: tr(H^-1 V) / 2 */
-    double newton_limit;         /* above this theta has not converged; NaN: nothing is known of the loss's scale */
+    double newton;               /* worth of the Newton step in the loss: g' H^-1 g / 2 */
+    double newton_expected;      /* what the Monte Carlo error alone would give: tr(H^-1 V) / 2 */
+    double newton_limit;         /* what may be left of the loss beside that error */
     int newton_worst;            /* the parameter whose step is the largest in its own errors */
     double newton_worst_step, newton_worst_error;
-    int groups_alive;       /* of SOSMC_GROUPS; -1: not measured */
-    int hessian_definite;   /* 1, 0, or -1: not measured */
-    int at_bound;           /* a parameter that ended at a bound of the optimiser; -1: none */
-    double bound;           /* that bound */
-    double mobility;        /* mean squared jump over twice the variance of the cloud, mean over the tail; 1 - autocorrelation */
-    double acceptance;      /* mean over the tail */
+    int groups_alive;        /* of SOSMC_GROUPS; -1: not measured */
+    int hessian_definite;    /* 1, 0, or -1: not measured */
+    int at_bound;            /* a parameter that ended at a bound of the optimiser, or -1 */
+    double bound;            /* that bound */
+    double mobility;         /* mean squared jump over twice the squared width of the cloud, mean over the tail */
+    double step, step_bound; /* the kernel's step, and the bound of its adaptation where it stands at one; else NaN */
     /* weights and laws */
-    double first_ess;       /* share of effective particles after the first weights, of fresh draws of the initial law */
-    double first_khat;      /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
-    double score_spread;    /* standard deviation of the reward over the cloud; 0: it is constant there */
-    double step_beyond;     /* h L / 0.5 of an unadjusted kernel: above 1 its step is too large */
-    /* the pass */
-    int pass_particles;     /* 0: there was no pass */
+    double first_ess;    /* share of effective draws of the initial law under its first weights */
+    double first_khat;   /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
+    double score_spread; /* standard deviation of the reward over the cloud; 0: it is constant there */
+    /* the pass with fresh particles */
+    int pass_particles; /* 0: there was no pass */
     int pass_temperatures;
-    double pass_survivors;  /* share of first ancestors with descendants */
-    double pass_khat;       /* Pareto index of the weights from the starting law straight to the target */
-    double pass_arrived;    /* temperature that was reached: 1 */
-    double pass_moved;      /* how far log Z differs between the run's own law and the laws that do not know it, in errors */
-    double gradient_order;  /* worst rate of a Taylor remainder of the model's gradients; below 1.5 a gradient is wrong */
-    const char *gradient_which; /* "x" or "theta" */
+    double pass_arrived;            /* temperature that was reached: 1 */
+    double pass_survivors;          /* share of first ancestors with descendants */
+    double pass_khat;               /* Pareto index of the weights from the starting law straight to the target */
+    int fresh_worst;                /* the parameter where fresh particles contradict theta most, or -1 */
+    double fresh_step, fresh_error; /* how far they would move it, and the error of that */
+    double fresh_limit;             /* in errors: a larger step contradicts theta */
+    double fresh_worth;             /* what that step is worth in the loss */
+    double loss_unit; /* what counts as one unit of the loss: a nat of likelihoods, a thousandth of which is nothing */
+    double
+        gradient_rate; /* rate of the worst Taylor remainder of the model's gradients: below 1.7 a gradient is wrong */
+    const char *gradient_which; /* "dU/dx" or "grad_theta" */
 } sosmc_measured;
 SOSMC_API sosmc_measured sosmc_nothing_measured(void); /* start here */
 
@@ -88,12 +92,14 @@ typedef struct {
 SOSMC_API void sosmc_verdict(const sosmc_measured *m, sosmc_verdict_words *out);
 
 typedef struct {
-    int64_t rows;             /* of the data behind a marginal likelihood, for BIC; 0: not known */
-    int pass_particles;       /* 0: chosen by the cost of the run */
-    double cost;              /* of the run's evaluations that the pass may take; 0: 0.025 */
-    int threads;              /* 0: the engine's own */
-    const char *why_no_log_z; /* not NULL: pi_theta has no normalising constant (a network without a base law): the reason */
-    int (*stop)(void *ctx);   /* asked between temperatures; non-zero ends the judgement with SOSMC_STOPPED; may be NULL */
+    int64_t rows;       /* of the data behind a marginal likelihood, for BIC; 0: not known */
+    int pass_particles; /* 0: chosen by the cost of the run */
+    double cost;        /* of the run's evaluations that the pass may take; 0: 0.025 */
+    int threads;        /* 0: the engine's own */
+    const char
+        *why_no_log_z; /* not NULL: pi_theta has no normalising constant (a network without a base law): the reason */
+    int (*stop)(
+        void *ctx); /* asked between temperatures; non-zero ends the judgement with SOSMC_STOPPED; may be NULL */
     void *stop_ctx;
 } sosmc_judge_options;
 
@@ -101,13 +107,13 @@ typedef struct {
     sosmc_verdict_words verdict;
     sosmc_number loss, log_z, kl, reward; /* those that the objective does not have are NaN with an empty `why` */
     int dim_theta;
-    double *theta;                /* dim_theta numbers: the estimate */
-    double *theta_mc_error;       /* its Monte Carlo standard errors, or NULL, and why_no_mc_error says why */
-    double *theta_standard_error; /* statistical ones, of likelihoods, or NULL, and why_no_standard_error says why */
+    double *theta;                  /* dim_theta numbers: the estimate */
+    double *theta_mc_error;         /* its Monte Carlo standard errors, or NULL, and why_no_mc_error says why */
+    double *theta_standard_error;   /* statistical ones, of likelihoods, or NULL, and why_no_standard_error says why */
     double *theta_low, *theta_high; /* 95 % interval from both errors; NULL where there is no statistical one */
-    double t_quantile;            /* of the Monte Carlo errors: 2.131 with 16 groups */
+    double t_quantile;              /* of the Monte Carlo errors: 2.131 with 16 groups */
     char why_no_mc_error[SOSMC_WHY], why_no_standard_error[SOSMC_WHY];
-    double aic, bic;              /* NaN where there is no log-likelihood, or the rows are not known */
+    double aic, bic; /* NaN where there is no log-likelihood, or the rows are not known */
     int64_t rows;
     sosmc_measured measured;
     void *memory;
@@ -116,8 +122,8 @@ typedef struct {
 /* Judges an engine as it is now: a failed one too. The engine does not change. options may be NULL. Free the judgement in any case.
  * SOSMC_OK whatever the verdict is; SOSMC_ENOMEM, SOSMC_STOPPED, or SOSMC_EMODEL with the callback's name in `message` (may be
  * NULL; `room` bytes). */
-SOSMC_API sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out, char *message,
-                                   size_t room);
+SOSMC_API sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out,
+                                   char *message, size_t room);
 SOSMC_API void sosmc_judgement_free(sosmc_judgement *j); /* the arrays; zeros are fine */
 
 #ifdef __cplusplus

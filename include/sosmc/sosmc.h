@@ -459,9 +459,9 @@ typedef struct {
     sosmc_schedule schedule;
     sosmc_comm comm;
     uint64_t seed;
-    int threads;            /* 0 or 1: the calling thread alone */
-    int on_nonfinite;       /* sosmc_nonfinite */
-    int on_collapse;        /* sosmc_collapse */
+    int threads;      /* 0 or 1: the calling thread alone */
+    int on_nonfinite; /* sosmc_nonfinite */
+    int on_collapse;  /* sosmc_collapse */
     /* The fraction of the cost of an iteration that may go into what sosmc_judge needs to know of the run (judge.h): 0: nothing
      * is gathered. The iterations are the same bits either way. */
     double judge;

@@ -109,28 +109,23 @@ static double dot(size_t n, const double *a, const double *b)
     return sum;
 }
 
-static void check_gradient_x(checking *c, probe *p)
+static remainder_fit fit_gradient_x(probe *p)
 {
     size_t nx = (size_t)p->model->dim_x * PARTICLES;
     int failed = 0;
     (void)sosmc_i_probe_energy(p, p->g, &failed);
-    if (!c->settings->kernel.uses_gradient) return;
     sosmc_normals((sosmc_rng){.seed = 1, .stream = SOSMC_STREAM_USER}, &p->b, p->v);
     remainder_fit fit = fit_remainder(p, p->x, nx, dot(nx, p->g, p->v));
     fit.failed |= failed;
-    judge_gradient(c, "gradient in x", "gx", fit);
+    return fit;
 }
 
-static void check_gradient_theta(checking *c, probe *p)
+static remainder_fit fit_gradient_theta(probe *p)
 {
     const sosmc_model *m = p->model;
     size_t nt = (size_t)m->dim_theta;
     int failed = 0;
     double ones[PARTICLES];
-    if (c->problem->objective.scale == 0) { /* theta stays, or follows a path of its own: its gradient is not used */
-        note(c, "gradient in theta", SOSMC_CHECK_SKIP, NAN, NAN, "nothing is optimised");
-        return;
-    }
     for (int i = 0; i < PARTICLES; i++) ones[i] = 1;
     memset(p->g, 0, nt * sizeof(double));
     (void)sosmc_i_probe_energy(p, NULL, &failed);
@@ -138,7 +133,36 @@ static void check_gradient_theta(checking *c, probe *p)
     for (size_t i = 0; i < nt; i++) p->v[i] = cos(1.0 + 2.0 * (double)i); /* any direction without zeros */
     remainder_fit fit = fit_remainder(p, p->theta, nt, dot(nt, p->g, p->v));
     fit.failed |= failed;
-    judge_gradient(c, "gradient in theta", "grad_theta", fit);
+    return fit;
+}
+
+sosmc_status sosmc_i_check_gradients(const sosmc_problem *problem, const sosmc_settings *settings, double *rate,
+                                     const char **which)
+{
+    probe p;
+    sosmc_status status = sosmc_i_probe_open(&p, problem, settings->seed);
+    *rate = 2;
+    if (status != SOSMC_OK) return status;
+    remainder_fit x = {.rate = 2}, theta = {.rate = 2};
+    if (settings->kernel.uses_gradient) x = fit_gradient_x(&p);
+    if (problem->objective.scale != 0 && !problem->objective.H) theta = fit_gradient_theta(&p);
+    *which = x.rate < theta.rate ? "dU/dx" : "grad_theta";
+    *rate = x.rate < theta.rate ? x.rate : theta.rate;
+    sosmc_i_probe_close(&p);
+    return x.failed || theta.failed ? SOSMC_EMODEL : SOSMC_OK;
+}
+
+static void check_gradient_x(checking *c, probe *p)
+{
+    if (c->settings->kernel.uses_gradient) judge_gradient(c, "gradient in x", "gx", fit_gradient_x(p));
+}
+
+static void check_gradient_theta(checking *c, probe *p)
+{
+    if (c->problem->objective.scale == 0) /* theta stays, or follows a path of its own: its gradient is not used */
+        note(c, "gradient in theta", SOSMC_CHECK_SKIP, NAN, NAN, "nothing is optimised");
+    else
+        judge_gradient(c, "gradient in theta", "grad_theta", fit_gradient_theta(p));
 }
 
 /* The largest error among the particles' scores for one parameter, relative to the largest of them, or to `floor` where all of

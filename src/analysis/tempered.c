@@ -48,32 +48,44 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     return 0;
 }
 
-/* D[i] = dU_t/dt = U - base; the model's energy is taken again, in its own scratch. */
-static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+/* U of the model at a batch, taken again in its own scratch. */
+static int energy_again(const sosmc_tempering *t, const sosmc_batch *b, double *U)
 {
-    const sosmc_tempering *t = self;
-    double precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
     sosmc_batch again = *b;
     again.fresh = 0;
-    int rc = t->model.energy(t->model.self, t->theta, &again, D, NULL);
-    for (int i = 0; !rc && i < b->n; i++) D[i] -= 0.5 * precision * square_of(b, i) + constant;
-    return rc;
+    return t->model.energy(t->model.self, t->theta, &again, U, NULL);
+}
+
+/* dU_t/dt = U - base of particle i */
+static double slope(const sosmc_batch *b, int i, double U, double precision, double constant)
+{
+    return U - (0.5 * precision * square_of(b, i) + constant);
 }
 
 static int grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
 {
     enum { AT_ONCE = 128 };
-    double D[AT_ONCE];
+    const sosmc_tempering *t = self;
+    double U[AT_ONCE], precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
     for (int from = 0; from < b->n; from += AT_ONCE) {
         sosmc_batch part = *b;
         part.x += from;
         part.first += from;
         part.n = b->n - from < AT_ONCE ? b->n - from : AT_ONCE;
-        int rc = scores(self, theta, &part, D);
+        int rc = energy_again(t, &part, U);
         if (rc) return rc;
-        for (int i = 0; i < part.n; i++) g[0] += c[from + i] * D[i];
+        for (int i = 0; i < part.n; i++) g[0] += c[from + i] * slope(&part, i, U[i], precision, constant);
     }
     return 0;
+}
+
+static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
+{
+    const sosmc_tempering *t = self;
+    double precision = 1 / (t->base_sd * t->base_sd), constant = base_constant(t, b);
+    int rc = energy_again(t, b, D);
+    for (int i = 0; !rc && i < b->n; i++) D[i] = slope(b, i, D[i], precision, constant);
+    return rc;
 }
 
 sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)

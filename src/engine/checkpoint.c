@@ -444,9 +444,11 @@ static sosmc_status check_watched(sosmc *s)
         const double *head = s->spare->watched + set * doubles;
         const unsigned char *label = s->spare->label + set * label_bytes(s) / WATCH_SETS;
         int sound = s->simd->all_finite(HEAD_ALL, head) && head[HEAD_COUNT] >= 0 && head[HEAD_COUNT] < 0x1p48;
-        for (int64_t i = 0; i < s->cut.particles; i++) sound = sound && (head[HEAD_START] == 0 || label[i] < SOSMC_GROUPS);
+        for (int64_t i = 0; i < s->cut.particles; i++)
+            sound = sound && (head[HEAD_START] == 0 || label[i] < SOSMC_GROUPS);
         if (!sound) return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its group labels make no sense");
-        if (head[HEAD_START] == 0) memset(s->spare->label + set * label_bytes(s) / WATCH_SETS, 0, label_bytes(s) / WATCH_SETS);
+        if (head[HEAD_START] == 0)
+            memset(s->spare->label + set * label_bytes(s) / WATCH_SETS, 0, label_bytes(s) / WATCH_SETS);
     }
     return SOSMC_OK;
 }

@@ -96,21 +96,22 @@ enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT 
 
 /* What observed iterations need (watch.c). */
 typedef struct {
-    double *scratch, *D;        /* of the scores; dim_theta rows of a tile */
-    double *theta, *row;        /* three vectors of dim_theta; a number per moment particle */
+    double *scratch, *D; /* of the scores; dim_theta rows of a tile */
+    double *theta, *row; /* three vectors of dim_theta; a number per moment particle */
     void *prep;
 } watch_worker;
 typedef struct {
     int on, observing;
-    const char *why_not;        /* the reason, where it is not on */
-    int64_t spacing;            /* the most iterations between two observations, a power of two */
-    int data_noise;             /* the data batch is drawn at random */
-    int moment_tiles, difference_tiles, data_tiles; /* particles whose D enters H; that are differenced; data likewise */
-    int turn;                   /* which tiles these are, moved on with every observation */
-    int coordinates, stride;    /* whose jumps are measured */
-    double *moves;              /* per tile */
+    const char *why_not; /* the reason, where it is not on */
+    int64_t spacing;     /* the most iterations between two observations, a power of two */
+    int data_noise;      /* the data batch is drawn at random */
+    int moment_tiles, difference_tiles,
+        data_tiles;          /* particles whose D enters H; that are differenced; data likewise */
+    int turn;                /* which tiles these are, moved on with every observation */
+    int coordinates, stride; /* whose jumps are measured */
+    double *moves;           /* per tile */
     size_t leaf, moment_ld;
-    double *leaves;             /* per block, of the cloud or of the data */
+    double *leaves;                         /* per block, of the cloud or of the data */
     double *moment_w, *moment_s, *moment_D; /* weights, scores and dim_theta rows of D of the moment particles */
     int *difference_tile;
     double *difference_c, *data_x;

@@ -483,7 +483,9 @@ static void plan_watch(sosmc *s)
     int differences = within(32 * allowed / 1.4 * particles / p, 32, 4096);
     w->moment_tiles = (moments + tile - 1) / tile;
     w->difference_tiles = within((differences + tile - 1) / tile, 1, w->moment_tiles);
-    w->data_tiles = s->batch.tiles ? within((differences + s->batch.count[0] - 1) / s->batch.count[0], 1, s->batch.tiles) : 0;
+    w->data_tiles = s->batch.tiles
+                        ? within((differences + s->batch.count[0] - 1) / s->batch.count[0], 1, s->batch.tiles)
+                        : 0;
     w->data_noise = s->batch.tiles && !s->p.objective.data.fixed;
     w->coordinates = s->cut.dim < 64 ? s->cut.dim : 64;
     w->stride = s->cut.dim / w->coordinates;

@@ -100,7 +100,8 @@ void sosmc_i_watch_move(sosmc *s, int task, const double *x, const double *gx, c
     for (int c = 0; c < w->coordinates; c++, sums += MOBILITY_SUMS) {
         size_t row = (size_t)c * (size_t)w->stride * ld;
         double jump = 0, square = 0, mean = 0;
-        for (int i = 0; i < n; i++) jump += (x_new[row + (size_t)i] - x[row + (size_t)i]) * (x_new[row + (size_t)i] - x[row + (size_t)i]);
+        for (int i = 0; i < n; i++)
+            jump += (x_new[row + (size_t)i] - x[row + (size_t)i]) * (x_new[row + (size_t)i] - x[row + (size_t)i]);
         if (gx) {
             for (int i = 0; i < n; i++) square += gx[row + (size_t)i] * gx[row + (size_t)i];
         } else {
@@ -164,7 +165,10 @@ static group_sums groups_at(double *leaf, size_t p, int set)
     return (group_sums){.A = base, .W = base + SOSMC_GROUPS * p, .q = base + SOSMC_GROUPS * (p + 1)};
 }
 static double *mean_at(double *leaf, size_t p) { return leaf + (size_t)WATCH_SETS * SOSMC_GROUPS * (p + 2); }
-size_t sosmc_i_watch_leaf(int dim_theta) { return (size_t)WATCH_SETS * SOSMC_GROUPS * ((size_t)dim_theta + 2) + (size_t)dim_theta; }
+size_t sosmc_i_watch_leaf(int dim_theta)
+{
+    return (size_t)WATCH_SETS * SOSMC_GROUPS * ((size_t)dim_theta + 2) + (size_t)dim_theta;
+}
 
 static double score_of(const sosmc *s, int t, int i)
 {
@@ -173,7 +177,10 @@ static double score_of(const sosmc *s, int t, int i)
     return kl != 0 ? R + kl * (row_at(c->U, s->seen.l, t)[i] - row_at(c->Uref, s->seen.l, t)[i]) : R;
 }
 
-static double mean_score(const sosmc *s) { return (s->sums[SUM_WR] + s->p.objective.kl * s->sums[SUM_WD]) / s->sums[SUM_W]; }
+static double mean_score(const sosmc *s)
+{
+    return (s->sums[SUM_WR] + s->p.objective.kl * s->sums[SUM_WD]) / s->sums[SUM_W];
+}
 
 /* Which of the moment tiles tile t is in this observation, or -1. The choice moves on with every observation. */
 static int moment_index(const sosmc *s, int t)
@@ -338,12 +345,12 @@ static void centre_moments(sosmc *s)
         variance = total > 0 ? variance / total : 0;
         double size = 1 + fabs(theta[j]), step = variance > 0 ? 0.05 / sqrt(variance) : 1e-3 * size;
         step = fmin(fmax(step, 1e-6 * size), 0.05 * size);
-        if (opt->low < opt->high) step = fmin(step, fmax(0.5 * fmin(theta[j] - opt->low, opt->high - theta[j]), 1e-9 * size));
+        if (opt->low < opt->high)
+            step = fmin(step, fmax(0.5 * fmin(theta[j] - opt->low, opt->high - theta[j]), 1e-9 * size));
         w->step[j] = step;
     }
     double factor = s->p.objective.kl - s->p.objective.a;
-    for (size_t i = 0; i < ld; i++)
-        w->moment_s[i] = total > 0 ? w->moment_w[i] / total * (factor - w->moment_s[i]) : 0;
+    for (size_t i = 0; i < ld; i++) w->moment_s[i] = total > 0 ? w->moment_w[i] / total * (factor - w->moment_s[i]) : 0;
 }
 
 /* Of the data batch other tiles are differenced in every observation. */
@@ -409,7 +416,8 @@ static sosmc_status choose_differences(sosmc *s)
     double total = 0, sbar = mean_score(s), a = s->p.objective.a;
     int taken = 0;
     for (int d = 0; d < w->difference_tiles; d++) {
-        int64_t slot = (int64_t)d * w->moment_tiles / w->difference_tiles, turned = slot * s->cut.tiles / w->moment_tiles;
+        int64_t slot = (int64_t)d * w->moment_tiles / w->difference_tiles,
+                turned = slot * s->cut.tiles / w->moment_tiles;
         int t = (int)((turned + s->cut.tiles - w->turn % s->cut.tiles) % s->cut.tiles);
         w->difference_tile[taken] = t;
         for (int i = 0; i < l->count[t]; i++) {
@@ -419,7 +427,8 @@ static sosmc_status choose_differences(sosmc *s)
         }
         taken++;
     }
-    for (size_t i = 0; i < (size_t)taken * (size_t)l->ld; i++) w->difference_c[i] = total > 0 ? w->difference_c[i] / total : 0;
+    for (size_t i = 0; i < (size_t)taken * (size_t)l->ld; i++)
+        w->difference_c[i] = total > 0 ? w->difference_c[i] / total : 0;
     sosmc_rng rng = {.seed = s->cfg.seed, .step = (uint64_t)s->now->v.iteration, .stream = SOSMC_STREAM_DATA};
     w->data_members = 0;
     for (int d = 0; d < w->data_tiles; d++) {
@@ -427,7 +436,9 @@ static sosmc_status choose_differences(sosmc *s)
         sosmc_batch b = sosmc_i_batch(s, &s->batch, data_tile(s, d), x);
         b.work = s->worker[0].work;
         int rc = s->p.objective.data.draw(s->p.objective.data.self, rng, &b, x);
-        if (rc) return sosmc_i_fail(s, SOSMC_EMODEL, "iteration %lld: data.draw returned %d", (long long)s->now->v.iteration, rc);
+        if (rc)
+            return sosmc_i_fail(s, SOSMC_EMODEL, "iteration %lld: data.draw returned %d",
+                                (long long)s->now->v.iteration, rc);
         w->data_members += b.n;
     }
     return SOSMC_OK;

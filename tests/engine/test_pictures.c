@@ -498,8 +498,9 @@ static void leave_out_word(memory *f, size_t at)
     f->used -= 8;
 }
 
-/* Version 3 had 18 numbers in its info instead of 19, and no count of collapsed iterations. Version 2 also had 19 numbers in
- * its shape instead of 20, and no pool_rule. Both checksums are made anew. */
+/* Version 4 had 19 numbers in its info instead of 20, no mobility, and no word about what is watched. Version 3 had 18 numbers
+ * there, and no count of collapsed iterations. Version 2 also had 19 numbers in its shape instead of 20, and no pool_rule. Both
+ * checksums are made anew. */
 static void become_version(memory *f, uint64_t version)
 {
     enum {
@@ -512,7 +513,9 @@ static void become_version(memory *f, uint64_t version)
     const uint64_t seed = 0x736f736d63000001u;
     size_t check_at = version == 2 ? CHECK_AT - 8 : CHECK_AT;
     memcpy(f->bytes + VERSION_AT, &version, 8);
-    leave_out_word(f, CHECK_AT + 8 + (size_t)18 * 8);
+    leave_out_word(f, f->used - 16);
+    leave_out_word(f, CHECK_AT + 8 + (size_t)19 * 8);
+    if (version < 4) leave_out_word(f, CHECK_AT + 8 + (size_t)18 * 8);
     if (version == 2) leave_out_word(f, RULE_AT);
     uint64_t check = mix(seed, f->bytes, check_at);
     memcpy(f->bytes + check_at, &check, 8);
@@ -522,7 +525,7 @@ static void become_version(memory *f, uint64_t version)
 
 static void streams_of_older_versions_are_read(void **state)
 {
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 6; k++) {
         const int newest = k % 2, version = 2 + k / 2;
         sosmc_settings cfg = recipe(40, 100, 5);
         sosmc_problem p = training(NULL);

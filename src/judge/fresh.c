@@ -1,0 +1,259 @@
+/* fresh.c: where fresh particles start and how they move.
+ *
+ * The starting law mixes a normal fit of the run's cloud with a normal fit of draws of the initial law, which does not know the run:
+ * a mode that the cloud has lost is found again through the second. The moves are preconditioned with the inverse of E[g g'],
+ * g = dU/dx, under the run's cloud, which measures the width of the modes and not the distance between them. Both are fitted on
+ * particles that the pass does not contain. */
+#include "fresh.h"
+
+#include <math.h>
+#include <sosmc/analysis.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/linear.h"
+#include "base/table.h"
+#include "base/tiles.h"
+
+enum { DRAWN = 1024, FITTED = 20000, PRECONDITIONED = 1000, LARGEST_DIM = 2000 };
+enum { STREAM_INITIAL = 20 };
+static const double FROM_CLOUD = 0.8, FROM_INITIAL = 0.2, INFLATE = 1.2, SURVIVORS = 0.1;
+
+const char *sosmc_i_fresh_refused(const fresh *f)
+{
+    const sosmc_model *m = &f->problem->model;
+    if (f->options->why_no_log_z) return f->options->why_no_log_z;
+    if (m->dim_x > LARGEST_DIM) return "a particle has more than 2000 coordinates, too many for fresh particles";
+    if (m->prox) return "the energy has a non-smooth part, for which fresh particles have no moves";
+    if (f->settings->kernel.clamp > 0) return "the kernel holds coordinates to a box, so the particles have no density";
+    if (f->settings->kernel.no_weight) return "the kernel has no density, so what its particles follow is not pi_theta";
+    return NULL;
+}
+
+/* ---------------------------------------------------------------------------- points */
+
+/* n weighted points, rows of dim. */
+typedef struct {
+    int64_t n;
+    double *x, *w;
+} points;
+
+static void normalise(points *p)
+{
+    double total = 0;
+    for (int64_t i = 0; i < p->n; i++) total += p->w[i];
+    for (int64_t i = 0; i < p->n; i++) p->w[i] /= total;
+}
+
+static double effective(const points *p)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < p->n; i++) squares += p->w[i] * p->w[i];
+    return 1 / squares;
+}
+
+/* The run's cloud, or evenly spaced particles of it, with weights. */
+static sosmc_status take_cloud(const fresh *f, points *out)
+{
+    int64_t n = sosmc_particles(f->engine), every = (n + FITTED - 1) / FITTED;
+    size_t dim = (size_t)f->problem->model.dim_x;
+    double *x = malloc((size_t)n * (dim + 1) * sizeof *x), most = -INFINITY;
+    if (!x) return SOSMC_ENOMEM;
+    double *w = x + (size_t)n * dim;
+    sosmc_status status = sosmc_cloud(f->engine, x, w);
+    for (int64_t i = 0; i < n; i++) most = fmax(most, w[i]);
+    *out = (points){.n = 0, .x = x, .w = w};
+    for (int64_t i = 0; i < n; i += every, out->n++) {
+        memmove(x + (size_t)out->n * dim, x + (size_t)i * dim, dim * sizeof(double));
+        w[out->n] = w[i] - most > -700 ? sosmc_i_exp1(NULL, w[i] - most) : 0;
+    }
+    normalise(out);
+    return status;
+}
+
+/* Draws of the initial law; of one with a density also the weights of exp(-U) at theta0 against it. */
+static sosmc_status draw_initial(fresh *f, points *out)
+{
+    const sosmc_source *init = &f->problem->init;
+    const int dim = f->problem->model.dim_x, tile = 64;
+    size_t doubles = (size_t)DRAWN * (size_t)(dim + 3) + 2 * (size_t)tile * (size_t)dim + (size_t)tile;
+    double *x = aligned_alloc(64, (doubles * sizeof(double) + 63) / 64 * 64);
+    if (!x) return SOSMC_ENOMEM;
+    double *batch = x, *lq = batch + (size_t)tile * (size_t)dim, *logw = lq + tile, *work = logw + DRAWN,
+           *rows = work + 2 * (size_t)DRAWN;
+    *out = (points){.n = DRAWN, .x = x};
+    int weighs = init->logpdf && !init->exact, rc = 0;
+    for (int first = 0; first < DRAWN && rc == 0; first += tile) {
+        sosmc_batch b = {.x = batch, .simd = sosmc_simd_best(), .dim = dim, .n = tile, .ld = tile, .first = first};
+        sosmc_rng rng = {.seed = f->settings->seed, .stream = STREAM_INITIAL};
+        rc = init->draw(init->self, rng, &b, batch);
+        if (rc == 0 && weighs) rc = init->logpdf(init->self, &b, lq);
+        for (int i = 0; i < tile; i++) {
+            logw[first + i] = weighs ? -lq[i] : 0;
+            for (int j = 0; j < dim; j++)
+                rows[(size_t)(first + i) * (size_t)dim + (size_t)j] = batch[(size_t)j * (size_t)tile + (size_t)i];
+        }
+    }
+    sosmc_host *host = NULL;
+    double *zero = calloc((size_t)f->problem->model.dim_theta, sizeof *zero);
+    sosmc_status status = rc ? SOSMC_EMODEL : zero ? SOSMC_OK : SOSMC_ENOMEM;
+    if (status == SOSMC_OK && weighs) {
+        const double *theta0 = f->problem->theta0 ? f->problem->theta0 : zero;
+        status = sosmc_host_create(&host, &f->problem->model, theta0, 0);
+        if (status == SOSMC_OK) status = sosmc_host_energies(host, DRAWN, rows, work);
+        double most = -INFINITY, sum = 0, squares = 0;
+        for (int i = 0; i < DRAWN; i++) logw[i] = work[i] < INFINITY ? logw[i] - work[i] : -INFINITY;
+        for (int i = 0; i < DRAWN; i++) most = fmax(most, logw[i]);
+        for (int i = 0; i < DRAWN && isfinite(most); i++) {
+            double w = logw[i] - most > -700 ? sosmc_i_exp1(NULL, logw[i] - most) : 0;
+            sum += w;
+            squares += w * w;
+        }
+        f->first_ess = squares > 0 ? sum * sum / squares / DRAWN : 0;
+        f->first_khat = sosmc_i_khat(DRAWN, logw, work);
+    }
+    sosmc_host_free(host);
+    free(zero);
+    memmove(x, rows, (size_t)DRAWN * (size_t)dim * sizeof(double)); /* work and log-weights are not needed any more */
+    out->w = x + (size_t)DRAWN * (size_t)dim;
+    for (int i = 0; i < DRAWN; i++) out->w[i] = 1.0 / DRAWN;
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- the coordinates of the moves */
+
+/* C C' = the inverse of a covariance with factor L. */
+static int from_covariance(preconditioner *c, const double *L)
+{
+    size_t dim = (size_t)c->dim;
+    if (c->diagonal) {
+        for (size_t j = 0; j < dim; j++) c->C[j] = 1 / L[j];
+        return 0;
+    }
+    sosmc_i_cholesky_inverse(dim, L, c->C);
+    return sosmc_i_cholesky(dim, c->C);
+}
+
+/* C C' = E[g g'] under some particles of the cloud, loaded on its diagonal where they are few. Returns -1 where that gives no
+ * factor. */
+static int from_gradients(const fresh *f, preconditioner *c, const points *cloud, const double *theta)
+{
+    size_t dim = (size_t)c->dim;
+    int64_t every = (cloud->n + PRECONDITIONED - 1) / PRECONDITIONED, n = 0;
+    double *x = malloc((size_t)(PRECONDITIONED + 1) * (2 * dim + 2) * sizeof *x);
+    sosmc_host *host = NULL;
+    if (!x) return -1;
+    points some = {.x = x, .w = x + (size_t)PRECONDITIONED * 2 * dim};
+    double *g = x + (size_t)PRECONDITIONED * dim, *U = some.w + PRECONDITIONED;
+    for (int64_t i = 0; i < cloud->n; i += every) {
+        if (!(cloud->w[i] > 0)) continue;
+        memcpy(x + (size_t)n * dim, cloud->x + (size_t)i * dim, dim * sizeof(double));
+        some.w[n++] = cloud->w[i];
+    }
+    some.n = n;
+    normalise(&some);
+    int rc = sosmc_host_create(&host, &f->problem->model, theta, 0) != SOSMC_OK ||
+             sosmc_host_gradients(host, n, x, U, g) != SOSMC_OK;
+    memset(c->C, 0, (c->diagonal ? dim : dim * dim) * sizeof(double));
+    for (int64_t i = 0; i < n && rc == 0; i++)
+        for (size_t j = 0; j < dim; j++) {
+            const double *at = g + (size_t)i * dim;
+            if (c->diagonal) {
+                c->C[j] += some.w[i] * at[j] * at[j];
+                continue;
+            }
+            for (size_t k = 0; k <= j; k++) c->C[j * dim + k] += some.w[i] * at[j] * at[k];
+        }
+    double load = fmin(1, (double)c->dim / (2 * effective(&some))) + 1e-3;
+    for (size_t j = 0; j < dim && rc == 0; j++) {
+        double *diagonal = &c->C[c->diagonal ? j : j * dim + j];
+        *diagonal *= c->diagonal ? 1 : 1 + load;
+        rc = !(*diagonal > 0) || !isfinite(*diagonal);
+        if (c->diagonal) *diagonal = sqrt(*diagonal);
+    }
+    if (rc == 0 && !c->diagonal) rc = sosmc_i_cholesky(dim, c->C);
+    sosmc_host_free(host);
+    free(x);
+    return rc ? -1 : 0;
+}
+
+/* ---------------------------------------------------------------------------- together */
+
+static sosmc_status add_fit(fresh *f, const points *p, double weight, double *mean, double *L)
+{
+    if (sosmc_i_fit_normal(&f->q, p->n, p->x, p->w, INFLATE, mean, L)) return SOSMC_OK; /* not finite: left out */
+    return sosmc_i_laws_add(&f->q, weight, 0, mean, L) ? SOSMC_ENOMEM : SOSMC_OK;
+}
+
+/* As many particles as the allowance pays for, at a guess of how many temperatures it takes. */
+static int affordable(const fresh *f)
+{
+    double dim = f->problem->model.dim_x, cost = f->options->cost > 0 ? f->options->cost : 0.025;
+    double evaluations = 2.0 * (double)sosmc_iteration(f->engine) * sosmc_particles(f->engine) *
+                         f->settings->scheme.sweeps;
+    double particles = cost * evaluations / (2 * (6 + 2 * sqrt(dim)) + 2);
+    if (f->options->pass_particles > 0) return f->options->pass_particles;
+    return particles < 512 ? 512 : particles > 16384 ? 16384 : (int)particles;
+}
+
+sosmc_status sosmc_i_fresh_open(fresh *f, const double *theta)
+{
+    int dim = f->problem->model.dim_x, diagonal = dim > LAW_FULL;
+    size_t doubles = diagonal ? (size_t)dim : (size_t)dim * (size_t)dim;
+    points cloud = {.n = 0}, drawn = {.n = 0};
+    f->q = (laws){.dim = dim, .diagonal = diagonal};
+    f->c = (preconditioner){.dim = dim, .diagonal = diagonal, .gradient = f->settings->kernel.uses_gradient};
+    f->particles = affordable(f);
+    f->threads = f->options->threads > 0 ? f->options->threads : f->settings->threads;
+    f->first_ess = f->first_khat = NAN;
+    double *mean = malloc(((size_t)dim + doubles) * sizeof *mean);
+    f->c.C = malloc(doubles * sizeof *f->c.C);
+    sosmc_status status = mean && f->c.C ? take_cloud(f, &cloud) : SOSMC_ENOMEM;
+    if (status == SOSMC_OK) status = draw_initial(f, &drawn);
+    if (status == SOSMC_OK) status = add_fit(f, &drawn, FROM_INITIAL, mean, mean + dim);
+    if (status == SOSMC_OK) status = add_fit(f, &cloud, FROM_CLOUD, mean, mean + dim);
+    if (status == SOSMC_OK && f->q.count == 0) status = SOSMC_ENUMERIC;
+    if (status == SOSMC_OK) sosmc_i_laws_close(&f->q);
+    if (status == SOSMC_OK && (!f->c.gradient || from_gradients(f, &f->c, &cloud, theta)))
+        if (from_covariance(&f->c, f->q.part[f->q.count - 1].L)) status = SOSMC_ENUMERIC;
+    free(mean);
+    free(cloud.x);
+    free(drawn.x);
+    return status;
+}
+
+void sosmc_i_fresh_close(fresh *f)
+{
+    sosmc_i_laws_free(&f->q);
+    free(f->c.C);
+    f->c.C = NULL;
+}
+
+sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out)
+{
+    enum { TRIES = 4 };
+    const sosmc_objective *o = &f->problem->objective;
+    pass_task task = {.model = &f->problem->model,
+                      .theta = theta,
+                      .score = whole && o->score.eval ? &o->score : NULL,
+                      .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
+                      .q = &f->q,
+                      .c = &f->c,
+                      .particles = f->particles,
+                      .threads = f->threads,
+                      .moves = f->problem->model.dim_x < 5 ? 1 : 2,
+                      .seed = f->settings->seed,
+                      .wants_gradients = whole && f->problem->model.dim_theta <= WATCH_PARAMETERS && o->scale != 0 &&
+                                         !o->H,
+                      .stop = f->options->stop,
+                      .stop_ctx = f->options->stop_ctx};
+    for (int k = 0;; k++) {
+        task.number = (uint64_t)(number * TRIES + k);
+        sosmc_status status = sosmc_i_pass(&task, out);
+        int good = out->arrived >= 1 && out->survivors >= SURVIVORS;
+        if (status != SOSMC_OK || good || k + 1 == TRIES) return status;
+        sosmc_i_pass_free(out);
+        task.particles *= 2;
+        task.moves *= 2;
+    }
+}

@@ -1,0 +1,29 @@
+/* fresh.h: fresh particles at a theta for an engine's problem: the starting law, the coordinates of the moves, the pass. */
+#ifndef SOSMC_JUDGE_FRESH_H
+#define SOSMC_JUDGE_FRESH_H
+
+#include "engine/watch.h"
+#include "pass.h"
+
+/* What all passes of one judgement share. */
+typedef struct {
+    const sosmc *engine;
+    const sosmc_problem *problem;
+    const sosmc_settings *settings;
+    const sosmc_judge_options *options;
+    laws q;
+    preconditioner c;
+    int particles, threads;
+    double first_ess, first_khat; /* of the initial law's weights, where it has a density; else NaN */
+} fresh;
+
+/* NULL, or why there can be no pass. */
+const char *sosmc_i_fresh_refused(const fresh *f);
+/* Builds laws and coordinates from the engine's cloud and its initial law, for theta. */
+sosmc_status sosmc_i_fresh_open(fresh *f, const double *theta);
+void sosmc_i_fresh_close(fresh *f);
+/* The pass at theta; repeated with twice the particles, at most three times, while too few ancestors survive. `number` names its
+ * random numbers, 0 to 7. With scores, reference energies and gradients in theta where `whole`. */
+sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out);
+
+#endif

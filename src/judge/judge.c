@@ -1,0 +1,293 @@
+/* judge.c: a judgement of an engine as it is now: the estimate of theta from what was gathered on the way, the numbers from fresh
+ * particles at that estimate, and the verdict. The engine is only read. */
+#include <math.h>
+#include <sosmc/analysis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/probe.h"
+#include "base/student.h"
+#include "base/table.h"
+#include "numbers.h"
+
+static const double LIKELIHOOD_PRECISION = 1e-3, LOSS_PRECISION = 2e-3; /* of a nat per parameter; of the loss's unit */
+
+typedef struct {
+    const sosmc *engine;
+    const sosmc_problem *problem;
+    const sosmc_settings *settings;
+    sosmc_judge_options options;
+    sosmc_judgement *out;
+    theta_estimate theta;
+    int has_theta; /* the estimate exists */
+} judging;
+
+/* ---------------------------------------------------------------------------- the result's memory */
+
+static sosmc_status open_result(judging *j)
+{
+    sosmc_judgement *out = j->out;
+    int p = j->problem->model.dim_theta;
+    *out = (sosmc_judgement){
+        .dim_theta = p, .aic = NAN, .bic = NAN, .t_quantile = NAN, .measured = sosmc_nothing_measured()};
+    sosmc_number *all[] = {&out->loss, &out->log_z, &out->kl, &out->reward};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) sosmc_i_no_number(all[i], NULL);
+    double *memory = calloc(5 * (size_t)p, sizeof *memory);
+    if (!memory) return SOSMC_ENOMEM;
+    out->memory = out->theta = memory;
+    const double *theta = sosmc_theta_average(j->engine);
+    if (theta) memcpy(out->theta, theta, (size_t)p * sizeof(double));
+    return SOSMC_OK;
+}
+
+void sosmc_judgement_free(sosmc_judgement *j)
+{
+    free(j->memory);
+    j->memory = j->theta = j->theta_mc_error = j->theta_standard_error = j->theta_low = j->theta_high = NULL;
+}
+
+/* ---------------------------------------------------------------------------- what is known without a pass */
+
+static void describe(judging *j)
+{
+    sosmc_measured *m = &j->out->measured;
+    const sosmc_info *last = sosmc_last(j->engine);
+    sosmc_status failed = sosmc_i_failed(j->engine);
+    m->dim_theta = j->out->dim_theta;
+    m->particles = j->settings->scheme.particles;
+    m->weighted = j->settings->scheme.weighted != 0;
+    m->optimises = j->problem->objective.scale != 0;
+    m->likelihood = j->problem->objective.loss == SOSMC_LOSS_MMLE;
+    m->iterations = sosmc_iteration(j->engine);
+    m->failed = failed;
+    m->failed_why = failed < 0 ? sosmc_message(j->engine) : NULL;
+    m->collapsed = last->collapsed;
+    if (failed < 0) return;
+    m->score_spread = sosmc_i_score_spread(j->engine);
+    m->step = sosmc_i_step_now(j->engine);
+    for (int i = 0; i < 2; i++) {
+        const sosmc_adapt *a = &j->settings->adapt[i];
+        if (a->factor == 0 || a->factor == 1 || a->target != SOSMC_ADAPT_STEP) continue;
+        if (m->step <= a->min) m->step_bound = a->min;
+        if (m->step >= a->max) m->step_bound = a->max;
+    }
+}
+
+/* What one unit of the loss is: a nat of a log-likelihood, of a mean log-likelihood its share of the rows, of a reward its spread
+ * over the cloud. */
+static double loss_unit(const judging *j)
+{
+    const sosmc_objective *o = &j->problem->objective;
+    double spread = j->out->measured.score_spread;
+    switch (o->loss) {
+    case SOSMC_LOSS_MMLE: return 1;
+    case SOSMC_LOSS_LIKELIHOOD: return j->out->rows > 0 ? 1 / (double)j->out->rows : 1;
+    default: return spread > 0 ? spread : 1;
+    }
+}
+
+static int64_t rows_of(const judging *j)
+{
+    const sosmc_objective *o = &j->problem->objective;
+    if (o->loss == SOSMC_LOSS_LIKELIHOOD) return o->data.rows;
+    return o->loss == SOSMC_LOSS_MMLE ? j->options.rows : 0;
+}
+
+/* ---------------------------------------------------------------------------- theta */
+
+static void note_newton(sosmc_measured *m, const theta_estimate *e)
+{
+    double worst = -1;
+    m->hessian_definite = e->definite;
+    m->groups_alive = e->alive;
+    if (!e->definite) return;
+    m->newton = e->newton;
+    m->newton_expected = e->expected;
+    for (int j = 0; j < e->dim; j++) {
+        double size = fabs(e->step[j]) / e->mc_error[j];
+        if (!(size > worst)) continue;
+        worst = size;
+        m->newton_worst = j;
+        m->newton_worst_step = e->step[j];
+        m->newton_worst_error = e->mc_error[j];
+    }
+}
+
+static void note_bounds(judging *j)
+{
+    const sosmc_optimiser *opt = &j->settings->optimiser;
+    sosmc_measured *m = &j->out->measured;
+    const double *theta = sosmc_theta(j->engine);
+    for (int k = 0; opt->low < opt->high && k < j->out->dim_theta; k++) {
+        double *told = &j->out->theta[k];
+        *told = fmin(fmax(*told, opt->low), opt->high);
+        if (theta[k] > opt->low && theta[k] < opt->high) continue;
+        m->at_bound = k;
+        m->bound = theta[k] <= opt->low ? opt->low : opt->high;
+    }
+}
+
+static void give_mc_errors(judging *j)
+{
+    sosmc_judgement *out = j->out;
+    size_t p = (size_t)out->dim_theta;
+    memcpy(out->theta, j->theta.theta, p * sizeof(double));
+    if (!j->theta.definite) {
+        (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "the second derivative of the loss is not positive definite");
+        return;
+    }
+    out->theta_mc_error = out->theta + p;
+    memcpy(out->theta_mc_error, j->theta.mc_error, p * sizeof(double));
+    out->t_quantile = sosmc_i_student_quantile(0.975, SOSMC_GROUPS - 1);
+}
+
+/* Of likelihoods: the inverse of the information, which for a mean over rows is theirs times the Hessian. */
+static void give_standard_errors(judging *j)
+{
+    sosmc_judgement *out = j->out;
+    size_t p = (size_t)out->dim_theta;
+    int kind = j->problem->objective.loss;
+    const char *why = NULL;
+    if (kind != SOSMC_LOSS_MMLE && kind != SOSMC_LOSS_LIKELIHOOD)
+        why = "the loss is no likelihood";
+    else if (!j->has_theta)
+        why = out->why_no_mc_error;
+    else if (!j->theta.definite)
+        why = "the observed information is not positive definite";
+    else if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0)
+        why = "the number of data rows is not known";
+    if (why) {
+        (void)snprintf(out->why_no_standard_error, SOSMC_WHY, "%s", why);
+        return;
+    }
+    out->theta_standard_error = out->theta + 2 * p;
+    out->theta_low = out->theta + 3 * p;
+    out->theta_high = out->theta + 4 * p;
+    double rows = kind == SOSMC_LOSS_LIKELIHOOD ? (double)out->rows : 1;
+    for (size_t k = 0; k < p; k++) {
+        double variance = j->theta.inverse[k * p + k] / rows, mc = out->theta_mc_error[k];
+        out->theta_standard_error[k] = sqrt(variance);
+        double half = 1.959963984540054 * sqrt(variance + mc * mc);
+        out->theta_low[k] = out->theta[k] - half;
+        out->theta_high[k] = out->theta[k] + half;
+    }
+}
+
+static sosmc_status judge_theta(judging *j)
+{
+    sosmc_measured *m = &j->out->measured;
+    watch_sums tail;
+    const char *why;
+    m->loss_unit = loss_unit(j);
+    if (m->likelihood || j->problem->objective.loss == SOSMC_LOSS_LIKELIHOOD)
+        m->newton_limit = LIKELIHOOD_PRECISION * m->dim_theta * m->loss_unit;
+    else
+        m->newton_limit = LOSS_PRECISION * m->loss_unit;
+    if (sosmc_i_watch_tail(j->engine, &tail, &why)) {
+        (void)snprintf(j->out->why_no_mc_error, SOSMC_WHY, "%s", why);
+        note_bounds(j);
+        give_standard_errors(j);
+        return SOSMC_OK;
+    }
+    sosmc_status status = sosmc_i_theta_estimate(&j->theta, m->dim_theta, &tail, 2 * m->loss_unit);
+    if (status != SOSMC_OK) return status;
+    j->has_theta = 1;
+    m->tail_from = (int64_t)tail.head[HEAD_START];
+    m->observed = (int64_t)tail.head[HEAD_COUNT];
+    if (tail.head[HEAD_MOVES] > 0) m->mobility = tail.head[HEAD_MOBILITY] / tail.head[HEAD_MOVES];
+    note_newton(m, &j->theta);
+    give_mc_errors(j);
+    note_bounds(j);
+    give_standard_errors(j);
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- the pass */
+
+static void no_numbers(judging *j, const char *why)
+{
+    const sosmc_objective *o = &j->problem->objective;
+    sosmc_i_no_number(&j->out->log_z, why);
+    if (o->scale != 0) sosmc_i_no_number(&j->out->loss, why);
+    if (o->score.eval) sosmc_i_no_number(&j->out->reward, why);
+    if (o->loss == SOSMC_LOSS_FORWARD_KL || o->loss == SOSMC_LOSS_REVERSE_KL) sosmc_i_no_number(&j->out->kl, why);
+}
+
+static void give_criteria(sosmc_judgement *out, int kind)
+{
+    double p = out->dim_theta, rows = (double)out->rows;
+    double loglik = kind == SOSMC_LOSS_MMLE         ? -out->loss.value
+                    : kind == SOSMC_LOSS_LIKELIHOOD ? -out->loss.value * rows
+                                                    : NAN;
+    if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0) return;
+    out->aic = 2 * p - 2 * loglik;
+    if (out->rows > 0) out->bic = p * sosmc_i_log1(NULL, rows) - 2 * loglik;
+}
+
+static sosmc_status judge_numbers(judging *j)
+{
+    sosmc_measured *m = &j->out->measured;
+    fresh f = {.engine = j->engine, .problem = j->problem, .settings = j->settings, .options = &j->options};
+    pass_cloud p = {.n = 0};
+    const char *why = sosmc_i_fresh_refused(&f);
+    if (why) {
+        no_numbers(j, why);
+        return SOSMC_OK;
+    }
+    sosmc_status status = sosmc_i_fresh_open(&f, j->out->theta);
+    m->first_ess = f.first_ess;
+    m->first_khat = f.first_khat;
+    if (status == SOSMC_OK) status = sosmc_i_fresh_pass(&f, j->out->theta, 0, 1, &p);
+    if (status == SOSMC_OK) {
+        m->pass_particles = p.n;
+        m->pass_temperatures = p.temperatures;
+        m->pass_arrived = p.arrived;
+        m->pass_survivors = p.survivors;
+        m->pass_khat = p.khat;
+        if (p.arrived >= 1) {
+            status = sosmc_i_numbers(&f, j->out->theta, &p, j->out);
+            if (status == SOSMC_OK && j->has_theta) status = sosmc_i_contradiction(&f, j->out->theta, &p, &j->theta, m);
+            give_criteria(j->out, j->problem->objective.loss);
+        } else {
+            no_numbers(j, "the fresh particles did not reach the target");
+        }
+    }
+    if (status == SOSMC_ENUMERIC) {
+        no_numbers(j, "the particles have no finite spread to start fresh ones from");
+        status = SOSMC_OK;
+    }
+    sosmc_i_pass_free(&p);
+    sosmc_i_fresh_close(&f);
+    return status;
+}
+
+sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out, char *message,
+                         size_t room)
+{
+    *out = (sosmc_judgement){.dim_theta = 0};
+    if (message && room) message[0] = 0;
+    if (!s) return SOSMC_EINVAL;
+    judging j = {.engine = s, .problem = sosmc_i_problem_of(s), .settings = sosmc_i_settings_of(s), .out = out};
+    if (options) j.options = *options;
+    sosmc_status status = open_result(&j);
+    if (status != SOSMC_OK) return status;
+    out->rows = rows_of(&j);
+    describe(&j);
+    if (out->measured.failed < 0) {
+        no_numbers(&j, "the run failed");
+        (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "the run failed");
+        (void)snprintf(out->why_no_standard_error, SOSMC_WHY, "the run failed");
+    } else {
+        status = judge_theta(&j);
+        if (status == SOSMC_OK) status = judge_numbers(&j);
+        if (status == SOSMC_OK)
+            status = sosmc_i_check_gradients(j.problem, j.settings, &out->measured.gradient_rate,
+                                             &out->measured.gradient_which);
+    }
+    if (message && room && status == SOSMC_EMODEL)
+        (void)snprintf(message, room, "a callback of the model failed while the run was judged");
+    sosmc_i_theta_free(&j.theta);
+    sosmc_verdict(&out->measured, &out->verdict);
+    return status;
+}

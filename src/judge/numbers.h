@@ -1,0 +1,15 @@
+/* numbers.h: loss, log Z, KL and reward from fresh particles, and what these say about theta. */
+#ifndef SOSMC_JUDGE_NUMBERS_H
+#define SOSMC_JUDGE_NUMBERS_H
+
+#include "fresh.h"
+#include "theta.h"
+
+void sosmc_i_no_number(sosmc_number *n, const char *why);
+/* Fills the numbers of the judgement from the pass at theta. Statuses as sosmc_judge. */
+sosmc_status sosmc_i_numbers(const fresh *f, const double *theta, const pass_cloud *p, sosmc_judgement *out);
+/* The Newton step that the fresh particles would make from theta, against the error of both: measured.fresh_*. */
+sosmc_status sosmc_i_contradiction(const fresh *f, const double *theta, const pass_cloud *p, const theta_estimate *e,
+                                   sosmc_measured *m);
+
+#endif

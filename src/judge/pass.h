@@ -1,0 +1,58 @@
+/* pass.h: log Z and weighted means at one theta, from fresh particles (maths.md PASS). */
+#ifndef SOSMC_JUDGE_PASS_H
+#define SOSMC_JUDGE_PASS_H
+
+#include <stdint.h>
+
+#include "laws.h"
+
+/* The coordinates in which particles move: proposals are x - h P P' g + sqrt(2h) P z with P P' the inverse of the matrix whose
+ * factor is C (dim rows of dim, lower triangular, or a diagonal). */
+typedef struct {
+    int dim, diagonal;
+    int gradient; /* 0: a random walk with the same P, for models whose gradient nobody uses */
+    double *C;
+} preconditioner;
+
+typedef struct {
+    const sosmc_model *model;
+    const double *theta;
+    const sosmc_score *score; /* NULL: none */
+    const double *theta_ref;  /* NULL: no reference energies */
+    const laws *q;
+    const preconditioner *c;
+    int particles, threads;
+    int moves; /* at every temperature */
+    uint64_t seed;
+    uint64_t number;     /* of the pass: two passes with other numbers are independent */
+    int wants_gradients; /* D = dU/dtheta of the final particles, for dim_theta up to WATCH_PARAMETERS */
+    int (*stop)(void *ctx);
+    void *stop_ctx;
+} pass_task;
+
+/* Weighted particles under pi_theta, with their first ancestors. */
+typedef struct {
+    int n, dim, dim_theta, temperatures, resamplings;
+    double arrived; /* 1 unless it gave up */
+    double log_z;
+    double khat, survivors, acceptance;
+    double *w;                /* normalised weights */
+    double *x, *U, *R, *Uref; /* n rows of dim; n numbers each, or NULL */
+    double *D;                /* n rows of dim_theta, or NULL */
+    int *eve;                 /* first ancestor of every particle */
+    double *class_sum;        /* scratch, n numbers */
+    void *memory;
+} pass_cloud;
+
+/* SOSMC_OK also where it did not arrive (arrived < 1). Free the cloud in any case. */
+sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out);
+void sosmc_i_pass_free(pass_cloud *p);
+
+/* The standard error of sum_i w_i f_i + c log Z; f NULL: zeros. */
+double sosmc_i_pass_error(const pass_cloud *p, const double *f, double c);
+double sosmc_i_pass_mean(const pass_cloud *p, const double *f);
+
+/* Pareto index of the largest of n weights, given as logarithms (Zhang and Stephens 2009); NaN: too few. work: 2 n doubles. */
+double sosmc_i_khat(int n, const double *logw, double *work);
+
+#endif

@@ -1,0 +1,23 @@
+/* theta.h: theta from the tail of a run, with its errors (maths.md GROUPS, NEWTON). */
+#ifndef SOSMC_JUDGE_THETA_H
+#define SOSMC_JUDGE_THETA_H
+
+#include "engine/watch.h"
+
+typedef struct {
+    int dim, definite;
+    int newton_taken;     /* theta holds the Newton step */
+    double *theta, *mean; /* the estimate; the mean over the tail */
+    double *mc_error;     /* Monte Carlo standard errors of theta */
+    double *step;         /* of Newton, H^-1 g */
+    double *H, *factor, *inverse;
+    double newton, expected; /* g' H^-1 g / 2, and tr(H^-1 V) / 2 */
+    int alive;               /* groups with weight */
+    double *memory;
+} theta_estimate;
+
+/* `longest`: a Newton step that is worth more of the loss than this is not taken. SOSMC_ENOMEM is the only failure. */
+sosmc_status sosmc_i_theta_estimate(theta_estimate *e, int dim, const watch_sums *tail, double longest);
+void sosmc_i_theta_free(theta_estimate *e);
+
+#endif

@@ -1,0 +1,165 @@
+/* verdict.c: what was measured of a run, as a status and sentences. This is the one place where runs are judged; each rule names
+ * its number and what to change. What was not measured is not judged. */
+#include <math.h>
+#include <sosmc/judge.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7;
+enum { GROUPS_NEEDED = 12, COLLAPSED = 100, SHORTEST = 64 };
+
+const char *sosmc_verdict_name(sosmc_verdict_status status)
+{
+    static const char *const names[] = {"converged", "not_converged", "failed"};
+    return names[status];
+}
+
+sosmc_measured sosmc_nothing_measured(void)
+{
+    return (sosmc_measured){.tail_from = -1,
+                            .observed = -1,
+                            .newton = NAN,
+                            .newton_expected = NAN,
+                            .newton_limit = NAN,
+                            .newton_worst = -1,
+                            .newton_worst_step = NAN,
+                            .newton_worst_error = NAN,
+                            .groups_alive = -1,
+                            .hessian_definite = -1,
+                            .at_bound = -1,
+                            .bound = NAN,
+                            .mobility = NAN,
+                            .step = NAN,
+                            .step_bound = NAN,
+                            .first_ess = NAN,
+                            .first_khat = NAN,
+                            .score_spread = NAN,
+                            .pass_arrived = NAN,
+                            .pass_survivors = NAN,
+                            .pass_khat = NAN,
+                            .fresh_worst = -1,
+                            .fresh_step = NAN,
+                            .fresh_error = NAN,
+                            .fresh_limit = NAN,
+                            .fresh_worth = NAN,
+                            .loss_unit = NAN,
+                            .gradient_rate = NAN};
+}
+
+static void say(sosmc_verdict_words *v, sosmc_verdict_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void say(sosmc_verdict_words *v, sosmc_verdict_status status, const char *format, ...)
+{
+    va_list arguments;
+    if ((int)status > v->status) v->status = (int)status;
+    if (v->reasons == SOSMC_REASONS) return;
+    va_start(arguments, format);
+    (void)vsnprintf(v->reason[v->reasons++], SOSMC_SENTENCE, format, arguments);
+    va_end(arguments);
+}
+
+/* "theta", or which of several parameters, counted from 1 as in the trace. */
+static const char *which(const sosmc_measured *m, int parameter, char text[32])
+{
+    (void)snprintf(text, 32, m->dim_theta > 1 ? "theta_%d" : "theta", parameter + 1);
+    return text;
+}
+
+static void judge_failure(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    if (m->failed < 0)
+        say(v, SOSMC_RUN_FAILED, "the run failed: %s", m->failed_why ? m->failed_why : sosmc_status_name(m->failed));
+    else if (m->weighted && m->collapsed >= COLLAPSED)
+        say(v, SOSMC_RUN_FAILED,
+            "the cloud is dead: its effective sample size was below 2 of %d particles for the last %lld iterations; take a smaller "
+            "kernel step or learning rate, more particles or a wider initial law",
+            m->particles, (long long)m->collapsed);
+    if (m->gradient_rate < RIGHT_RATE)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s does not match the energy: its Taylor remainder falls as step^%.2f instead of 2; mend the gradient of the model "
+            "(sosmc check)",
+            m->gradient_which ? m->gradient_which : "a gradient", m->gradient_rate);
+}
+
+static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    char name[32];
+    if (!m->optimises) return;
+    if (m->iterations < SHORTEST)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%lld iterations are too few to tell whether theta has converged; it takes at least %d",
+            (long long)m->iterations, SHORTEST);
+    if (m->at_bound >= 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s ended at its bound %g: the loss still falls there; widen the bound, or leave the parameter out",
+            which(m, m->at_bound, name), m->bound);
+    if (m->hessian_definite == 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the second derivative of the loss is not positive definite: theta is not at a minimum, or the cloud is too small to "
+            "tell; take more iterations or more particles");
+    if (m->newton > m->newton_limit + 4 * m->newton_expected)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta has not converged: a Newton step would still gain %.2g of the loss, of which %.2g is noise (%s would move by "
+            "%.3g, its error is %.2g); take more iterations or a larger rate",
+            m->newton, m->newton_expected, which(m, m->newton_worst < 0 ? 0 : m->newton_worst, name),
+            -m->newton_worst_step, m->newton_worst_error);
+    if (m->groups_alive >= 0 && m->groups_alive < GROUPS_NEEDED)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the error of theta is not to be trusted: %d of %d groups of particles are left at the end; take more particles or a "
+            "smaller rate",
+            m->groups_alive, SOSMC_GROUPS);
+    if (m->fresh_worst >= 0 && fabs(m->fresh_step) > m->fresh_limit * m->fresh_error &&
+        m->fresh_worth > 0.005 * m->loss_unit)
+        say(v, SOSMC_NOT_CONVERGED,
+            "fresh particles contradict the run: they would move %s by %.3g, %.1f times the error of that, and gain %.2g of the "
+            "loss; the cloud has lost a part of the target, or is biased: take more moves, a smaller step or a wider initial law",
+            which(m, m->fresh_worst, name), -m->fresh_step, fabs(m->fresh_step) / m->fresh_error, m->fresh_worth);
+}
+
+static void judge_cloud(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    if (m->mobility < FROZEN)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the cloud is frozen: a move goes %.2g of the way to an independent draw (mobility; at least %g is needed); take a "
+            "larger kernel step, more sweeps or another kernel",
+            m->mobility, FROZEN);
+    if (isfinite(m->step_bound))
+        say(v, SOSMC_NOT_CONVERGED,
+            "the kernel's step ended at the bound %g of its adaptation; widen adapt's min and max", m->step_bound);
+    if (m->score_spread == 0 && m->optimises)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the reward is the same for all %d particles, so it says nothing about theta; take another reward, or an initial law "
+            "that reaches where it differs",
+            m->particles);
+    /* Where fresh particles agree with theta, the run has recovered from its start. */
+    int confirmed = m->fresh_worst >= 0 && m->pass_survivors >= FEW_SURVIVORS && v->reasons == 0;
+    if (m->weighted && m->first_khat > COVERS && m->first_ess < 0.05 && !confirmed)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the initial law does not cover the target: its first weights leave %.2g of the particles (Pareto index %.2f, at most "
+            "%.1f is wanted); take a wider initial law or more particles",
+            m->first_ess, m->first_khat, COVERS);
+}
+
+static void judge_pass(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    if (m->pass_particles == 0) return;
+    if (!(m->pass_arrived >= 1))
+        say(v, SOSMC_NOT_CONVERGED,
+            "log Z, loss, KL and reward could not be measured: the fresh particles came to temperature %.2g of 1",
+            m->pass_arrived);
+    else if (m->pass_survivors < FEW_SURVIVORS)
+        say(v, SOSMC_NOT_CONVERGED,
+            "log Z, loss, KL and reward are not to be trusted: all %d fresh particles descend from %.2g of them (at least %g is "
+            "wanted); take a model or an initial law that is closer, or more particles",
+            m->pass_particles, m->pass_survivors, FEW_SURVIVORS);
+}
+
+void sosmc_verdict(const sosmc_measured *m, sosmc_verdict_words *out)
+{
+    *out = (sosmc_verdict_words){.status = SOSMC_CONVERGED};
+    judge_failure(m, out);
+    if (out->status == SOSMC_RUN_FAILED) return;
+    judge_theta(m, out);
+    judge_cloud(m, out);
+    judge_pass(m, out);
+}
