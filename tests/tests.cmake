@@ -87,6 +87,7 @@ set(sosmc_tests
     "job points program"
     "job start_files program"
     "job tables program"
+    "judge judge_bits property"
     "kernels feynman_kac stat"
     "kernels geweke stat"
     "kernels mymala property"
