@@ -3,7 +3,7 @@
  * sosmc_judge looks at an engine whenever its caller likes, usually after the last iteration:
  *
  *     theta        the mean over the observed iterations of the tail, improved by one Newton step, with its Monte Carlo error from
- *                  group labels that travel with the particles (maths.md GROUPS) and, for marginal likelihoods, its statistical
+ *                  groups of particles that are kept apart through resampling (maths.md GROUPS) and, for marginal likelihoods, its statistical
  *                  error from the observed information;
  *     log Z, loss, KL, reward
  *                  from a pass with fresh particles that did not steer theta: they are drawn from a mixture of laws (Laplace's

@@ -10,7 +10,7 @@
 
 /* Version 2 did not know the last number of the shape, scheme.pool_rule; its runs had rule 0. Versions 2 and 3 did not know the
  * last number of the info, collapsed; their runs go on from 0. Versions 2 to 4 did not know mobility, nor what is watched of a
- * run (watch.h): that is one word, 1 where the sums and labels follow and 0 where nothing does. */
+ * run (watch.h): that is one word, 1 where the sums follow and 0 where nothing does. */
 enum { NAME = 48, SHAPES = 20, SHAPES_OF_2 = 19, NAMES_FROM = 17, OLDEST_VERSION = 2, FORMAT_VERSION = 5 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'C', 'K', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000001u;
@@ -287,7 +287,6 @@ static size_t watched_bytes(const sosmc *s)
 {
     return WATCH_SETS * sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double);
 }
-static size_t label_bytes(const sosmc *s) { return WATCH_SETS * sosmc_i_round_up((size_t)s->cut.particles, 8); }
 
 sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
 {
@@ -316,10 +315,7 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     }
     uint64_t watched = (uint64_t)s->watch.on;
     write_bytes(&f, &watched, sizeof watched);
-    if (watched) {
-        write_bytes(&f, s->now->watched, watched_bytes(s));
-        write_bytes(&f, s->now->label, label_bytes(s));
-    }
+    if (watched) write_bytes(&f, s->now->watched, watched_bytes(s));
     uint64_t checksum = f.hash;
     write_bytes(&f, &checksum, sizeof checksum);
     sosmc_status status = SOSMC_OK;
@@ -432,23 +428,24 @@ static sosmc_status read_watched(sosmc *s, stream *f, uint64_t version)
     if (there > 1 || (there && s->p.model.dim_theta > WATCH_PARAMETERS))
         return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: what it says of its past makes no sense");
     if (!there) return SOSMC_OK;
-    if (!s->watch.on) return skip_bytes(f, watched_bytes(s)) || skip_bytes(f, label_bytes(s)) ? truncated(s) : SOSMC_OK;
-    return read_bytes(f, st->watched, watched_bytes(s)) || read_bytes(f, st->label, label_bytes(s)) ? truncated(s)
-                                                                                                    : SOSMC_OK;
+    if (!s->watch.on) return skip_bytes(f, watched_bytes(s)) ? truncated(s) : SOSMC_OK;
+    return read_bytes(f, st->watched, watched_bytes(s)) ? truncated(s) : SOSMC_OK;
 }
 
+/* Bounds of groups are places of particles. */
 static sosmc_status check_watched(sosmc *s)
 {
-    size_t doubles = sosmc_i_watch_doubles(s->p.model.dim_theta);
-    for (size_t set = 0; s->watch.on && set < WATCH_SETS; set++) {
-        const double *head = s->spare->watched + set * doubles;
-        const unsigned char *label = s->spare->label + set * label_bytes(s) / WATCH_SETS;
-        int sound = s->simd->all_finite(HEAD_ALL, head) && head[HEAD_COUNT] >= 0 && head[HEAD_COUNT] < 0x1p48;
-        for (int64_t i = 0; i < s->cut.particles; i++)
-            sound = sound && (head[HEAD_START] == 0 || label[i] < SOSMC_GROUPS);
-        if (!sound) return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its group labels make no sense");
-        if (head[HEAD_START] == 0)
-            memset(s->spare->label + set * label_bytes(s) / WATCH_SETS, 0, label_bytes(s) / WATCH_SETS);
+    for (int set = 0; s->watch.on && set < WATCH_SETS; set++) {
+        size_t doubles = sosmc_i_watch_doubles(s->p.model.dim_theta);
+        watch_sums w = sosmc_i_watch_sums(s->spare->watched + (size_t)set * doubles, s->p.model.dim_theta);
+        int sound = s->simd->all_finite(HEAD_ALL, w.head) && w.head[HEAD_COUNT] >= 0 && w.head[HEAD_HESSIANS] >= 0 &&
+                    w.head[HEAD_HESSIANS] < 0x1p48;
+        if (w.head[HEAD_START] > 0) {
+            sound = sound && w.bound[0] == 0 && w.bound[SOSMC_GROUPS] == (double)s->cut.particles;
+            for (int c = 0; c < SOSMC_GROUPS; c++) sound = sound && w.bound[c] <= w.bound[c + 1];
+        }
+        if (!sound)
+            return sosmc_i_fail(s, SOSMC_EIO, "the checkpoint is damaged: its groups of particles make no sense");
     }
     return SOSMC_OK;
 }

@@ -64,7 +64,6 @@ typedef struct {
     double *pool;         /* scheme.pool rows of dim, where the scheme draws from a pool (has_pool) */
     unsigned char *fresh; /* per tile of this rank: work matches x and theta */
     double *watched;      /* WATCH_SETS sets of sums about the run, where it is watched; not part of the hash */
-    unsigned char *label; /* WATCH_SETS group labels per particle, likewise */
 } state;
 
 /* A set of particles as the objective sees it: the cloud itself, or the kept states of several sweeps. */
@@ -101,10 +100,10 @@ typedef struct {
     void *prep;
 } watch_worker;
 typedef struct {
-    int on, observing;
-    const char *why_not; /* the reason, where it is not on */
-    int64_t spacing;     /* the most iterations between two observations, a power of two */
-    int data_noise;      /* the data batch is drawn at random */
+    int on, observing, hessian; /* this iteration is observed; its Hessian is taken */
+    const char *why_not;        /* the reason, where it is not on */
+    int64_t spacing;            /* the most iterations between two observations, a power of two */
+    int data_noise;             /* the data batch is drawn at random */
     int moment_tiles, difference_tiles,
         data_tiles;          /* particles whose D enters H; that are differenced; data likewise */
     int turn;                /* which tiles these are, moved on with every observation */
@@ -117,7 +116,6 @@ typedef struct {
     double *difference_c, *data_x;
     int64_t data_members;
     double *step, *columns, *H; /* of dim_theta; dim_theta squared */
-    unsigned char *label_copy;
     watch_worker *worker;
 } watch;
 

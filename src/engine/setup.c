@@ -471,16 +471,19 @@ static const char *find_why_not_watched(const sosmc *s)
 
 static int within(double value, int low, int high) { return value < low ? low : value > high ? high : (int)value; }
 
-/* An iteration counts as 2.5 evaluations of the cloud per sweep, an observation as one, or as six where scores have to be made from
- * single contractions; 0.4 of the allowance is for that, and as much for the Hessian. */
+/* In evaluations of the cloud: a sweep counts as one, or as two where it is accepted or rejected, a gradient as 0.4, an observation
+ * as 0.5, or as 3 where scores have to be made from single contractions. 0.4 of the allowance is for observations; Hessians are
+ * taken of as many particles as cost no more. */
 static void plan_watch(sosmc *s)
 {
     watch *w = &s->watch;
     const int p = s->p.model.dim_theta, particles = s->cfg.scheme.particles, tile = s->cut.count[0];
-    double allowed = 0.4 * s->cfg.judge * 2.5 * s->cfg.scheme.sweeps, cost = s->p.model.scores ? 1 : 6;
+    double iteration = s->cfg.scheme.sweeps * (s->cfg.kernel.metropolis ? 2 : 1) + 0.4,
+           cost = s->p.model.scores ? 0.5 : 3;
+    double allowed = 0.4 * s->cfg.judge * iteration;
     for (w->spacing = 1; (double)w->spacing * allowed < cost && w->spacing < 4096;) w->spacing *= 2;
-    int moments = within(fmax(100.0 * p, 8192), 1, particles);
-    int differences = within(32 * allowed / 1.4 * particles / p, 32, 4096);
+    int moments = within(fmax(100.0 * p, particles / 8.0), 1, particles);
+    int differences = within(0.2 * particles / p, 32, 4096);
     w->moment_tiles = (moments + tile - 1) / tile;
     w->difference_tiles = within((differences + tile - 1) / tile, 1, w->moment_tiles);
     w->data_tiles = s->batch.tiles
@@ -504,7 +507,6 @@ static sosmc_status take_watch(sosmc *s)
     state *both[] = {s->now, s->spare};
     for (int i = 0; i < 2; i++) {
         TAKE(both[i]->watched, WATCH_SETS * sosmc_i_watch_doubles((int)p));
-        TAKE(both[i]->label, WATCH_SETS * sosmc_i_round_up((size_t)s->cut.particles, 8));
     }
     TAKE(w->moves, (size_t)s->cut.tiles * (size_t)w->coordinates * 3);
     TAKE(w->leaves, (size_t)(s->cut.blocks > s->batch.blocks ? s->cut.blocks : s->batch.blocks) * w->leaf);
@@ -517,7 +519,6 @@ static sosmc_status take_watch(sosmc *s)
     TAKE(w->step, p);
     TAKE(w->columns, p * p);
     TAKE(w->H, p * p);
-    TAKE(w->label_copy, s->cut.particles);
     TAKE(w->worker, s->cfg.threads);
     for (int i = 0; i < s->cfg.threads; i++) {
         TAKE(w->worker[i].scratch, sosmc_i_scores_scratch(&s->p.model));

@@ -15,14 +15,15 @@
 size_t sosmc_i_watch_doubles(int dim_theta)
 {
     size_t p = (size_t)dim_theta;
-    return HEAD_ALL + 2 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + WATCH_BLOCKS + WATCH_BLOCKS * p * p;
+    return HEAD_ALL + SOSMC_GROUPS + 1 + 2 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + WATCH_BLOCKS + WATCH_BLOCKS * p * p;
 }
 
 watch_sums sosmc_i_watch_sums(double *base, int dim_theta)
 {
     size_t p = (size_t)dim_theta;
     watch_sums w = {.head = base};
-    w.theta = w.head + HEAD_ALL;
+    w.bound = w.head + HEAD_ALL;
+    w.theta = w.bound + SOSMC_GROUPS + 1;
     w.grad = w.theta + p;
     w.group_weight = w.grad + p;
     w.T = w.group_weight + SOSMC_GROUPS;
@@ -37,11 +38,6 @@ static watch_sums sums_of(const sosmc *s, int set)
     return sosmc_i_watch_sums(s->now->watched + (size_t)set * sosmc_i_watch_doubles(p), p);
 }
 
-static unsigned char *labels_of(const sosmc *s, int set)
-{
-    return s->now->label + (size_t)set * sosmc_i_round_up((size_t)s->cut.particles, 8);
-}
-
 /* floor(log2 k), k >= 1 */
 static int octave(int64_t k)
 {
@@ -50,11 +46,18 @@ static int octave(int64_t k)
     return n;
 }
 
-/* How many iterations an observation at iteration k stands for. */
+/* How many iterations an observation at iteration k stands for; at least eight observations are made per doubling of k. */
 static int64_t spacing(const sosmc *s, int64_t k)
 {
     int64_t gap = ((int64_t)1 << octave(k)) / 8;
     return gap < s->watch.spacing ? gap : s->watch.spacing;
+}
+
+/* Hessians are taken eight times per doubling of k, and oftener where observations are rare. */
+static int takes_hessian(const sosmc *s, int64_t k)
+{
+    int64_t gap = ((int64_t)1 << octave(k)) / 8, most = 8 * s->watch.spacing;
+    return k % (gap < most ? gap : most) == 0;
 }
 
 void sosmc_i_watch_begin(sosmc *s)
@@ -63,25 +66,35 @@ void sosmc_i_watch_begin(sosmc *s)
     s->watch.observing = 0;
     if (!s->watch.on || k < WATCH_FIRST) return;
     if ((k & (k - 1)) == 0) { /* a power of two: the older set ends, and a new one begins */
-        int set = octave(k) % WATCH_SETS;
-        watch_sums w = sums_of(s, set);
+        watch_sums w = sums_of(s, octave(k) % WATCH_SETS);
         memset(w.head, 0, sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double));
         w.head[HEAD_START] = (double)k;
-        unsigned char *label = labels_of(s, set);
-        for (int64_t i = 0; i < s->cut.particles; i++) label[i] = (unsigned char)(i % SOSMC_GROUPS);
+        for (int64_t c = 0; c <= SOSMC_GROUPS; c++) w.bound[c] = (double)(s->cut.particles * c / SOSMC_GROUPS);
     }
     s->watch.observing = k % spacing(s, k) == 0;
 }
 
+/* The first of the ascending ancestors that is at least `particle`. */
+static double first_at_least(const sosmc *s, double particle)
+{
+    int64_t low = 0, high = s->cut.particles;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if ((double)s->ancestors[middle] < particle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (double)low;
+}
+
 void sosmc_i_watch_resampled(sosmc *s)
 {
-    unsigned char *copy = s->watch.label_copy;
-    size_t n = (size_t)s->cut.particles;
     if (!s->watch.on || s->now->v.iteration < WATCH_FIRST) return;
     for (int set = 0; set < WATCH_SETS; set++) {
-        unsigned char *label = labels_of(s, set);
-        memcpy(copy, label, n);
-        for (size_t i = 0; i < n; i++) label[i] = copy[s->ancestors[i]];
+        watch_sums w = sums_of(s, set);
+        if (!(w.head[HEAD_START] > 0)) continue;
+        for (int c = 1; c < SOSMC_GROUPS; c++) w.bound[c] = first_at_least(s, w.bound[c]);
     }
 }
 
@@ -155,6 +168,17 @@ void sosmc_i_watch_moved(sosmc *s)
 
 /* ---------------------------------------------------------------------------- influences by group */
 
+/* Sum of n products in eight accumulators. */
+static double dot(size_t n, const double *x, const double *y)
+{
+    double sum[8] = {0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (size_t k = 0; k < 8; k++) sum[k] += x[i + k] * y[i + k];
+    for (size_t k = 0; i < n; i++, k++) sum[k] += x[i] * y[i];
+    return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+}
+
 /* A leaf: for each set and group the sums of w (s~ + a) D, w and w s~; then the sum of w D, and the squares of D. */
 typedef struct {
     double *A, *W, *q;
@@ -198,6 +222,42 @@ static sosmc_status scores_of_tile(sosmc *s, int task, int worker, sosmc_batch *
     return rc ? sosmc_i_broken(s, task, s->p.model.scores ? "scores" : "grad_theta", rc, b->first) : SOSMC_OK;
 }
 
+/* Adds the products c D of the particles from..to-1 of a tile to a group. */
+static void add_segment(group_sums *g, size_t group, size_t p, size_t ld, int from, int to, const double *c,
+                        const double *w, const double *ws, const double *D)
+{
+    size_t n = (size_t)(to - from);
+    for (size_t j = 0; j < p; j++) g->A[group * p + j] += dot(n, c + from, D + j * ld + from);
+    for (int i = from; i < to; i++) {
+        g->W[group] += w[i];
+        g->q[group] += ws[i];
+    }
+}
+
+/* Cuts a tile where groups end. */
+static void add_tile(const sosmc *s, int set, const sosmc_batch *b, double *leaf, const double *c, const double *w,
+                     const double *ws, const double *D)
+{
+    size_t p = (size_t)s->p.model.dim_theta, group = 0;
+    group_sums g = groups_at(leaf, p, set);
+    const double *bound = sums_of(s, set).bound;
+    for (int from = 0, to; from < b->n; from = to) {
+        while (group + 1 < SOSMC_GROUPS && bound[group + 1] <= (double)(b->first + from)) group++;
+        double end = bound[group + 1] - (double)b->first;
+        to = end < b->n ? (int)end : b->n;
+        add_segment(&g, group, p, (size_t)b->ld, from, to, c, w, ws, D);
+    }
+}
+
+static void keep_moments(sosmc *s, int slot, const sosmc_batch *b, const double *w, const double *away, const double *D)
+{
+    size_t at = (size_t)slot * (size_t)b->ld, n = (size_t)b->n * sizeof(double);
+    memcpy(s->watch.moment_w + at, w, n);
+    memcpy(s->watch.moment_s + at, away, n);
+    for (size_t j = 0; j < (size_t)s->p.model.dim_theta; j++)
+        memcpy(s->watch.moment_D + j * s->watch.moment_ld + at, D + j * (size_t)b->ld, n);
+}
+
 static sosmc_status group_block(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
@@ -206,6 +266,8 @@ static sosmc_status group_block(void *ctx, int task, int worker)
     int block = l->block_lo + task;
     double *leaf = s->watch.leaves + (size_t)block * s->watch.leaf, *mean = mean_at(leaf, p);
     double sbar = mean_score(s), a = s->p.objective.a;
+    double *w = worker_row(s, worker, ROW_A), *away = worker_row(s, worker, ROW_B), *c = worker_row(s, worker, ROW_U);
+    double *ws = worker_row(s, worker, ROW_LOGG);
     const double *D = s->watch.worker[worker].D;
     s->faults[task].status = SOSMC_OK;
     memset(leaf, 0, s->watch.leaf * sizeof(double));
@@ -214,23 +276,17 @@ static sosmc_status group_block(void *ctx, int task, int worker)
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(s->seen.c->x, l, t));
         if (s->dropped && !sosmc_i_replace_weightless(s, worker, t, &b)) continue;
         TRY(scores_of_tile(s, task, worker, &b));
-        int slot = moment_index(s, t);
         for (int i = 0; i < b.n; i++) {
-            double w = row_at(s->seen.w, l, t)[i] / s->sums[SUM_W], away = score_of(s, t, i) - sbar;
-            for (int set = 0; set < WATCH_SETS; set++) {
-                group_sums g = groups_at(leaf, p, set);
-                size_t c = labels_of(s, set)[b.first + i];
-                for (size_t j = 0; j < p; j++) g.A[c * p + j] += w * (away + a) * D[j * ld + (size_t)i];
-                g.W[c] += w;
-                g.q[c] += w * away;
-            }
-            for (size_t j = 0; j < p; j++) mean[j] += w * D[j * ld + (size_t)i];
-            if (slot < 0) continue;
-            size_t at = (size_t)slot * ld + (size_t)i;
-            s->watch.moment_w[at] = w;
-            s->watch.moment_s[at] = away;
-            for (size_t j = 0; j < p; j++) s->watch.moment_D[j * s->watch.moment_ld + at] = D[j * ld + (size_t)i];
+            w[i] = row_at(s->seen.w, l, t)[i] / s->sums[SUM_W];
+            away[i] = score_of(s, t, i) - sbar;
+            ws[i] = w[i] * away[i];
+            c[i] = ws[i] + a * w[i];
         }
+        for (int set = 0; set < WATCH_SETS; set++)
+            if (sums_of(s, set).head[HEAD_START] > 0) add_tile(s, set, &b, leaf, c, w, ws, D);
+        for (size_t j = 0; j < p; j++) mean[j] += dot((size_t)b.n, w, D + j * ld);
+        int slot = s->watch.hessian ? moment_index(s, t) : -1;
+        if (slot >= 0) keep_moments(s, slot, &b, w, away, D);
     }
     return SOSMC_OK;
 }
@@ -302,17 +358,6 @@ static void add_data_influences(sosmc *s, watch_sums *to, double weight)
 }
 
 /* ---------------------------------------------------------------------------- the Hessian */
-
-/* Sum of n products in eight accumulators. */
-static double dot(size_t n, const double *x, const double *y)
-{
-    double sum[8] = {0};
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        for (size_t k = 0; k < 8; k++) sum[k] += x[i + k] * y[i + k];
-    for (size_t k = 0; i < n; i++, k++) sum[k] += x[i] * y[i];
-    return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
-}
 
 /* Row j, up to the diagonal, of sum w (kl - a - s~) D~ D~' over the moment particles, whose rows of D are centred already. */
 static sosmc_status moment_row(void *ctx, int task, int worker)
@@ -466,12 +511,13 @@ static sosmc_status find_hessian(sosmc *s)
 
 static void add_observation(sosmc *s, watch_sums *to, double weight)
 {
-    size_t p = (size_t)s->p.model.dim_theta, block = (size_t)to->head[HEAD_COUNT] % WATCH_BLOCKS;
+    size_t p = (size_t)s->p.model.dim_theta, block = (size_t)to->head[HEAD_HESSIANS] % WATCH_BLOCKS;
     for (size_t j = 0; j < p; j++) {
         to->theta[j] += weight * s->now->theta[j];
         to->grad[j] += weight * s->grad[j];
     }
-    if (s->simd->all_finite(p * p, s->watch.H)) {
+    if (s->watch.hessian && s->simd->all_finite(p * p, s->watch.H)) {
+        to->head[HEAD_HESSIANS] += 1;
         to->H_weight[block] += weight;
         for (size_t k = 0; k < p * p; k++) to->H[block * p * p + k] += weight * s->watch.H[k];
     }
@@ -485,6 +531,7 @@ sosmc_status sosmc_i_watch_observe(sosmc *s)
     int64_t k = s->now->v.iteration;
     double weight = (double)spacing(s, k);
     s->watch.turn = (int)(k / spacing(s, k) % (1 << 20));
+    s->watch.hessian = takes_hessian(s, k);
     if (s->now->v.updates < s->p.objective.ramp) return SOSMC_OK; /* the objective is not yet what it will be */
     memset(s->watch.moment_w, 0, s->watch.moment_ld * sizeof(double));
     memset(s->watch.moment_s, 0, s->watch.moment_ld * sizeof(double));
@@ -493,7 +540,7 @@ sosmc_status sosmc_i_watch_observe(sosmc *s)
         watch_sums to = sums_of(s, set);
         if (to.head[HEAD_START] > 0) add_influences(s, &to, set, weight);
     }
-    TRY(find_hessian(s));
+    if (s->watch.hessian) TRY(find_hessian(s));
     if (s->watch.data_noise) TRY(fold_blocks(s, &s->batch, data_block));
     for (int set = 0; set < WATCH_SETS; set++) {
         watch_sums to = sums_of(s, set);
@@ -515,7 +562,7 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why)
     if (done < 2 * WATCH_FIRST) return -1;
     int tail = octave(done / 2);
     *out = sums_of(s, tail % WATCH_SETS);
-    if ((int64_t)out->head[HEAD_START] == (int64_t)1 << tail && out->head[HEAD_COUNT] >= 4) return 0;
+    if ((int64_t)out->head[HEAD_START] == (int64_t)1 << tail && out->head[HEAD_HESSIANS] >= 4) return 0;
     *why = s->now->v.updates < s->p.objective.ramp ? "the reward has not yet its whole weight (objective.ramp)"
                                                    : "the run goes on from a checkpoint that knew nothing of its past";
     return -1;

@@ -1,16 +1,17 @@
 /* watch.h: what an engine gathers about its own run for judge.h, and how the room `judge` reads it.
  *
- * From iteration WATCH_FIRST on some iterations are observed, eight per doubling of the iteration count and more in long runs. At
- * an observed iteration the engine adds, with the number of iterations that the observation stands for as its weight,
+ * From iteration WATCH_FIRST on some iterations are observed. At an observed iteration the engine adds, with the number of
+ * iterations that the observation stands for as its weight,
  *
  *     theta, g          the parameter and its gradient there,
  *     T_c               the sum over group c of w_i IF_i, the influences of its particles on g (maths.md GROUPS),
- *     H                 the second derivative of the loss under the cloud (maths.md HESSIAN),
- *     mobility          how far the last move went.
+ *     mobility          how far the last move went,
+ *     H                 at some of them: the second derivative of the loss under the cloud (maths.md HESSIAN).
  *
- * A set of sums begins at every power of two, where every particle gets the group i mod 16; offspring inherit it. Two sets are
- * kept, so that whenever the run ends there is one that began between a quarter and half of the way: the tail. Nothing of this
- * changes an iteration. */
+ * A set of sums begins at every power of two, where the particles are cut into SOSMC_GROUPS runs of neighbours; offspring are of the
+ * group of their ancestor. Ancestors ascend, so groups stay runs of neighbours and only their bounds move. Two sets are kept, so
+ * that whenever the run ends there is one that began between a quarter and half of the way: the tail. Nothing of this changes an
+ * iteration. */
 #ifndef SOSMC_ENGINE_WATCH_H
 #define SOSMC_ENGINE_WATCH_H
 
@@ -18,11 +19,12 @@
 
 enum { WATCH_FIRST = 32, WATCH_SETS = 2, WATCH_BLOCKS = 8, WATCH_PARAMETERS = 200 };
 
-/* Sums of one set, as doubles: the head, then these arrays. The Hessians are kept as WATCH_BLOCKS sums, observation n in sum n mod
+/* Sums of one set, as doubles: the head, then these arrays. The Hessians are kept as WATCH_BLOCKS sums, the n-th in sum n mod
  * WATCH_BLOCKS, so that their scatter is known. */
-enum { HEAD_START, HEAD_COUNT, HEAD_WEIGHT, HEAD_MOBILITY, HEAD_ACCEPT, HEAD_MOVES, HEAD_ALL };
+enum { HEAD_START, HEAD_COUNT, HEAD_HESSIANS, HEAD_WEIGHT, HEAD_MOBILITY, HEAD_ACCEPT, HEAD_MOVES, HEAD_ALL };
 typedef struct {
     double *head;         /* HEAD_ALL; HEAD_COUNT 0: nothing was observed */
+    double *bound;        /* SOSMC_GROUPS + 1: group c is particles bound[c] to bound[c + 1] - 1 */
     double *theta, *grad; /* dim_theta each */
     double *group_weight; /* SOSMC_GROUPS: the weights of the groups at the last observation */
     double *T;            /* SOSMC_GROUPS rows of dim_theta */
