@@ -4,7 +4,7 @@
  *     bench/calibrate [--problem NAME] [--schedule constant|cosine|decaying] [--spoil NAME] [--first R] [--last R]
  *                     [--particles N] [--iterations K] [--pass N] [--seed S] [--jobs J] [--data DIR] [--verbose]
  *
- * --problem and --spoil may be `all`; the spoiled settings are `good` and those of the table below. Replicate r has seed
+ * --problem and --spoil may be `all`; --spoil is `good`, or one of the settings that exact_problems.h lists. Replicate r has seed
  * 1000 S + r, so that any run can be repeated alone with --first r --last r + 1 --verbose. Per problem and quantity it prints
  * the mean error, its standard deviation, the mean stated error, the coverage of the 95 % interval (normal for numbers of the
  * pass, the judgement's Student quantile for theta, whose parameters are pooled), the mean width of that interval and how many
@@ -36,10 +36,6 @@ typedef struct {
 static const char *const schedules[] = {"constant", "cosine", "decaying", NULL};
 static const char schedule_letter[] = {'c', 'o', 'd'};
 
-enum { GOOD, ULA_2, ULA_07, FROZEN, ZERO, LOST, FEW, FAST, SHORT, SPOILS };
-static const char *const spoils[SPOILS + 1] = {"good", "ula2", "ula07", "frozen", "zero",
-                                               "lost", "few",  "fast",  "short",  NULL};
-
 static int chosen(const char *wanted, const char *name)
 {
     return strcmp(wanted, "all") == 0 || strcmp(wanted, name) == 0;
@@ -51,32 +47,6 @@ static int known(const char *name, const char *const *list)
     for (int k = 0; list[k]; k++)
         if (chosen(name, list[k])) return 1;
     return 0;
-}
-
-/* Spoils the settings; returns 0 where the problem cannot be spoiled in this way. */
-static int spoil(int how, exact_problem *e, sosmc_settings *cfg, int64_t *iterations)
-{
-    int mixture = e->problem.objective.theta_ref != NULL;
-    switch (how) {
-    case ULA_2:
-    case ULA_07:
-        cfg->kernel = sosmc_ula((how == ULA_2 ? 2 : 0.7) / e->curvature);
-        cfg->adapt[0].factor = 0;
-        return 1;
-    case FROZEN:
-        cfg->kernel.h = 1e-6;
-        cfg->adapt[0].factor = 0;
-        return 1;
-    case ZERO: exact_start_at_zero(e); return 1;
-    case LOST: exact_lose_modes(e, cfg->seed); return mixture;
-    case FEW: cfg->scheme.particles = cfg->scheme.pool = 40; return 1;
-    case FAST: cfg->optimiser.lr = 1; return 1;
-    case SHORT:
-        *iterations = 50;
-        cfg->optimiser.lr = 0.01;
-        return 1;
-    default: return 1;
-    }
 }
 
 /* ---------------------------------------------------------------------------- one run */
@@ -182,7 +152,7 @@ static int run_once(const request *r, exact_problem e, int schedule, int how, in
     char message[400] = "";
     sosmc_settings cfg = exact_settings(&e, r->particles, iterations, schedule_letter[schedule]);
     cfg.seed = 1000 * r->seed + (uint64_t)replicate;
-    if (!spoil(how, &e, &cfg, &iterations)) return 1;
+    if (!exact_spoil(&e, how, &cfg, &iterations)) return 1;
     memset(o, 0, sizeof *o);
     o->replicate = replicate;
     double from = now();
@@ -296,7 +266,8 @@ static void gather(const request *r, const char *name, int schedule, int how, su
 static void print_summary(const request *r, const char *name, int schedule, int how, const summary *s)
 {
     if (s->runs == 0) {
-        printf("| %s | %s | %s | does not apply, or its data are missing |\n", name, schedules[schedule], spoils[how]);
+        printf("| %s | %s | %s | does not apply, or its data are missing |\n", name, schedules[schedule],
+               exact_spoils[how]);
         return;
     }
     for (int q = 0; q < QUANTITIES; q++) {
@@ -304,14 +275,14 @@ static void print_summary(const request *r, const char *name, int schedule, int 
         double n = a->n - a->missing, mean = a->error / n;
         if (a->n == 0) continue;
         printf("| %s | %s | %s | %s | %.0f | %+.4g | %.4g | %.4g | %.1f | %.4g | %.2f | %.0f |\n", name,
-               schedules[schedule], spoils[how], quantity_name[q], n, mean, sqrt(fmax(0, a->square / n - mean * mean)),
-               q == SE ? NAN : a->stated / n, q == SE ? NAN : 100 * a->covered / n, q == SE ? NAN : a->width / n,
-               a->largest, a->missing);
+               schedules[schedule], exact_spoils[how], quantity_name[q], n, mean,
+               sqrt(fmax(0, a->square / n - mean * mean)), q == SE ? NAN : a->stated / n,
+               q == SE ? NAN : 100 * a->covered / n, q == SE ? NAN : a->width / n, a->largest, a->missing);
     }
     printf(
         "| %s | %s | %s | **verdict** | %d runs, N %d, K %lld: converged %.1f %%, failed %d; wrong: pass %d (silent %d), "
         "theta %d (silent %d); right and flagged %d; excess %.4g; %.3f s a run, judged in %.3f s with %.0f particles |\n",
-        name, schedules[schedule], spoils[how], s->runs, r->particles, (long long)r->iterations,
+        name, schedules[schedule], exact_spoils[how], s->runs, r->particles, (long long)r->iterations,
         100.0 * s->converged / s->runs, s->failed, s->wrong_pass, s->silent_pass, s->wrong_theta, s->silent_theta,
         s->right_flagged, s->excess / s->runs, s->seconds / s->runs, s->judged_seconds / s->runs,
         s->pass_particles / s->runs);
@@ -370,7 +341,7 @@ static int parse(int argc, char **argv, request *r)
     }
     if (!known(r->problem, exact_names)) return usage(r->problem);
     if (!known(r->schedule, schedules)) return usage(r->schedule);
-    if (!known(r->spoil, spoils)) return usage(r->spoil);
+    if (!known(r->spoil, exact_spoils)) return usage(r->spoil);
     return 0;
 }
 
@@ -390,10 +361,10 @@ int main(int argc, char **argv)
     print_head();
     for (int p = 0; exact_names[p]; p++)
         for (int schedule = 0; schedules[schedule]; schedule++)
-            for (int how = 0; how < SPOILS; how++) {
+            for (int how = 0; exact_spoils[how]; how++) {
                 summary s;
                 if (!chosen(r.problem, exact_names[p]) || !chosen(r.schedule, schedules[schedule]) ||
-                    !chosen(r.spoil, spoils[how]))
+                    !chosen(r.spoil, exact_spoils[how]))
                     continue;
                 gather(&r, exact_names[p], schedule, how, &s);
                 print_summary(&r, exact_names[p], schedule, how, &s);

@@ -88,6 +88,7 @@ set(sosmc_tests
     "job start_files program"
     "job tables program"
     "judge judge_bits property"
+    "judge judge_pass stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"
     "kernels mymala property"

@@ -196,7 +196,9 @@ static void lost_modes_are_lost_for_the_engine_alone(void **state)
     _Alignas(64) double x[2 * MANY];
     exact_problem e;
     assert_true(opened(&e, "far"));
-    exact_lose_modes(&e, 9);
+    sosmc_settings cfg = {.seed = 9};
+    int64_t iterations = 0;
+    assert_true(exact_spoil(&e, EXACT_LOST, &cfg, &iterations));
     for (uint64_t seed = 9; seed < 11; seed++) {
         int right = 0;
         sosmc_batch b = {.dim = 2, .n = MANY, .ld = MANY};

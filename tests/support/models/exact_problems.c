@@ -207,10 +207,10 @@ static int lost_logpdf(const void *self, const sosmc_batch *b, double *lq)
     return from.logpdf(from.self, b, lq);
 }
 
-void exact_lose_modes(exact_problem *e, uint64_t seed)
+/* The engine with this seed draws the first mode alone; the law has all of them. */
+static void lose_modes(exact_problem *e, uint64_t seed)
 {
     store *s = e->memory;
-    if (!s->law.mixture) return;
     s->lost_seed = seed;
     s->lost_law = (sosmc_mixture_law){.mixture = &s->mixture.mixture, .theta = s->lost_theta};
     for (int j = 1; j < COMPONENTS; j++) s->lost_theta[j] = -60;
@@ -523,8 +523,6 @@ void exact_close(exact_problem *e)
 
 /* ---------------------------------------------------------------------------- settings */
 
-void exact_start_at_zero(exact_problem *e) { e->problem.init = sosmc_standard_normal(); }
-
 sosmc_settings exact_settings(const exact_problem *e, int particles, int64_t iterations, char schedule)
 {
     sosmc_settings cfg = sosmc_defaults();
@@ -549,4 +547,35 @@ sosmc_settings exact_settings(const exact_problem *e, int particles, int64_t ite
         cfg.schedule = (sosmc_schedule){.kind = SOSMC_SCHEDULE_ROBBINS_MONRO, .a = 50, .b = 0.6};
     }
     return cfg;
+}
+
+const char *const exact_spoils[] = {"good", "ula2", "ula07", "frozen", "zero", "lost", "few", "fast", "short", NULL};
+
+int exact_spoil(exact_problem *e, int how, sosmc_settings *cfg, int64_t *iterations)
+{
+    const store *s = e->memory;
+    switch (how) {
+    case EXACT_ULA2:
+    case EXACT_ULA07:
+        cfg->kernel = sosmc_ula((how == EXACT_ULA2 ? 2 : 0.7) / e->curvature);
+        cfg->adapt[0].factor = 0;
+        break;
+    case EXACT_FROZEN:
+        cfg->kernel.h = 1e-6;
+        cfg->adapt[0].factor = 0;
+        break;
+    case EXACT_ZERO: e->problem.init = sosmc_standard_normal(); break;
+    case EXACT_LOST:
+        if (!s->law.mixture) return 0;
+        lose_modes(e, cfg->seed);
+        break;
+    case EXACT_FEW: cfg->scheme.particles = cfg->scheme.pool = 40; break;
+    case EXACT_FAST: cfg->optimiser.lr = 1; break;
+    case EXACT_SHORT:
+        *iterations = 50;
+        cfg->optimiser.lr = 0.01;
+        break;
+    default: break;
+    }
+    return 1;
 }

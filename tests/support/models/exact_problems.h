@@ -56,10 +56,26 @@ void exact_hessian(const exact_problem *e, const double *theta, double *H);
  * same along a cosine) or 'd' (plain gradient steps at a decaying rate). */
 sosmc_settings exact_settings(const exact_problem *e, int particles, int64_t iterations, char schedule);
 
-/* The problem's initial law, but the cloud of the engine with this seed has none of the modes beyond the first: a run that has
- * lost them. For mixtures alone; others are left as they are. */
-void exact_lose_modes(exact_problem *e, uint64_t seed);
-/* A start from N(0, I), whatever the problem. */
-void exact_start_at_zero(exact_problem *e);
+/* Settings that are spoiled on purpose, and `good`, which are not:
+ *
+ *     ula2, ula07   ULA at 2 and at 0.7 over the largest curvature        few    40 particles
+ *     frozen        a kernel step of 1e-6 that is not adapted             fast   a learning rate of 1
+ *     zero          a start from N(0, I)                                  short  50 iterations at a learning rate of 0.01
+ *     lost          the cloud of the engine (not its initial law) has no mode of a mixture but the first */
+enum {
+    EXACT_GOOD,
+    EXACT_ULA2,
+    EXACT_ULA07,
+    EXACT_FROZEN,
+    EXACT_ZERO,
+    EXACT_LOST,
+    EXACT_FEW,
+    EXACT_FAST,
+    EXACT_SHORT,
+    EXACT_SPOILS
+};
+extern const char *const exact_spoils[]; /* their names; ends with NULL */
+/* Spoils problem, settings (whose seed is set) or iterations. Returns 0 where the problem cannot be spoiled in this way. */
+int exact_spoil(exact_problem *e, int how, sosmc_settings *cfg, int64_t *iterations);
 
 #endif
