@@ -53,10 +53,10 @@ static int64_t spacing(const sosmc *s, int64_t k)
     return gap < s->watch.spacing ? gap : s->watch.spacing;
 }
 
-/* Hessians are taken eight times per doubling of k, and oftener where observations are rare. */
+/* Hessians are taken four times per doubling of k, and oftener in long runs. */
 static int takes_hessian(const sosmc *s, int64_t k)
 {
-    int64_t gap = ((int64_t)1 << octave(k)) / 8, most = 8 * s->watch.spacing;
+    int64_t gap = ((int64_t)1 << octave(k)) / 4, most = 8 * s->watch.spacing;
     return k % (gap < most ? gap : most) == 0;
 }
 
@@ -558,7 +558,7 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why)
     int64_t done = s->now->v.iteration;
     *why = s->watch.why_not;
     if (!s->watch.on) return -1;
-    *why = "theta was followed for too few iterations: it takes at least 64";
+    *why = "theta was followed for too few iterations: it takes at least 128";
     if (done < 2 * WATCH_FIRST) return -1;
     int tail = octave(done / 2);
     *out = sums_of(s, tail % WATCH_SETS);

@@ -17,7 +17,7 @@
 
 #include <sosmc/judge.h>
 
-enum { WATCH_FIRST = 32, WATCH_SETS = 2, WATCH_BLOCKS = 8, WATCH_PARAMETERS = 200 };
+enum { WATCH_FIRST = 64, WATCH_SETS = 2, WATCH_BLOCKS = 8, WATCH_PARAMETERS = 200 };
 
 /* Sums of one set, as doubles: the head, then these arrays. The Hessians are kept as WATCH_BLOCKS sums, the n-th in sum n mod
  * WATCH_BLOCKS, so that their scatter is known. */

@@ -1,7 +1,8 @@
 /* fresh.c: where fresh particles start and how they move.
  *
- * The starting law mixes a normal fit of the run's cloud with a normal fit of draws of the initial law, which does not know the run:
- * a mode that the cloud has lost is found again through the second. The moves are preconditioned with the inverse of E[g g'],
+ * The starting law mixes a normal fit of the run's cloud, Laplace's approximation at the modes that are found (as Student laws), and
+ * a normal fit of draws of the initial law. The last two do not know the run: a mode that the cloud has lost is found again through
+ * them. The moves are preconditioned with the inverse of E[g g'],
  * g = dU/dx, under the run's cloud, which measures the width of the modes and not the distance between them. Both are fitted on
  * particles that the pass does not contain. */
 #include "fresh.h"
@@ -14,10 +15,19 @@
 #include "base/linear.h"
 #include "base/table.h"
 #include "base/tiles.h"
+#include "modes.h"
 
-enum { DRAWN = 1024, FITTED = 20000, PRECONDITIONED = 1000, LARGEST_DIM = 2000 };
-enum { STREAM_INITIAL = 20 };
-static const double FROM_CLOUD = 0.8, FROM_INITIAL = 0.2, INFLATE = 1.2, SURVIVORS = 0.1;
+enum {
+    STARTS_CLOUD = 4,
+    STARTS_INITIAL = 4,
+    STARTS_WIDE = 8,
+    DRAWN = 1024,
+    FITTED = 20000,
+    PRECONDITIONED = 1000,
+    LARGEST_DIM = 2000
+};
+enum { STREAM_INITIAL = 20, STREAM_STARTS = 22 };
+static const double FROM_CLOUD = 0.5, FROM_MODES = 0.3, FROM_INITIAL = 0.2, INFLATE = 1.2, WIDER = 1.1, SURVIVORS = 0.1;
 
 const char *sosmc_i_fresh_refused(const fresh *f)
 {
@@ -185,13 +195,61 @@ static sosmc_status add_fit(fresh *f, const points *p, double weight, double *me
     return sosmc_i_laws_add(&f->q, weight, 0, mean, L) ? SOSMC_ENOMEM : SOSMC_OK;
 }
 
+/* Points around the fits that the law holds by now, 3 and 10 times as far as they reach. */
+static int add_wide_starts(const fresh *f, double *starts, int n)
+{
+    size_t dim = (size_t)f->q.dim;
+    for (int k = 0; k < STARTS_WIDE; k++, n++) {
+        const law *a = &f->q.part[k % f->q.count];
+        double *z = starts + (size_t)n * dim;
+        sosmc_batch b = {.simd = sosmc_simd_best(), .dim = f->q.dim, .n = 1, .ld = 1, .first = k};
+        sosmc_normals((sosmc_rng){.seed = f->settings->seed, .stream = STREAM_STARTS}, &b, z);
+        for (size_t j = 0; j < dim; j++) {
+            double scale = 0; /* of coordinate j */
+            for (size_t i = 0; i <= j && !f->q.diagonal; i++) scale += a->L[j * dim + i] * a->L[j * dim + i];
+            z[j] = a->mean[j] + (k < STARTS_WIDE / 2 ? 3 : 10) * sqrt(f->q.diagonal ? a->L[j] * a->L[j] : scale) * z[j];
+        }
+    }
+    return n;
+}
+
+/* Student laws at the modes, half of their weight by mass and half equal. */
+static sosmc_status add_modes(fresh *f, const double *theta, const points *cloud, const points *drawn)
+{
+    size_t dim = (size_t)f->q.dim;
+    modes m;
+    double total = 0, best = -INFINITY;
+    double *starts = malloc((STARTS_CLOUD + STARTS_INITIAL + STARTS_WIDE) * dim * sizeof *starts);
+    if (!starts) return SOSMC_ENOMEM;
+    int n = 0;
+    for (int64_t k = 0; k < STARTS_CLOUD; k++, n++)
+        memcpy(starts + (size_t)n * dim, cloud->x + (size_t)(cloud->n * k / STARTS_CLOUD) * dim, dim * sizeof(double));
+    for (int64_t k = 0; k < STARTS_INITIAL; k++, n++)
+        memcpy(starts + (size_t)n * dim, drawn->x + (size_t)(drawn->n * k / STARTS_INITIAL) * dim,
+               dim * sizeof(double));
+    n = add_wide_starts(f, starts, n);
+    sosmc_status status = sosmc_i_modes_find(&m, &f->problem->model, theta, &f->c, n, starts);
+    for (int k = 0; k < m.count; k++) best = fmax(best, m.mass[k]);
+    for (int k = 0; k < m.count; k++) total += sosmc_i_exp1(NULL, m.mass[k] - best);
+    for (int k = 0; k < m.count && status == SOSMC_OK; k++) {
+        double weight = 0.5 / m.count + 0.5 * sosmc_i_exp1(NULL, m.mass[k] - best) / total;
+        for (size_t j = 0; j < dim * dim; j++) m.L[k][j] *= WIDER;
+        if (sosmc_i_laws_add(&f->q, FROM_MODES * weight, 5 + f->q.dim / 2, m.x[k], m.L[k])) status = SOSMC_ENOMEM;
+    }
+    sosmc_i_modes_free(&m);
+    free(starts);
+    return status;
+}
+
 /* As many particles as the allowance pays for, at a guess of how many temperatures it takes. */
 static int affordable(const fresh *f)
 {
     double dim = f->problem->model.dim_x, cost = f->options->cost > 0 ? f->options->cost : 0.025;
     double evaluations = 2.0 * (double)sosmc_iteration(f->engine) * sosmc_particles(f->engine) *
                          f->settings->scheme.sweeps;
-    double particles = cost * evaluations / (2 * (6 + 2 * sqrt(dim)) + 2);
+    /* A move costs what the laws take beside the model: some ten evaluations of a cheap one. A reference has a pass of its own. */
+    double particles = cost * evaluations / (10 * (6 + 2 * sqrt(dim)));
+    if (f->problem->objective.theta_ref) particles /= 2;
     if (f->options->pass_particles > 0) return f->options->pass_particles;
     return particles < 512 ? 512 : particles > 16384 ? 16384 : (int)particles;
 }
@@ -213,9 +271,10 @@ sosmc_status sosmc_i_fresh_open(fresh *f, const double *theta)
     if (status == SOSMC_OK) status = add_fit(f, &drawn, FROM_INITIAL, mean, mean + dim);
     if (status == SOSMC_OK) status = add_fit(f, &cloud, FROM_CLOUD, mean, mean + dim);
     if (status == SOSMC_OK && f->q.count == 0) status = SOSMC_ENUMERIC;
-    if (status == SOSMC_OK) sosmc_i_laws_close(&f->q);
     if (status == SOSMC_OK && (!f->c.gradient || from_gradients(f, &f->c, &cloud, theta)))
         if (from_covariance(&f->c, f->q.part[f->q.count - 1].L)) status = SOSMC_ENUMERIC;
+    if (status == SOSMC_OK) status = add_modes(f, theta, &cloud, &drawn);
+    if (status == SOSMC_OK) sosmc_i_laws_close(&f->q);
     free(mean);
     free(cloud.x);
     free(drawn.x);

@@ -155,6 +155,8 @@ static void give_standard_errors(judging *j)
         why = out->why_no_mc_error;
     else if (!j->theta.definite)
         why = "the observed information is not positive definite";
+    else if (j->theta.flat > 0)
+        why = "the likelihood is flat along a direction of theta, which the data do not identify";
     else if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0)
         why = "the number of data rows is not known";
     if (why) {

@@ -213,7 +213,7 @@ sosmc_status sosmc_i_numbers(const fresh *f, const double *theta, const pass_clo
 /* ---------------------------------------------------------------------------- fresh particles against theta */
 
 /* f_i = s~_i D~_i + a D_i, whose weighted mean is the gradient without the data's share; then H^-1 of it, row by row. */
-static void newton_rows(const fresh *f, const pass_cloud *p, const theta_estimate *e, double *rows)
+static void newton_rows(const fresh *f, const pass_cloud *p, const theta_estimate *e, double *rows, double *work)
 {
     const sosmc_objective *o = &f->problem->objective;
     size_t dim = (size_t)p->dim_theta;
@@ -229,9 +229,9 @@ static void newton_rows(const fresh *f, const pass_cloud *p, const theta_estimat
         double s = (p->R ? p->R[i] : 0) + (p->Uref ? o->kl * (p->U[i] - p->Uref[i]) : 0), *row = rows + (size_t)i * dim;
         for (size_t j = 0; j < dim; j++) {
             double D = p->D[(size_t)i * dim + j];
-            row[j] = p->w[i] > 0 ? o->scale * ((s - sbar) * (D - mean[j]) + o->a * D) : 0;
+            work[j] = p->w[i] > 0 ? o->scale * ((s - sbar) * (D - mean[j]) + o->a * D) : 0;
         }
-        sosmc_i_cholesky_solve(dim, e->factor, row);
+        sosmc_i_matrix_vector(dim, e->inverse, work, row);
     }
 }
 
@@ -248,9 +248,10 @@ sosmc_status sosmc_i_contradiction(const fresh *f, const double *theta, const pa
     double worst = 0;
     data_means data = {.D = data_step, .D_error2 = data_error2};
     sosmc_status status = o->b != 0 ? over_data(&(data_task){.f = f, .theta = theta}, &data) : SOSMC_OK;
-    newton_rows(f, p, e, rows);
-    for (size_t j = 0; j < dim; j++) data_step[j] *= o->scale * o->b;
-    sosmc_i_cholesky_solve(dim, e->factor, data_step);
+    newton_rows(f, p, e, rows, data_error2 + dim);
+    double *work = data_error2 + dim;
+    for (size_t j = 0; j < dim; j++) work[j] = o->scale * o->b * data_step[j];
+    sosmc_i_matrix_vector(dim, e->inverse, work, data_step);
     m->fresh_limit = sosmc_i_student_quantile(1 - 0.0025 / (double)dim, SOSMC_GROUPS - 1);
     for (size_t j = 0; j < dim && status == SOSMC_OK; j++) {
         for (int i = 0; i < p->n; i++) column[i] = rows[(size_t)i * dim + j];
@@ -266,7 +267,7 @@ sosmc_status sosmc_i_contradiction(const fresh *f, const double *theta, const pa
         m->fresh_worst = (int)j;
         m->fresh_step = step;
         m->fresh_error = sqrt(error2);
-        m->fresh_worth = 0.5 * step * step / e->inverse[j * dim + j];
+        m->fresh_worth = e->inverse[j * dim + j] > 0 ? 0.5 * step * step / e->inverse[j * dim + j] : 0;
     }
     free(memory);
     return status;

@@ -4,7 +4,8 @@
  *     Cov(theta^) = H^-1 V H^-1 + sum_b r_b r_b' / (B (B - 1)),   r_b = H^-1 (H_b - H) H^-1 g,
  *
  * with n the iterations that the observations stand for and H_b the means of H over B parts of them: the last term is the error of
- * H times the Newton step. V has rank 15; nothing inverts it, and its quadratic forms are sums of squares. */
+ * H times the Newton step. V has rank 15; nothing inverts it, and its quadratic forms are sums of squares. H^-1 leaves out directions
+ * along which the loss is flat, such as adding a number to all logits of a softmax. */
 #include "theta.h"
 
 #include <math.h>
@@ -26,11 +27,60 @@ static void mean_hessian(theta_estimate *e, const watch_sums *tail)
     for (size_t k = 0; k < p * p; k++) e->H[k] = weight > 0 ? e->H[k] / weight : NAN;
 }
 
-/* Adds the error of H along the step to the squared errors. work: dim doubles. */
+/* y^T (scaled matrix) y for one eigenvector. */
+static double form(size_t p, const double *H, double weight, const double *unit, const double *v)
+{
+    double sum = 0;
+    for (size_t j = 0; j < p; j++) {
+        double row = 0;
+        for (size_t k = 0; k < p; k++) row += H[j * p + k] / (unit[j] * unit[k]) * v[k];
+        sum += v[j] * row;
+    }
+    return sum / weight;
+}
+
+/* The standard error of an eigenvalue, from the parts of the Hessians. */
+static double eigen_error(const theta_estimate *e, const watch_sums *tail, const double *unit, const double *v,
+                          double value)
+{
+    size_t p = (size_t)e->dim;
+    double parts = 0, sum = 0;
+    for (int b = 0; b < WATCH_BLOCKS; b++) {
+        if (!(tail->H_weight[b] > 0)) continue;
+        sum += square(form(p, tail->H + (size_t)b * p * p, tail->H_weight[b], unit, v) - value);
+        parts++;
+    }
+    return parts > 1 ? sqrt(sum / (parts * (parts - 1))) : 0;
+}
+
+/* H^-1 in units in which H has ones on its diagonal. work: 2 p^2 + 2 p doubles. Returns 1 unless H is positive. */
+static int invert(theta_estimate *e, const watch_sums *tail, double *work)
+{
+    const double flat = 1e-6, errors = 3;
+    size_t p = (size_t)e->dim;
+    double *scaled = work, *vectors = scaled + p * p, *values = vectors + p * p, *unit = values + p;
+    for (size_t j = 0; j < p; j++) unit[j] = fabs(e->H[j * p + j]) > 0 ? sqrt(fabs(e->H[j * p + j])) : 1;
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < p; k++) scaled[j * p + k] = e->H[j * p + k] / (unit[j] * unit[k]);
+    if (sosmc_i_eigen(p, scaled, values, vectors)) return 1;
+    for (size_t m = 0; m < p; m++) {
+        const double *v = vectors + m * p;
+        if (fabs(values[m]) <= flat * fabs(values[p - 1])) {
+            e->flat++;
+            continue;
+        }
+        if (!(values[m] > errors * eigen_error(e, tail, unit, v, values[m]))) return 1;
+        for (size_t j = 0; j < p; j++)
+            for (size_t k = 0; k < p; k++) e->inverse[j * p + k] += v[j] * v[k] / (values[m] * unit[j] * unit[k]);
+    }
+    return e->flat == e->dim;
+}
+
+/* Adds the error of H along the step to the squared errors. work: 2 dim doubles. */
 static void add_hessian_error(theta_estimate *e, const watch_sums *tail, double *work)
 {
     size_t p = (size_t)e->dim;
-    double parts = 0;
+    double parts = 0, *r = work + p;
     for (int b = 0; b < WATCH_BLOCKS; b++) parts += tail->H_weight[b] > 0;
     for (int b = 0; b < WATCH_BLOCKS && parts > 1; b++) {
         if (!(tail->H_weight[b] > 0)) continue;
@@ -39,8 +89,8 @@ static void add_hessian_error(theta_estimate *e, const watch_sums *tail, double 
             work[j] = 0;
             for (size_t k = 0; k < p; k++) work[j] += (H[j * p + k] / tail->H_weight[b] - e->H[j * p + k]) * e->step[k];
         }
-        sosmc_i_cholesky_solve(p, e->factor, work);
-        for (size_t j = 0; j < p; j++) e->mc_error[j] += work[j] * work[j] / (parts * (parts - 1));
+        sosmc_i_matrix_vector(p, e->inverse, work, r);
+        for (size_t j = 0; j < p; j++) e->mc_error[j] += r[j] * r[j] / (parts * (parts - 1));
     }
 }
 
@@ -50,8 +100,7 @@ static void find_errors(theta_estimate *e, const watch_sums *tail, double *work)
     double n = tail->head[HEAD_WEIGHT], scale = SOSMC_GROUPS / (SOSMC_GROUPS - 1.0) / (n * n);
     for (size_t c = 0; c < SOSMC_GROUPS; c++) {
         const double *T = tail->T + c * p;
-        memcpy(work, T, p * sizeof(double));
-        sosmc_i_cholesky_solve(p, e->factor, work);
+        sosmc_i_matrix_vector(p, e->inverse, T, work);
         for (size_t j = 0; j < p; j++) {
             e->mc_error[j] += scale * square(work[j]);
             e->expected += 0.5 * scale * work[j] * T[j];
@@ -65,32 +114,30 @@ sosmc_status sosmc_i_theta_estimate(theta_estimate *e, int dim, const watch_sums
 {
     size_t p = (size_t)dim;
     double n = tail->head[HEAD_WEIGHT];
-    double *memory = calloc(5 * p + 3 * p * p, sizeof *memory);
+    double *memory = calloc(10 * p + 4 * p * p, sizeof *memory);
     *e = (theta_estimate){.dim = dim, .newton = NAN, .memory = memory};
     if (!memory) return SOSMC_ENOMEM;
     e->theta = memory;
     e->mean = e->theta + p;
     e->mc_error = e->mean + p;
     e->step = e->mc_error + p;
-    double *work = e->step + p;
-    e->H = work + p;
-    e->factor = e->H + p * p;
-    e->inverse = e->factor + p * p;
+    double *grad = e->step + p, *work = grad + p;
+    e->H = work + 3 * p;
+    e->inverse = e->H + p * p;
+    double *eigen = e->inverse + p * p;
     for (int c = 0; c < SOSMC_GROUPS; c++) e->alive += tail->group_weight[c] > 1e-9;
     for (size_t j = 0; j < p; j++) {
         e->theta[j] = e->mean[j] = tail->theta[j] / n;
-        e->step[j] = tail->grad[j] / n;
+        grad[j] = tail->grad[j] / n;
     }
     mean_hessian(e, tail);
-    memcpy(e->factor, e->H, p * p * sizeof(double));
     for (size_t k = 0; k < p * p; k++)
         if (!isfinite(e->H[k])) return SOSMC_OK;
-    if (sosmc_i_cholesky(p, e->factor)) return SOSMC_OK;
+    if (invert(e, tail, eigen)) return SOSMC_OK;
     e->definite = 1;
-    sosmc_i_cholesky_inverse(p, e->factor, e->inverse);
-    sosmc_i_cholesky_solve(p, e->factor, e->step);
+    sosmc_i_matrix_vector(p, e->inverse, grad, e->step);
     e->newton = 0;
-    for (size_t j = 0; j < p; j++) e->newton += 0.5 * e->step[j] * tail->grad[j] / n;
+    for (size_t j = 0; j < p; j++) e->newton += 0.5 * e->step[j] * grad[j];
     find_errors(e, tail, work);
     e->newton_taken = e->newton <= longest;
     for (size_t j = 0; e->newton_taken && j < p; j++) e->theta[j] = e->mean[j] - e->step[j];

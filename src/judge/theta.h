@@ -5,12 +5,14 @@
 #include "engine/watch.h"
 
 typedef struct {
-    int dim, definite;
-    int newton_taken;     /* theta holds the Newton step */
-    double *theta, *mean; /* the estimate; the mean over the tail */
-    double *mc_error;     /* Monte Carlo standard errors of theta */
-    double *step;         /* of Newton, H^-1 g */
-    double *H, *factor, *inverse;
+    int dim;
+    int definite;     /* every direction of H is resolved and positive, but for those along which the loss is flat */
+    int flat;         /* directions along which the loss does not change at all: theta stays there as it is */
+    int newton_taken; /* theta holds the Newton step */
+    double *theta, *mean;    /* the estimate; the mean over the tail */
+    double *mc_error;        /* Monte Carlo standard errors of theta */
+    double *step;            /* of Newton, H^-1 g */
+    double *H, *inverse;     /* the inverse of H across its flat directions */
     double newton, expected; /* g' H^-1 g / 2, and tr(H^-1 V) / 2 */
     int alive;               /* groups with weight */
     double *memory;
