@@ -18,8 +18,8 @@
 #include "judgements.h"
 #include "memory_stream.h"
 
-/* Runs of 100 iterations, whose tail begins at 32: the last of two sets of sums to begin is that of 64. */
-enum { PARTICLES = 150, ITERATIONS = 100 };
+/* Runs of 150 iterations, whose tail begins at 64: the last of two sets of sums to begin is that of 128. */
+enum { PARTICLES = 150, ITERATIONS = 150 };
 
 static const char *const names[] = {"energy", "batches", "reverse", "forward1", "hier20", "linear5"};
 enum { NAMES = sizeof names / sizeof *names };
@@ -94,7 +94,7 @@ static void gathering_changes_no_iteration(void **state)
         sosmc *without = engine_case_open(w);
         w.cfg.judge = 0.05;
         sosmc *with = engine_case_open(w);
-        for (int k = 0; k < 80; k++) {
+        for (int k = 0; k < 140; k++) {
             assert_int_equal(sosmc_step(with), sosmc_step(without));
             if (sosmc_hash(with) != sosmc_hash(without)) fail_msg("%s differs at iteration %d", w.name, k + 1);
         }
@@ -112,9 +112,9 @@ static void judging_changes_no_iteration(void **state)
         open_problem(&e, k);
         sosmc_settings cfg = settings_of(&e);
         sosmc *judged_one = expect_create(&e.problem, &cfg), *other = expect_create(&e.problem, &cfg);
-        for (int part = 0; part < 4; part++) {
-            expect_steps(judged_one, ITERATIONS / 4);
-            expect_steps(other, ITERATIONS / 4);
+        for (int part = 0; part < 3; part++) {
+            expect_steps(judged_one, ITERATIONS / 3);
+            expect_steps(other, ITERATIONS / 3);
             memory_must_save(judged_one, &before);
             sosmc_judgement a = expect_judgement(judged_one, NULL), b = expect_judgement(judged_one, NULL);
             memory_must_save(judged_one, &after);
@@ -137,7 +137,7 @@ static void judging_changes_no_iteration(void **state)
 /* Saved within the tail and at both sides of where sums begin, loaded into a new engine, and run to the end. */
 static void checkpoints_keep_what_was_gathered(void **state)
 {
-    static const int at[] = {31, 32, 33, 50, 63, 64, 65, 99};
+    static const int at[] = {63, 64, 65, 100, 127, 128, 129, 149};
     for (int k = 0; k < NAMES; k++) {
         exact_problem e;
         open_problem(&e, k);
@@ -149,7 +149,7 @@ static void checkpoints_keep_what_was_gathered(void **state)
             expect_steps(s, at[c]);
             memory_must_save(s, &m);
             resumed = expect_create(&e.problem, &cfg);
-            expect_steps(resumed, 70); /* what it gathered itself is forgotten */
+            expect_steps(resumed, 90); /* what it gathered itself is forgotten */
             memory_must_load(resumed, &m);
             expect_steps(resumed, ITERATIONS - at[c]);
             sosmc_judgement j = expect_judgement(resumed, NULL);
