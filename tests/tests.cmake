@@ -89,6 +89,7 @@ set(sosmc_tests
     "job tables program"
     "judge judge_bits property"
     "judge judge_pass stat"
+    "judge judge_theta stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"
     "kernels mymala property"
