@@ -90,6 +90,7 @@ set(sosmc_tests
     "judge judge_bits property"
     "judge judge_pass stat"
     "judge judge_theta stat"
+    "judge judge_verdict stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"
     "kernels mymala property"
