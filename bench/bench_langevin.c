@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "langevin/langevin_extras.h"
+#include "langevin/langevin_cells.h"
 #include "limit.h"
 #include "peer.h"
 
@@ -48,12 +48,14 @@ static int pin(void)
     return found;
 }
 
+static langevin_setting settings[LANGEVIN_SETTINGS];
+
 /* Seconds per iteration by its best tenth, as the peer reports it; the best of `repeats` runs. */
 static double ours(langevin_method method, int particles, int reference, int threads, int repeats)
 {
     enum { LEAST = 12 };
     static langevin_result r;
-    const langevin_setting *s = &langevin_settings()[2];
+    const langevin_setting *s = &settings[2];
     langevin_run run = {.setting = s,
                         .method = method,
                         .adam = 1,
@@ -230,6 +232,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s [SECONDS]\n", argv[0]);
         return 2;
     }
+    char error[512];
+    if (langevin_open(settings, error, sizeof error)) {
+        fprintf(stderr, "%s\n", error);
+        return 1;
+    }
     int cores = pin();
     double load = 0;
     printf("vector level %s, %d core%s\n", sosmc_simd_name(sosmc_simd_best()), cores, cores == 1 ? "" : "s");
@@ -246,5 +253,6 @@ int main(int argc, char **argv)
     else
         printf("\nstart-up (sosmc --version): %.1f ms (target: at most %.0f): %s\n", 1e3 * start, 1e3 * target_start,
                met(start <= target_start));
+    langevin_close(settings);
     return 0;
 }

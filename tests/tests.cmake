@@ -114,6 +114,7 @@ set(sosmc_tests
     "process memory process"
     "process signals process"
     "report report program"
+    "report report_facts program"
     "run earlier_directories program"
     "run evaluate program"
     "run grid program"
@@ -130,4 +131,5 @@ set(sosmc_tests
     "terminal progress program"
     "theory theory program"
     "theory theory_particles program"
+    "theory theory_statements program"
 )

@@ -7,7 +7,6 @@
 #             a C++ compiler
 #   lint      clang-format, clang-tidy, cppcheck
 #   clang     clang with its runtimes, for the fuzzers and the matrix of compilers
-#   coverage  gcovr
 #
 # Installs through apt-get as root or with password-less sudo. Otherwise prints the command to run, and fails.
 set -eu
@@ -86,11 +85,8 @@ for group in "$@"; do
         need clang either clang-14 clang
         need "$(clang_runtimes)" clang_fuzzes
         ;;
-    coverage)
-        need gcovr command -v gcovr
-        ;;
     *)
-        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, clang, coverage" >&2
+        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, clang" >&2
         exit 2
         ;;
     esac

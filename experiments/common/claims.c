@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 const char *const claim_verdict_names[CLAIM_VERDICTS] = {"confirmed", "corrected", "not seen at this scale"};
+const page_mark claim_verdict_marks[CLAIM_VERDICTS] = {PAGE_STRONG, PAGE_WARN, PAGE_DIM};
 
 void claim_decide(claim *c, int paper, int holds, const char *format, ...)
 {
@@ -24,6 +25,12 @@ void claim_not_run(claim *c, const char *format, ...)
 }
 
 void claim_unknown(claim *c, const char *what) { claim_not_run(c, "%s was not measured", what); }
+
+int claim_measured(claim *c, int measured, const char *what)
+{
+    if (!measured) claim_unknown(c, what);
+    return measured;
+}
 
 void claims_print(const claim *c, int n, FILE *out)
 {
@@ -46,13 +53,12 @@ void claims_json(json_writer *w, const claim *c, int n)
 
 void claims_page(page *p, const claim *c, int n)
 {
-    static const page_mark marks[CLAIM_VERDICTS] = {PAGE_STRONG, PAGE_WARN, PAGE_DIM};
     const char *head[] = {"claim", "verdict", "because", NULL};
     page_heading(p, "Claims");
     page_table(p, NULL, "lll", head);
     for (int i = 0; i < n; i++) {
         const char *row[] = {c[i].claim, claim_verdict_names[c[i].verdict], c[i].because};
-        page_mark mark[3] = {PAGE_PLAIN, marks[c[i].verdict]};
+        page_mark mark[3] = {PAGE_PLAIN, claim_verdict_marks[c[i].verdict]};
         page_row(p, row, mark);
     }
     page_table_end(p);

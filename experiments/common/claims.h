@@ -10,6 +10,7 @@
 
 typedef enum { CLAIM_CONFIRMED, CLAIM_CORRECTED, CLAIM_NOT_SEEN, CLAIM_VERDICTS } claim_verdict;
 extern const char *const claim_verdict_names[CLAIM_VERDICTS];
+extern const page_mark claim_verdict_marks[CLAIM_VERDICTS]; /* how a verdict is shown in a table */
 
 typedef struct {
     const char *claim;
@@ -23,6 +24,8 @@ void claim_decide(claim *c, int paper, int holds, const char *format, ...) __att
 /* A claim whose quantity was not measured is never confirmed. The reason is "WHAT was not measured", or a sentence on what
  * the claim would need. */
 void claim_unknown(claim *c, const char *what);
+/* Returns `measured`, and calls claim_unknown where it is 0. */
+int claim_measured(claim *c, int measured, const char *what);
 void claim_not_run(claim *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void claims_print(const claim *c, int n, FILE *out);

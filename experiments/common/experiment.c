@@ -51,13 +51,6 @@ int experiment_check_sizes(const reproduce_options *options, const char *name)
 
 /* ---------------------------------------------------------------------------- runs */
 
-sosmc_settings experiment_defaults(void)
-{
-    sosmc_settings settings = sosmc_defaults();
-    settings.on_collapse = SOSMC_COLLAPSE_CONTINUE;
-    return settings;
-}
-
 int experiment_failed(int code, const char *sentence)
 {
     return interrupt_requested() ? complain(SOSMC_EXIT_INTERRUPTED, "interrupted; the same command continues")
@@ -112,6 +105,25 @@ int experiment_go(experiment_file *f, const char *dir, int quiet)
     config_free(f->c);
     f->c = NULL;
     return code;
+}
+
+int experiment_start(experiment_file *f, experiment_engine *out, char *error, size_t room)
+{
+    int io = 0;
+    *out = (experiment_engine){.file = f->c};
+    if (!f->c || config_resolve(f->c, f->error, sizeof f->error) ||
+        job_build(&out->job, f->c, &io, f->error, sizeof f->error))
+        return files_fail(error, room, "%s", f->error);
+    if (sosmc_create(&out->engine, &out->job.problem, &out->job.settings) == SOSMC_OK) return 0;
+    return files_fail(error, room, "%s", sosmc_message(out->engine));
+}
+
+void experiment_engine_free(experiment_engine *e)
+{
+    sosmc_free(e->engine);
+    job_free(&e->job);
+    config_free(e->file);
+    *e = (experiment_engine){.file = NULL};
 }
 
 static void show_progress(void *context, int done, int cells, double left)
@@ -251,6 +263,19 @@ uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n)
     return digest;
 }
 
+int experiment_mix_file(experiment_file *f, uint64_t *digest, char *error, size_t room)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (!f->c || config_resolve(f->c, f->error, sizeof f->error)) return files_fail(error, room, "%s", f->error);
+    FILE *out = open_memstream(&text, &size);
+    int rc = out && config_write(f->c, out) == 0 ? 0 : -1;
+    if (out && fclose(out)) rc = -1;
+    for (size_t i = 0; rc == 0 && i < size; i++) *digest = experiment_mix(*digest, (unsigned char)text[i]);
+    free(text);
+    return rc ? files_fail(error, room, "out of memory") : 0;
+}
+
 void experiment_key(uint64_t digest, double key[2])
 {
     key[0] = (double)(digest >> 32);
@@ -273,6 +298,49 @@ int experiment_is_kept(const char *cache, const double key[2])
     double stored[2];
     return access(cache, F_OK) == 0 && experiment_recall(cache, "key", stored, 2) == 0 && stored[0] == key[0] &&
            stored[1] == key[1];
+}
+
+/* ---------------------------------------------------------------------------- the page */
+
+int experiment_page_begin(experiment_page *x, const char *out, const char *title, const char *subtitle, char *error,
+                          size_t room)
+{
+    *x = (experiment_page){.out = out, .plots = plot_available(), .error = error, .room = room};
+    if (files_join(x->figures, out, "figures", error, room)) return -1;
+    x->page = page_new(title, subtitle);
+    return 0;
+}
+
+int experiment_page_end(experiment_page *x, int rc, const char *name)
+{
+    char path[FILES_PATH];
+    if (rc == 0) rc = files_join(path, x->out, name, x->error, x->room);
+    if (rc == 0) rc = page_write(x->page, path, x->error, x->room);
+    page_free(x->page);
+    x->page = NULL;
+    return rc;
+}
+
+int experiment_figure(const experiment_page *x, arena *memory, plot_figure figure, const char *alt, const char *caption)
+{
+    char stem[FILES_PATH], *svg = NULL;
+    int rc = 0;
+    if (memory && memory->failed) rc = files_fail(x->error, x->room, "no memory to draw figure %s", figure.name);
+    if (rc == 0 && x->plots) rc = plot_write(&figure, 1, x->figures, &svg, x->error, x->room);
+    if (svg) {
+        (void)snprintf(stem, sizeof stem, "figures/%s", figure.name);
+        page_figure(x->page, svg, alt ? alt : caption, caption, stem);
+        free(svg);
+    }
+    if (memory) arena_free(memory);
+    return rc;
+}
+
+void experiment_picture(const experiment_page *x, const char *name, const char *caption)
+{
+    char file[FILES_PATH];
+    (void)snprintf(file, sizeof file, "figures/%s.png", name);
+    page_picture(x->page, x->out, file, caption, caption);
 }
 
 /* ---------------------------------------------------------------------------- numbers */
@@ -319,20 +387,58 @@ const char *experiment_decimals(double value, int digits, char out[32])
     return out;
 }
 
-int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
-                      size_t room)
+enum { CELLS = 16, LINE = 1024 };
+
+void experiment_page_table(page *p, const char *caption, const char *columns)
 {
-    char stem[FILES_PATH], *svg = NULL;
-    if (plot_write(f, 1, dir, &svg, error, room)) return -1;
-    (void)snprintf(stem, sizeof stem, "figures/%s", f->name);
-    page_figure(p, svg, alt, caption, stem);
-    free(svg);
-    return 0;
+    char line[LINE], align[CELLS + 1] = "", *rest = line;
+    const char *head[CELLS + 1] = {NULL};
+    (void)snprintf(line, sizeof line, "%s", columns);
+    for (int i = 0; i < CELLS && rest; i++) {
+        char *column = strsep(&rest, "|");
+        align[i] = column[0];
+        head[i] = column + 2;
+    }
+    page_table(p, caption, align, head);
+}
+
+static const char *number_text(double value, int general, int digits, char out[64])
+{
+    if (isnan(value)) return "";
+    (void)snprintf(out, 64, general ? "%.*g" : "%.*f", digits, value);
+    return out;
+}
+
+void experiment_cells(page *p, const page_mark *mark, const char *cells, ...)
+{
+    char text[CELLS][64];
+    const char *cell[CELLS] = {NULL};
+    va_list list;
+    va_start(list, cells);
+    for (int i = 0; i < CELLS && cells[i]; i++) {
+        experiment_mean m = {.mean = NAN};
+        if (cells[i] == 'm') m = va_arg(list, experiment_mean);
+        if (cells[i] == 'e') {
+            m.mean = va_arg(list, double);
+            m.error = va_arg(list, double);
+        }
+        if (cells[i] == 's')
+            cell[i] = va_arg(list, const char *);
+        else if (cells[i] == 'm' || cells[i] == 'e')
+            cell[i] = experiment_with_error(m.mean, m.error, text[i]);
+        else if (cells[i] == 'd')
+            cell[i] = number_text(va_arg(list, int), 0, 0, text[i]);
+        else if (cells[i] == 'g')
+            cell[i] = number_text(va_arg(list, double), 1, 6, text[i]);
+        else
+            cell[i] = number_text(va_arg(list, double), 0, cells[i] - '0', text[i]);
+    }
+    va_end(list);
+    page_row(p, cell, mark);
 }
 
 void experiment_row(page *p, const page_mark *mark, const char *format, ...)
 {
-    enum { CELLS = 16, LINE = 1024 };
     char line[LINE], *rest = line;
     const char *cell[CELLS] = {NULL};
     va_list list;

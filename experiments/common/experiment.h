@@ -10,9 +10,11 @@
 
 #include <sosmc/sosmc.h>
 
+#include "job/problem.h"
 #include "runfile/config.h"
 #include "files/files.h"
 #include "run/grid.h"
+#include "view/arena.h"
 #include "view/page.h"
 #include "view/plot.h"
 #include "reproduce.h"
@@ -30,10 +32,6 @@ int experiment_find(const char *name, const char *file, char dir[FILES_PATH], ch
 int experiment_check_sizes(const reproduce_options *options, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ runs */
-
-/* sosmc_defaults() for an experiment, which shows what methods do: a cloud that has collapsed goes on. Their run
- * files say the same. */
-sosmc_settings experiment_defaults(void);
 
 /* Prints the sentence and returns `code`. After an interrupt it prints that the same command continues, and returns
  * SOSMC_EXIT_INTERRUPTED. */
@@ -56,6 +54,16 @@ experiment_file experiment_load(const char *dir, const char *file);
 void experiment_set(experiment_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Runs it into `dir`, or continues it there, and frees it. An exit code. */
 int experiment_go(experiment_file *f, const char *dir, int quiet);
+
+/* The engine of such a file, for an experiment that takes the steps itself; `file` is freed by experiment_engine_free. Returns
+ * 0, or -1 with a sentence; experiment_engine_free may be called in either case. */
+typedef struct {
+    config *file; /* the job refers to values in it */
+    job job;
+    sosmc *engine;
+} experiment_engine;
+int experiment_start(experiment_file *f, experiment_engine *out, char *error, size_t room);
+void experiment_engine_free(experiment_engine *e);
 
 /* Runs a grid with a line of progress (unless quiet) until the program is interrupted; returns what grid_run does. */
 int experiment_grid(const grid *g, int threads, int quiet, char *error, size_t room);
@@ -94,11 +102,35 @@ double experiment_last(const csv_table *t, const char *name);
 uint64_t experiment_mix(uint64_t digest, uint64_t word);
 uint64_t experiment_mix_doubles(uint64_t digest, const double *value, int n);
 void experiment_key(uint64_t digest, double key[2]);
+/* Mixes every key of the run file and its value, defaults too. 0, or -1 with a sentence. */
+int experiment_mix_file(experiment_file *f, uint64_t *digest, char *error, size_t room);
 /* Whether the file exists and holds this key in its member `key`. */
 int experiment_is_kept(const char *cache, const double key[2]);
 /* Reads a member of the file with `count` numbers. Returns -1 without a message where it cannot: the caller then computes
  * the numbers again. */
 int experiment_recall(const char *cache, const char *name, double *out, int64_t count);
+
+/* ------------------------------------------------------------------------------------------------ the page */
+
+/* The page of an experiment, with its figures in OUT/figures. */
+typedef struct {
+    page *page;
+    const char *out;
+    char figures[FILES_PATH];
+    int plots; /* gnuplot is there; without it pages have no curves */
+    char *error;
+    size_t room;
+} experiment_page;
+/* 0, or -1 with a sentence. `error` is kept for the functions below. */
+int experiment_page_begin(experiment_page *x, const char *out, const char *title, const char *subtitle, char *error,
+                          size_t room);
+/* Writes OUT/NAME, unless `rc` tells of an earlier failure, and frees the page. Returns 0 or -1. */
+int experiment_page_end(experiment_page *x, int rc, const char *name);
+/* Draws the figure as OUT/figures/NAME.svg and .pdf and puts it onto the page (without gnuplot: nothing), then frees the
+ * memory that it was made of (NULL: not in an arena). `alt` NULL: the caption. 0, or -1 with a sentence in x->error. */
+int experiment_figure(const experiment_page *x, arena *memory, plot_figure figure, const char *alt,
+                      const char *caption);
+void experiment_picture(const experiment_page *x, const char *name, const char *caption); /* OUT/figures/NAME.png */
 
 /* ------------------------------------------------------------------------------------------------ numbers */
 
@@ -112,10 +144,12 @@ int experiment_ascending(const void *a, const void *b); /* of doubles, for qsort
 
 const char *experiment_with_error(double mean, double error, char out[64]); /* "m ± e"; empty for NaN */
 const char *experiment_decimals(double value, int digits, char out[32]);    /* "-" for NaN */
-/* Writes the figure as DIR/NAME.svg and .pdf and puts it on the page; DIR must be the folder `figures` beside the page. */
-int experiment_figure(page *p, const plot_figure *f, const char *dir, const char *alt, const char *caption, char *error,
-                      size_t room);
-/* A row of a page's table from one formatted line whose cells are separated by bars. */
+/* Begins a table on a page. Every column is a letter for its alignment, a space and its head: "l method|r reward". */
+void experiment_page_table(page *p, const char *caption, const char *columns);
+/* A row of it from values, by one letter for each cell: s a text; d an int; g a double; 0 to 9 a double with so many decimals;
+ * m an experiment_mean and e two doubles, a mean with its error. A double that is NaN leaves its cell empty. */
+void experiment_cells(page *p, const page_mark *mark, const char *cells, ...);
+/* A row of it from one formatted line whose cells are separated by bars. */
 void experiment_row(page *p, const page_mark *mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void experiment_field(atomic_file *f, double value); /* ",VALUE", empty for NaN */
 

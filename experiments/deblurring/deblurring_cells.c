@@ -13,9 +13,8 @@
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 
-static const double LAMBDA = 0.4, RATE = 0.01, START = 50;
 static const double CHECKPOINT_SECONDS = 60;
-enum { DIGEST_VERSION = 1 };
+enum { DIGEST_VERSION = 2 };
 
 /* ---------------------------------------------------------------------------- the data */
 
@@ -50,48 +49,54 @@ void deblurring_see(const deblurring_plan *plan, const deblurring_cell *c, doubl
 
 /* ---------------------------------------------------------------------------- names */
 
-/* Of everything that decides the numbers. */
-static uint64_t digest_of(const deblurring_plan *plan, const deblurring_cell *c)
+/* The run file of the cell. What was seen is the file `picture`. */
+static experiment_file run_file(const deblurring_plan *plan, const deblurring_cell *c, const char *picture)
 {
     const deblurring_setting *s = &deblurring_settings[c->setup];
-    const deblurring_recipe *r = &deblurring_recipes[c->method];
+    const deblurring_recipe *how = &deblurring_recipes[c->method];
+    experiment_file f = experiment_load(plan->files, how->file);
+    for (int i = 0; i < DEBLURRING_KEYS && how->set[i]; i++) experiment_set(&f, "%s", how->set[i]);
+    experiment_set(&f, "model.picture=%s", picture);
+    experiment_set(&f, "model.patch=%d", s->patch);
+    experiment_set(&f, "model.noise=%.17g", s->noise);
+    experiment_set(&f, "model.theta=[%.17g]", plan->scale.theta);
+    experiment_set(&f, "init.sd=%.17g", s->start_sd);
+    experiment_set(&f, "particles=%d", deblurring_cell_particles(plan, c));
+    experiment_set(&f, "iterations=%d", plan->scale.iterations);
+    experiment_set(&f, "seed=%llu", (unsigned long long)seed_of(plan, c));
+    return f;
+}
+
+/* Of everything that decides the numbers: all keys of the run file with their defaults, the truth behind the picture, and
+ * the distance of the rows of metrics.csv. */
+static int digest_of(const deblurring_plan *plan, const deblurring_cell *c, uint64_t *digest, char *error, size_t room)
+{
     int rows, columns;
-    const double *truth = deblurring_truth(plan, c, &rows, &columns);
-    const double numbers[] = {rows,
-                              columns,
-                              s->patch,
-                              s->noise,
-                              s->start_sd,
-                              r->weighted,
-                              r->weight,
-                              r->step,
-                              r->adapt,
-                              plan->scale.theta,
-                              LAMBDA,
-                              RATE,
-                              START,
-                              deblurring_cell_particles(plan, c),
-                              plan->scale.iterations,
-                              plan->scale.every};
-    uint64_t digest = experiment_mix(EXPERIMENT_DIGEST, DIGEST_VERSION);
-    digest = experiment_mix(digest, seed_of(plan, c));
-    digest = experiment_mix_doubles(digest, numbers, (int)(sizeof numbers / sizeof *numbers));
-    return experiment_mix_doubles(digest, truth, rows * columns);
+    const double *truth = deblurring_truth(plan, c, &rows, &columns), numbers[] = {rows, columns, plan->scale.every};
+    experiment_file f = run_file(plan, c, "/");
+    *digest = experiment_mix(EXPERIMENT_DIGEST, DIGEST_VERSION);
+    int rc = experiment_mix_file(&f, digest, error, room);
+    *digest = experiment_mix_doubles(*digest, numbers, 3);
+    *digest = experiment_mix_doubles(*digest, truth, rows * columns);
+    config_free(f.c);
+    return rc;
 }
 
 typedef struct {
-    char dir[FILES_PATH], metrics[FILES_PATH], checkpoint[FILES_PATH], spare[FILES_PATH], result[FILES_PATH];
+    char dir[FILES_PATH], seen[FILES_PATH], metrics[FILES_PATH], checkpoint[FILES_PATH], spare[FILES_PATH],
+        result[FILES_PATH];
     double key[2];
 } places;
 
 static int places_of(const deblurring_plan *plan, const deblurring_cell *c, places *p, char *error, size_t room)
 {
     char name[DEBLURRING_NAME];
-    uint64_t digest = digest_of(plan, c);
+    uint64_t digest;
+    if (digest_of(plan, c, &digest, error, room)) return -1;
     (void)snprintf(name, sizeof name, "cells/%s-%s-%d-%08x", deblurring_settings[c->setup].name,
                    deblurring_recipes[c->method].name, c->seed, (unsigned)(digest & 0xFFFFFFFFU));
     experiment_key(digest, p->key);
-    return files_join(p->dir, plan->out, name, error, room) ||
+    return files_join(p->dir, plan->out, name, error, room) || files_join(p->seen, p->dir, "seen.npy", error, room) ||
                    files_join(p->metrics, p->dir, "metrics.csv", error, room) ||
                    files_join(p->checkpoint, p->dir, "checkpoint", error, room) ||
                    files_join(p->spare, p->dir, "checkpoint.previous", error, room) ||
@@ -111,10 +116,9 @@ typedef struct {
     int rows, columns, particles;
     size_t pixels;
     double range;
-    double *y, *grey, *x, *logw, *mean, *scratch;
-    sosmc_deblur model;
-    sosmc_rows start;
-    sosmc *engine;
+    double *x, *logw, *mean, *scratch;
+    experiment_engine own;
+    sosmc *engine; /* of `own` */
     trace *metrics;
     double least_ess, resamplings;
     double before, begun, saved; /* seconds of earlier processes; when this one began, and last saved */
@@ -126,13 +130,11 @@ static int take_memory(run *r)
 {
     size_t n = (size_t)r->particles, scratch = deblurring_see_scratch(r->plan, r->cell);
     if (scratch < sosmc_ssim_scratch(r->columns)) scratch = sosmc_ssim_scratch(r->columns);
-    r->y = malloc(r->pixels * sizeof(double));
-    r->grey = malloc(r->pixels * sizeof(double));
     r->mean = malloc(r->pixels * sizeof(double));
     r->x = malloc(n * r->pixels * sizeof(double));
     r->logw = malloc(n * sizeof(double));
     r->scratch = malloc(scratch * sizeof(double));
-    return r->y && r->grey && r->mean && r->x && r->logw && r->scratch
+    return r->mean && r->x && r->logw && r->scratch
                ? 0
                : files_fail(r->error, r->room, "out of memory for %d particles of %zu pixels", r->particles, r->pixels);
 }
@@ -141,57 +143,27 @@ static void free_run(run *r)
 {
     char ignored[256];
     (void)trace_close(r->metrics, ignored, sizeof ignored);
-    sosmc_free(r->engine);
-    free(r->y);
-    free(r->grey);
+    experiment_engine_free(&r->own);
     free(r->mean);
     free(r->x);
     free(r->logw);
     free(r->scratch);
 }
 
-static sosmc_settings settings_of(const run *r)
-{
-    const deblurring_recipe *how = &deblurring_recipes[r->cell->method];
-    sosmc_settings cfg = experiment_defaults();
-    cfg.scheme = how->weighted ? sosmc_scheme_sosmc(r->particles) : sosmc_scheme_unweighted(r->particles);
-    cfg.scheme.order = SOSMC_ORDER_AUTHORS;
-    cfg.scheme.ess_min = 0.9;
-    cfg.scheme.resampling = SOSMC_SYSTEMATIC;
-    if (!how->weighted) cfg.scheme.drift_at = SOSMC_AT_CURRENT;
-    cfg.kernel = sosmc_myula(how->step, LAMBDA, how->weight);
-    if (how->adapt > 0)
-        cfg.adapt[0] = (sosmc_adapt){
-            .threshold = how->adapt, .factor = 1.01, .min = 1e-4, .max = 0.99 * LAMBDA, .before_move = 1};
-    cfg.optimiser = sosmc_sgd(RATE);
-    cfg.seed = seed_of(r->plan, r->cell);
-    cfg.threads = r->plan->threads;
-    return cfg;
-}
-
+/* Writes what was seen and makes the engine of the run file. */
 static int build(run *r)
 {
-    const deblurring_setting *s = &deblurring_settings[r->cell->setup];
-    deblurring_see(r->plan, r->cell, r->y, r->scratch);
-    for (size_t e = 0; e < r->pixels; e++) r->grey[e] = START;
+    char why[512];
+    const npy_array seen = npy_matrix(r->mean, r->rows, r->columns); /* the mean picture comes much later */
+    deblurring_see(r->plan, r->cell, r->mean, r->scratch);
+    if (npy_write(r->at.seen, &seen, r->error, r->room)) return -1;
     r->range = sosmc_image_range(r->pixels, r->truth);
-    r->model = (sosmc_deblur){.blur = blur_of(r->plan, r->cell),
-                              .channels = 1,
-                              .y = r->y,
-                              .sigma = s->noise,
-                              .tv = SOSMC_TV_ISOTROPIC,
-                              .prox_tv = SOSMC_TV_ANISOTROPIC,
-                              .tolerance = 1e-6,
-                              .freedom = (double)r->pixels};
-    r->start = (sosmc_rows){.data = r->grey, .rows = 1, .mode = SOSMC_ROWS_IN_ORDER, .noise = s->start_sd};
-    sosmc_problem problem = {.model = sosmc_deblur_model(&r->model),
-                             .objective = sosmc_mmle(),
-                             .init = sosmc_rows_source(&r->start),
-                             .theta0 = &r->plan->scale.theta};
-    sosmc_settings cfg = settings_of(r);
-    problem.objective.scale /= (double)r->pixels;
-    if (sosmc_create(&r->engine, &problem, &cfg) == SOSMC_OK) return 0;
-    return files_fail(r->error, r->room, "%s: %s", r->at.dir, sosmc_message(r->engine));
+    experiment_file f = run_file(r->plan, r->cell, r->at.seen);
+    experiment_set(&f, "threads=%d", r->plan->threads);
+    experiment_engine_free(&r->own);
+    if (experiment_start(&f, &r->own, why, sizeof why)) return files_fail(r->error, r->room, "%s: %s", r->at.dir, why);
+    r->engine = r->own.engine;
+    return 0;
 }
 
 /* Reads counts and seconds from the row of metrics.csv that belongs to the checkpoint. -1: there is no such row, and the
@@ -227,11 +199,8 @@ static int resume_engine(run *r)
         (void)snprintf(columns + used, sizeof columns - used, ",%s", deblurring_value_names[v]);
     }
     int left = access(r->at.checkpoint, F_OK) == 0 || access(r->at.spare, F_OK) == 0;
-    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || read_saved_counts(r))) {
-        sosmc_free(r->engine);
-        r->engine = NULL;
-        if (build(r)) return -1;
-    }
+    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || read_saved_counts(r)) && build(r))
+        return -1;
     int64_t done = sosmc_iteration(r->engine);
     if (done == 0) r->least_ess = r->particles;
     r->begun = r->saved = monotonic_seconds();

@@ -1,6 +1,6 @@
 /* deblurring_cells.h: the runs of the deblurring experiment: which there are, how they are made, and what they left behind.
  *
- *     OUT/cells/NAME-KEY    one run each: metrics.csv, checkpoint while it is under way, result.npz when it is done
+ *     OUT/cells/NAME-KEY    one run each: seen.npy, metrics.csv, checkpoint while it is under way, result.npz when it is done
  *
  * KEY is a digest of everything that decides the numbers, so a folder is never taken for that of another run. A cell that is
  * finished is left as it is, one that was cut short goes on, with the bits of one that was not. */
@@ -50,13 +50,13 @@ typedef enum {
     DEBLURRING_METHODS
 } deblurring_method;
 
+enum { DEBLURRING_KEYS = 2 };
 typedef struct {
     const char *name, *words;
+    const char *file;                 /* the run file, beside this source */
+    const char *set[DEBLURRING_KEYS]; /* the keys that are set in it; NULL: none */
+    double particles;                 /* times those of the experiment */
     int weighted;
-    sosmc_myula_weight weight;
-    double step;
-    double adapt;     /* threshold on ESS / N below which the step shrinks; 0: it stays */
-    double particles; /* times those of the experiment */
 } deblurring_recipe;
 extern const deblurring_recipe deblurring_recipes[DEBLURRING_METHODS];
 
@@ -113,7 +113,8 @@ deblurring_scale deblurring_scale_full(void);
 typedef struct {
     deblurring_scale scale;
     const char *out;
-    const char *data; /* the folder of the photograph; NULL: not at hand */
+    const char *data;       /* the folder of the photograph; NULL: not at hand */
+    char files[FILES_PATH]; /* the folder of the run files */
     uint64_t seed;
     int threads;                        /* of one run */
     double *truth[DEBLURRING_PICTURES]; /* NULL: not part of this plan */

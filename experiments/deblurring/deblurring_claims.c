@@ -100,10 +100,7 @@ static void judge_step(const deblurring_plan *plan, claim *c)
     double with = deblurring_over_seeds(plan, s, DEBLURRING_P, DEBLURRING_MSE).mean;
     double without = deblurring_over_seeds(plan, s, DEBLURRING_LARGE_STEP, DEBLURRING_MSE).mean;
     double share = (base - without) / (base - with);
-    if (isnan(share)) {
-        claim_unknown(c, "the unweighted scheme with the large step");
-        return;
-    }
+    if (!claim_measured(c, !isnan(share), "the unweighted scheme with the large step")) return;
     claim_decide(
         c, plan->scale.published_size && s == DEBLURRING_A, share < 0.5,
         "setup %s: MSE %.1f with weights, %.1f with the step 0.396 and no weights, %.1f for MYPGD: the step alone "
@@ -116,10 +113,7 @@ static void judge_exact(const deblurring_plan *plan, claim *c)
     deblurring_setup s = main_setup(plan);
     const deblurring_cell *r = deblurring_find(plan, s, DEBLURRING_RATIO, 0);
     double least = deblurring_last(r, DEBLURRING_LEAST_ESS), count = deblurring_last(r, DEBLURRING_RESAMPLINGS);
-    if (isnan(least)) {
-        claim_unknown(c, "the exact weighting");
-        return;
-    }
+    if (!claim_measured(c, !isnan(least), "the exact weighting")) return;
     claim_decide(
         c, plan->scale.published_size && s == DEBLURRING_A, least >= 2,
         "setup %s: the effective sample size falls to %.2f of %d, with %.0f resamplings in %.0f iterations; MSE "

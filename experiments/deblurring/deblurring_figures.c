@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "files/images.h"
-#include "view/plot.h"
-#include "view/arena.h"
 
 enum { PANELS = 3, METHODS = 2, SIDE_BY_SIDE = 4, PICTURE_WIDTH = 180 };
 
@@ -29,17 +27,14 @@ static plot_series curve(const deblurring_cell *c, deblurring_value value)
                          .y = c->value[value]};
 }
 
-int deblurring_draw_curves(const deblurring_plan *plan, deblurring_setup setup, const char *dir, const char *name,
-                           char **svg, char *error, size_t room)
+plot_figure deblurring_curves(arena *memory, const deblurring_plan *plan, deblurring_setup setup)
 {
     static const deblurring_value values[PANELS] = {DEBLURRING_THETA, DEBLURRING_MSE, DEBLURRING_SSIM};
     static const char *const labels[PANELS] = {"θ", "MSE of the cloud", "SSIM of the cloud"};
-    const double level = log(0.03);
-    arena p = {.failed = 0};
-    plot_panel panel[PANELS];
-    *svg = NULL;
-    for (int i = 0; i < PANELS; i++) {
-        plot_series *s = arena_take(&p, METHODS * DEBLURRING_SEEDS + 1, sizeof *s);
+    double *level = arena_doubles(memory, 1);
+    plot_panel *panel = arena_take(memory, PANELS, sizeof *panel);
+    for (int i = 0; level && panel && i < PANELS; i++) {
+        plot_series *s = arena_take(memory, METHODS * DEBLURRING_SEEDS + 1, sizeof *s);
         panel[i] = (plot_panel){.x_label = "iteration", .y_label = labels[i], .series = s};
         if (values[i] == DEBLURRING_SSIM) {
             panel[i].y_min = -0.05;
@@ -48,15 +43,16 @@ int deblurring_draw_curves(const deblurring_plan *plan, deblurring_setup setup, 
         for (int k = 0; s && k < plan->cells; k++)
             if (plan->cell[k].setup == setup && plan->cell[k].method <= DEBLURRING_P && plan->cell[k].rows > 0)
                 s[panel[i].n++] = curve(&plan->cell[k], values[i]);
+        *level = log(0.03);
         if (s && values[i] == DEBLURRING_THETA)
             s[panel[i].n++] = (plot_series){
-                .kind = PLOT_LEVEL, .label = "log 0.03", .colour = PLOT_GREY, .dash = PLOT_DASHED, .n = 1, .y = &level};
+                .kind = PLOT_LEVEL, .label = "log 0.03", .colour = PLOT_GREY, .dash = PLOT_DASHED, .n = 1, .y = level};
     }
-    plot_figure f = {.name = name, .panel = panel, .panels = PANELS, .width = 360, .height = 280};
-    int rc = p.failed ? files_fail(error, room, "no memory to draw figure %s", name)
-                      : plot_write(&f, 1, dir, svg, error, room);
-    arena_free(&p);
-    return rc;
+    return (plot_figure){.name = arena_words(memory, "curves-%s", deblurring_settings[setup].name),
+                         .panel = panel,
+                         .panels = PANELS,
+                         .width = 360,
+                         .height = 280};
 }
 
 /* ---------------------------------------------------------------------------- pictures */

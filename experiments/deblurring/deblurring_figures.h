@@ -3,11 +3,11 @@
 #define SOSMC_DEBLURRING_DEBLURRING_FIGURES_H
 
 #include "deblurring_cells.h"
+#include "view/arena.h"
+#include "view/plot.h"
 
-/* theta, MSE and SSIM of the cloud against the iteration, all seeds of both published methods: DIR/NAME.svg and .pdf. *svg
- * receives the text; the caller frees it. */
-int deblurring_draw_curves(const deblurring_plan *plan, deblurring_setup setup, const char *dir, const char *name,
-                           char **svg, char *error, size_t room);
+/* theta, MSE and SSIM of the cloud against the iteration, all seeds of both published methods. */
+plot_figure deblurring_curves(arena *memory, const deblurring_plan *plan, deblurring_setup setup);
 /* Truth, what was seen, and the mean pictures of both methods, in one range of greys: DIR/NAME.png. */
 int deblurring_draw_means(const deblurring_plan *plan, deblurring_setup setup, const char *dir, const char *name,
                           char *error, size_t room);

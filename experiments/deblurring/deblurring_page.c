@@ -3,10 +3,8 @@
 #include "deblurring_page.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "deblurring_figures.h"
-#include "view/plot.h"
 
 /* ---------------------------------------------------------------------------- tables */
 
@@ -175,10 +173,8 @@ void deblurring_print(const deblurring_results *r, FILE *out)
 typedef struct {
     const deblurring_results *r;
     const deblurring_plan *plan;
-    page *page;
-    char figures[FILES_PATH];
-    char *error;
-    size_t room;
+    experiment_page at;
+    page *page; /* of `at` */
 } context;
 
 static void page_text_row(const context *x, const text_row *t, page_mark mark)
@@ -208,37 +204,27 @@ static void table_of(const context *x, deblurring_setup s, int ablation)
     page_table_end(x->page);
 }
 
-static void picture(const context *x, const char *name, const char *caption)
-{
-    char file[DEBLURRING_NAME + 16];
-    (void)snprintf(file, sizeof file, "figures/%s.png", name);
-    page_picture(x->page, x->plan->out, file, caption, caption);
-}
-
 static int figures_of(const context *x, deblurring_setup s)
 {
     const char *setup = deblurring_settings[s].name;
-    static const char curves[] =
-        "Strength θ of the prior, MSE and SSIM of the cloud against the iteration; thin lines are "
-        "further seeds, the dashed line is log 0.03.";
-    char name[DEBLURRING_NAME], stem[DEBLURRING_NAME + 16], *svg = NULL;
-    if (plot_available()) {
-        (void)snprintf(name, sizeof name, "curves-%s", setup);
-        (void)snprintf(stem, sizeof stem, "figures/%s", name);
-        if (deblurring_draw_curves(x->plan, s, x->figures, name, &svg, x->error, x->room)) return -1;
-        page_figure(x->page, svg, curves, curves, stem);
-        free(svg);
-    }
+    arena memory = {0};
+    char name[DEBLURRING_NAME];
+    if (experiment_figure(&x->at, &memory, deblurring_curves(&memory, x->plan, s), NULL,
+                          "Strength θ of the prior, MSE and SSIM of the cloud against the iteration; thin lines are "
+                          "further seeds, the dashed line is log 0.03."))
+        return -1;
     (void)snprintf(name, sizeof name, "means-%s", setup);
-    if (deblurring_draw_means(x->plan, s, x->figures, name, x->error, x->room)) return -1;
-    picture(x, name,
-            "From the left: the truth, what was seen, mean picture of MYPGD, weighted mean picture of SOSMC-MYULA; "
-            "one range of greys.");
+    if (deblurring_draw_means(x->plan, s, x->at.figures, name, x->at.error, x->at.room)) return -1;
+    experiment_picture(
+        &x->at, name,
+        "From the left: the truth, what was seen, mean picture of MYPGD, weighted mean picture of SOSMC-MYULA; "
+        "one range of greys.");
     (void)snprintf(name, sizeof name, "particles-%s", setup);
-    if (deblurring_draw_particles(x->plan, s, x->figures, name, x->error, x->room)) return -1;
-    picture(x, name,
-            "Particles 0 to 7 at the end, above MYPGD, below SOSMC-MYULA, in one range of greys; the last three "
-            "with a magnifier.");
+    if (deblurring_draw_particles(x->plan, s, x->at.figures, name, x->at.error, x->at.room)) return -1;
+    experiment_picture(
+        &x->at, name,
+        "Particles 0 to 7 at the end, above MYPGD, below SOSMC-MYULA, in one range of greys; the last three "
+        "with a magnifier.");
     return 0;
 }
 
@@ -272,12 +258,9 @@ static void ablation(const context *x)
         "size it looks at is taken after resampling and never small.",
         deblurring_settings[s].name);
     table_of(x, s, 1);
-    const char *head[] = {"method", "what it is", NULL};
-    page_table(x->page, NULL, "ll", head);
-    for (int m = 0; m < DEBLURRING_METHODS; m++) {
-        const char *row[] = {deblurring_recipes[m].name, deblurring_recipes[m].words};
-        page_row(x->page, row, NULL);
-    }
+    experiment_page_table(x->page, NULL, "l method|l what it is");
+    for (int m = 0; m < DEBLURRING_METHODS; m++)
+        experiment_cells(x->page, NULL, "ss", deblurring_recipes[m].name, deblurring_recipes[m].words);
     page_table_end(x->page);
     if (has_setup(x->plan, DEBLURRING_C)) {
         page_subheading(x->page, "Setup C");
@@ -308,7 +291,7 @@ static void introduce(const context *x)
         page_note(x->page,
                   "The photograph of setups A and C, which comes with the program, was not found: they were left out. "
                   "--data DIR names the folder of guitar_292x119.f64.");
-    if (!plot_available()) page_note(x->page, "%s", PLOT_ADVICE);
+    if (!x->at.plots) page_note(x->page, "%s", PLOT_ADVICE);
 }
 
 static int fill(const context *x)
@@ -323,15 +306,11 @@ static int fill(const context *x)
 
 int deblurring_write_page(const deblurring_results *r, char *error, size_t room)
 {
-    char path[FILES_PATH], subtitle[96];
-    context x = {.r = r, .plan = r->plan, .error = error, .room = room};
+    char subtitle[96];
+    context x = {.r = r, .plan = r->plan};
     (void)snprintf(subtitle, sizeof subtitle, "%d runs", r->plan->cells);
-    if (files_join(path, r->plan->out, "report.html", error, room) ||
-        files_join(x.figures, r->plan->out, "figures", error, room))
+    if (experiment_page_begin(&x.at, r->plan->out, "Deblurring with a prior that tunes itself", subtitle, error, room))
         return -1;
-    x.page = page_new("Deblurring with a prior that tunes itself", subtitle);
-    int rc = fill(&x);
-    if (rc == 0) rc = page_write(x.page, path, error, room);
-    page_free(x.page);
-    return rc;
+    x.page = x.at.page;
+    return experiment_page_end(&x.at, fill(&x), "report.html");
 }

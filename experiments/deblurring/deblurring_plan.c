@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/experiment.h"
 #include "deblurring_cells.h"
 
 const deblurring_setting deblurring_settings[DEBLURRING_SETUPS] = {
@@ -11,23 +12,35 @@ const deblurring_setting deblurring_settings[DEBLURRING_SETUPS] = {
     {"texture", DEBLURRING_TEXTURE, 5, 0.47, 10, 0},
 };
 
-/* LARGE_STEP is 0.99 lambda, the bound that the step of the published run reaches. With exact weights the authors' program
+/* The large step is 0.99 lambda, the bound that the step of the published run reaches. With exact weights the authors' program
  * resamples in nearly every iteration, so the ESS that its rule uses is always N and its step only grows. A threshold near
  * 0 does the same. */
-#define LARGE_STEP 0.396
-#define ONLY_GROWS 1e-9
+#define MYPGD "mypgd.yaml"
+#define MYULA "sosmc-myula.yaml"
+#define LARGE_STEP "kernel.step=0.396"
+#define ONLY_GROWS "adapt.threshold=1e-9"
+#define NO_RULE "adapt=null"
 
 const deblurring_recipe deblurring_recipes[DEBLURRING_METHODS] = {
-    {"MYPGD", "no weights, step 0.01", 0, SOSMC_MYULA_AS_INVARIANT, 0.01, 0, 1},
-    {"SOSMC-MYULA", "weighed as if invariant, as published", 1, SOSMC_MYULA_AS_INVARIANT, 0.01, 0.95, 1},
-    {"SOSMC-MYULA-ratio", "weighed exactly, both kernels at the new theta", 1, SOSMC_MYULA_RATIO, 0.01, ONLY_GROWS, 1},
-    {"SOSMC-MYULA-cached", "weighed exactly, forward kernel at the previous theta", 1, SOSMC_MYULA_CACHED, 0.01,
-     ONLY_GROWS, 1},
-    {"MYULA-0.396", "no weights, step 0.396", 0, SOSMC_MYULA_AS_INVARIANT, LARGE_STEP, 0, 1},
-    {"SOSMC-MYULA-0.01", "as published, but the step stays 0.01", 1, SOSMC_MYULA_AS_INVARIANT, 0.01, 0, 1},
-    {"SOSMC-MYULA-0.396", "as published, but the step stays 0.396", 1, SOSMC_MYULA_AS_INVARIANT, LARGE_STEP, 0, 1},
-    {"SOSMC-MYULA-few", "as published, a quarter of the particles", 1, SOSMC_MYULA_AS_INVARIANT, 0.01, 0.95, 0.25},
-    {"SOSMC-MYULA-many", "as published, four times the particles", 1, SOSMC_MYULA_AS_INVARIANT, 0.01, 0.95, 4},
+    {"MYPGD", "no weights, step 0.01", MYPGD, {NULL}, 1, 0},
+    {"SOSMC-MYULA", "weighed as if invariant, as published", MYULA, {NULL}, 1, 1},
+    {"SOSMC-MYULA-ratio",
+     "weighed exactly, both kernels at the new theta",
+     MYULA,
+     {"kernel.weight=ratio", ONLY_GROWS},
+     1,
+     1},
+    {"SOSMC-MYULA-cached",
+     "weighed exactly, forward kernel at the previous theta",
+     MYULA,
+     {"kernel.weight=cached", ONLY_GROWS},
+     1,
+     1},
+    {"MYULA-0.396", "no weights, step 0.396", MYPGD, {LARGE_STEP}, 1, 0},
+    {"SOSMC-MYULA-0.01", "as published, but the step stays 0.01", MYULA, {NO_RULE}, 1, 1},
+    {"SOSMC-MYULA-0.396", "as published, but the step stays 0.396", MYULA, {NO_RULE, LARGE_STEP}, 1, 1},
+    {"SOSMC-MYULA-few", "as published, a quarter of the particles", MYULA, {NULL}, 0.25, 1},
+    {"SOSMC-MYULA-many", "as published, four times the particles", MYULA, {NULL}, 4, 1},
 };
 
 const char *const deblurring_value_names[DEBLURRING_VALUES] = {"iterations", "theta",       "mse",    "ssim",
@@ -129,6 +142,7 @@ int deblurring_plan_cells(deblurring_plan *plan, char *error, size_t room)
     if (plan->scale.seeds > DEBLURRING_SEEDS)
         return files_fail(error, room, "%d seeds were asked for; expected at most %d", plan->scale.seeds,
                           (int)DEBLURRING_SEEDS);
+    if (experiment_find("deblurring", MYPGD, plan->files, error, room)) return -1;
     if (list_cells(plan)) return files_fail(error, room, "there are more runs than %d", (int)DEBLURRING_CELLS);
     for (int i = 0; i < plan->cells; i++)
         if (take_picture(plan, deblurring_settings[plan->cell[i].setup].picture, error, room)) return -1;

@@ -426,6 +426,11 @@ const ebm2d_cell *ebm2d_find(const ebm2d_plan *plan, ebm2d_group group, ebm2d_da
     return NULL;
 }
 
+const ebm2d_cell *ebm2d_trial(const ebm2d_plan *plan, int method, int seed)
+{
+    return ebm2d_find(plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, (ebm2d_method)method, seed);
+}
+
 double ebm2d_last(const ebm2d_cell *c, ebm2d_value value)
 {
     return c && c->evaluations > 0 ? c->value[value][c->evaluations - 1] : NAN;
@@ -442,4 +447,9 @@ experiment_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2
     m = experiment_mean_of(all, plan->scale.seeds);
     free(all);
     return m;
+}
+
+experiment_mean ebm2d_cell_mean(const ebm2d_plan *plan, const ebm2d_cell *c, ebm2d_value value)
+{
+    return ebm2d_over_seeds(plan, c->group, c->data, c->half, c->beta, c->method, value);
 }

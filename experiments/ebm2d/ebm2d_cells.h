@@ -129,11 +129,14 @@ int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char o
 /* The cell of the plan, NULL when there is none. */
 const ebm2d_cell *ebm2d_find(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,
                              double beta, ebm2d_method method, int seed);
+/* The cell of the illustrative trial: circles, the lower half-plane. */
+const ebm2d_cell *ebm2d_trial(const ebm2d_plan *plan, int method, int seed);
 /* The last value of a cell; NaN for NULL. */
 double ebm2d_last(const ebm2d_cell *cell, ebm2d_value value);
 
 /* The last value over the seeds of a setting. */
 experiment_mean ebm2d_over_seeds(const ebm2d_plan *plan, ebm2d_group group, ebm2d_dataset data, ebm2d_half half,
                                  double beta, ebm2d_method method, ebm2d_value value);
+experiment_mean ebm2d_cell_mean(const ebm2d_plan *plan, const ebm2d_cell *cell, ebm2d_value value); /* of its setting */
 
 #endif

@@ -82,10 +82,7 @@ static void judge_objective(const ebm2d_evidence *e, claim *c)
             used += (size_t)snprintf(list + used, sizeof list - used, "%sbeta %g: %.4f against %.4f (gain %.4f ± %.4f)",
                                      used ? "; " : "", e->beta[b], s->mean, i->mean, gain, 2 * error);
     }
-    if (small == 0) {
-        claim_unknown(c, "The objective with an error bar (two seeds or more)");
-        return;
-    }
+    if (!claim_measured(c, small > 0, "The objective with an error bar (two seeds or more)")) return;
     claim_decide(c, e->paper, better && comparable, "exact l − l* of SOSMC-ULA against ImpDiff: %s%s%s", list,
                  better ? "; better at small beta" : "; not better at every small beta",
                  large == 0   ? "; large beta was not run, it belongs to --full"
@@ -98,10 +95,7 @@ static void judge_objective(const ebm2d_evidence *e, claim *c)
 static void judge_tracking(const ebm2d_evidence *e, claim *c)
 {
     double s = e->gap[S], i = e->gap[I];
-    if (isnan(s + i + e->estimate[S] + e->estimate[I])) {
-        claim_unknown(c, "The particle reward");
-        return;
-    }
+    if (!claim_measured(c, !isnan(s + i + e->estimate[S] + e->estimate[I]), "The particle reward")) return;
     claim_decide(
         c, e->paper, s < 0.02 && i > 2 * s,
         "SOSMC-ULA's weighted particles are off by %.4f on average (at the end they say %.4f where E[R] is %.4f), "
@@ -114,10 +108,7 @@ static double binomial_error(double p, int n) { return n > 0 ? sqrt(fmax(p * (1 
 static void judge_hitting(const ebm2d_evidence *e, claim *c)
 {
     double error = hypot(binomial_error(e->reached[I], e->chains), binomial_error(e->reached[S], e->chains));
-    if (isnan(e->reached[I] + e->reached[S] + error)) {
-        claim_unknown(c, "The time to reach the half-plane");
-        return;
-    }
+    if (!claim_measured(c, !isnan(e->reached[I] + e->reached[S] + error), "The time to reach the half-plane")) return;
     claim_decide(
         c, e->paper, e->reached[S] - e->reached[I] > 3 * error && !(e->median_hit[S] > e->median_hit[I]),
         "by step %.0f %.1f%% of %d chains have been there with SOSMC-ULA and %.1f%% with ImpDiff, same starts and noise; "
@@ -129,10 +120,9 @@ static void judge_norms(const ebm2d_evidence *e, claim *c)
 {
     const experiment_mean *s = &e->norm_spread[S], *i = &e->norm_spread[I];
     double error = hypot(s->error, i->error);
-    if (isnan(s->mean + i->mean + error)) {
-        claim_unknown(c, "The spread of gradient norms with an error bar (two seeds or more)");
+    if (!claim_measured(c, !isnan(s->mean + i->mean + error),
+                        "The spread of gradient norms with an error bar (two seeds or more)"))
         return;
-    }
     claim_decide(
         c, e->paper, i->mean - s->mean > 2 * error,
         "in the second half of the run the middle 80%% of the norms span %.2f medians with SOSMC-ULA and %.2f medians with "
@@ -146,10 +136,7 @@ static int agrees(const ebm2d_windows *w) { return fabs(w->change) <= fmax(3 * w
 static void judge_windows(const ebm2d_evidence *e, claim *c)
 {
     const ebm2d_windows *s = &e->windows[S], *i = &e->windows[I];
-    if (isnan(s->change + i->change)) {
-        claim_unknown(c, "R_fresh in two windows of steps");
-        return;
-    }
+    if (!claim_measured(c, !isnan(s->change + i->change), "R_fresh in two windows of steps")) return;
     claim_decide(
         c, e->paper, agrees(s) && !agrees(i),
         "from steps %.0f–%.0f to steps %.0f–%.0f of the same chains R_fresh goes from %.4f to %.4f (change %.4f ± %.4f) "
@@ -162,10 +149,9 @@ static void judge_windows(const ebm2d_evidence *e, claim *c)
 static void judge_rings(const ebm2d_evidence *e, claim *c)
 {
     double error = binomial_error(e->inner_chains, e->ring_chains);
-    if (isnan(e->inner_chains + e->inner_exact + e->ring_changes + e->ring_bias + error)) {
-        claim_unknown(c, "The share of chains on either ring");
+    if (!claim_measured(c, !isnan(e->inner_chains + e->inner_exact + e->ring_changes + e->ring_bias + error),
+                        "The share of chains on either ring"))
         return;
-    }
     claim_decide(
         c, e->paper, e->ring_changes < 0.01 && fabs(e->inner_chains - e->inner_exact) > 3 * error,
         "%.1f%% of the chains are on the inner ring of the pre-trained model, whose exact mass is %.1f%%; %.2f%% changed "
@@ -177,10 +163,9 @@ static void judge_rings(const ebm2d_evidence *e, claim *c)
 
 static void judge_ours(const ebm2d_evidence *e, claim *c)
 {
-    if (isnan(e->ours.mean + e->ours.error)) {
-        claim_unknown(c, "l − l* of sosmc tune and an error bar (two seeds or more)");
+    if (!claim_measured(c, !isnan(e->ours.mean + e->ours.error),
+                        "l − l* of sosmc tune and an error bar (two seeds or more)"))
         return;
-    }
     claim_decide(c, e->paper, e->ours.mean + 2 * e->ours.error < 0.005, "l − l* is %.4f ± %.4f over %d seeds",
                  e->ours.mean, 2 * e->ours.error, e->ours.n);
 }
@@ -189,10 +174,10 @@ static void judge_ours(const ebm2d_evidence *e, claim *c)
 static void judge_start(const ebm2d_evidence *e, claim *c)
 {
     const experiment_mean *ess = e->first_ess, *l = e->start_excess;
-    if (isnan(ess[0].mean + ess[1].mean + e->most_first_ess + l[0].mean + l[1].mean + e->impdiff_excess.mean)) {
-        claim_unknown(c, "The effective sample size of the first iteration");
+    if (!claim_measured(
+            c, !isnan(ess[0].mean + ess[1].mean + e->most_first_ess + l[0].mean + l[1].mean + e->impdiff_excess.mean),
+            "The effective sample size of the first iteration"))
         return;
-    }
     claim_decide(
         c, e->paper, ess[0].mean > 0.5 * e->particles,
         "behind the first weights the effective sample size is %.4g of %d on average over %d seeds, %.4g at most; from particles "

@@ -362,10 +362,10 @@ static int paint(ebm2d_dataset data, const char *path, int threads, portrait *p,
     return rc ? -1 : 0;
 }
 
-int ebm2d_models_figure(const ebm2d_plan *plan, int threads, const char *dir, char **svg, char *error, size_t room)
+int ebm2d_models_figure(arena *memory, const ebm2d_plan *plan, int threads, plot_figure *out, char *error, size_t room)
 {
     static const char *const titles[EBM2D_DATASETS] = {"circles", "two moons", "blobs"};
-    portrait *all = calloc(EBM2D_DATASETS, sizeof *all);
+    portrait *all = arena_take(memory, EBM2D_DATASETS, sizeof *all);
     const char *name[EBM2D_DATASETS];
     ebm2d_cloud data[EBM2D_DATASETS], samples[EBM2D_DATASETS];
     plot_lattice density[EBM2D_DATASETS];
@@ -381,7 +381,6 @@ int ebm2d_models_figure(const ebm2d_plan *plan, int threads, const char *dir, ch
             .nx = SIDE, .ny = SIDE, .x_min = -BOX, .x_max = BOX, .y_min = -BOX, .y_max = BOX, .z = p->density};
     }
     ebm2d_models f = {.models = n, .model = name, .data = data, .samples = samples, .density = density};
-    if (rc == 0) rc = ebm2d_draw_models(&f, dir, "models", svg, error, room);
-    free(all);
+    if (rc == 0) *out = ebm2d_draw_models(memory, &f, "models");
     return rc;
 }

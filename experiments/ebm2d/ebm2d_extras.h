@@ -84,6 +84,6 @@ int ebm2d_check_model(const char *model, char *error, size_t room);
 /* ------------------------------------------------------------------------------------------------ figures */
 
 /* Data, densities and samples after 300 steps, for the models that there are. */
-int ebm2d_models_figure(const ebm2d_plan *plan, int threads, const char *dir, char **svg, char *error, size_t room);
+int ebm2d_models_figure(arena *memory, const ebm2d_plan *plan, int threads, plot_figure *out, char *error, size_t room);
 
 #endif

@@ -11,20 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/experiment.h"
 #include "ebm2d_figures_inside.h"
-#include "files/files.h"
 
 enum { CURVE = 500, STAIRS = 400, BLOCKS = 100 };
 
 /* ---------------------------------------------------------------------------- common parts */
-
-int ebm2d_finish(arena *p, const plot_figure *f, const char *dir, char **svg, char *error, size_t room)
-{
-    int status = p->failed ? files_fail(error, room, "no memory to draw figure %s", f->name)
-                           : plot_write(f, 1, dir, svg, error, room);
-    arena_free(p);
-    return status;
-}
 
 int ebm2d_colour(const char *name, int place)
 {
@@ -100,12 +92,6 @@ static void add_curve(arena *p, plot_panel *panel, plot_series *room, const ebm2
     if (s.n > 0) room[panel->n++] = s;
 }
 
-static int smaller_first(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* ---------------------------------------------------------------------------- hitting times */
 
 /* The share of visits at or before t, at times that are dense near 0 where the curve is steep. */
@@ -117,7 +103,7 @@ static plot_series stairs(arena *p, const double *first, int chains, double step
     if (!sorted || !t || !share || chains <= 0) return style;
     for (int i = 0; i < chains; i++)
         if (!isnan(first[i])) sorted[known++] = first[i];
-    qsort(sorted, (size_t)known, sizeof *sorted, smaller_first);
+    qsort(sorted, (size_t)known, sizeof *sorted, experiment_ascending);
     for (int i = 0; i < STAIRS; i++) {
         double fraction = (double)i / (STAIRS - 1), time = floor(steps * fraction * fraction * fraction);
         if (style.n > 0 && time <= t[style.n - 1]) continue;
@@ -130,23 +116,24 @@ static plot_series stairs(arena *p, const double *first, int chains, double step
     return style;
 }
 
-int ebm2d_draw_hitting(const ebm2d_hitting *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_hitting(arena *p, const ebm2d_hitting *f, const char *name)
 {
-    arena p = {0};
-    plot_series *s = arena_take(&p, f->methods, sizeof *s);
+    plot_series *s = arena_take(p, f->methods, sizeof *s);
     for (int m = 0; m < f->methods && s; m++)
-        s[m] = stairs(&p, f->first[m], f->chains, f->steps,
+        s[m] = stairs(p, f->first[m], f->chains, f->steps,
                       (plot_series){.label = f->method[m], .colour = ebm2d_colour(f->method[m], m)});
-    plot_panel panel[2] = {{.x_label = "step t", .x_max = f->steps, .series = s, .n = s ? f->methods : 0},
-                           {.x_label = "step t", .log_x = 1, .x_min = 1.0, .x_max = f->steps, .series = s}};
-    panel[1].n = panel[0].n;
+    plot_panel *panel = arena_take(p, 2, sizeof *panel);
+    if (!s || !panel) return (plot_figure){.name = name};
+    panel[0] = (plot_panel){.x_label = "step t", .x_max = f->steps, .series = s, .n = f->methods};
+    panel[1] = (plot_panel){
+        .x_label = "step t", .log_x = 1, .x_min = 1.0, .x_max = f->steps, .series = s, .n = f->methods};
     panel[0].y_label = "chains that were in H by step t";
     for (int i = 0; i < 2; i++) panel[i].y_max = 1.02;
     for (int m = 0; m < panel[0].n; m++) /* from the first value on: that is where chains start */
         panel[0].y_min = s[m].n > 0 && (m == 0 || s[m].y[0] < panel[0].y_min) ? s[m].y[0] : panel[0].y_min;
     panel[0].y_min = panel[1].y_min = fmax(0.0, floor(10.0 * panel[0].y_min - 0.3) / 10.0);
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = 2, .width = 460, .height = 330};
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    plot_figure figure = {.name = name, .panel = panel, .panels = 2, .width = 460, .height = 330};
+    return figure;
 }
 
 /* ---------------------------------------------------------------------------- against iteration */
@@ -182,21 +169,20 @@ static void share_axis(plot_panel *panel, int panels)
 
 static const ebm2d_curve *curve_at(const ebm2d_curve *c, int m) { return c ? &c[m] : NULL; }
 
-int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_rewards(arena *p, const ebm2d_rewards *f, const char *name)
 {
     enum { KINDS = 5 };
-    arena p = {0};
-    plot_panel *panel = arena_take(&p, f->methods, sizeof *panel);
+    plot_panel *panel = arena_take(p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = arena_take(&p, KINDS, sizeof *s);
+        plot_series *s = arena_take(p, KINDS, sizeof *s);
         panel[m] = (plot_panel){.title = f->method[m], .x_label = "iteration", .y_label = "reward", .series = s};
         if (!s) break;
-        add_curve(&p, &panel[m], s, curve_at(f->particle, m), (plot_series){.label = "particles", .colour = PLOT_BLUE});
-        add_curve(&p, &panel[m], s, curve_at(f->weighted, m),
+        add_curve(p, &panel[m], s, curve_at(f->particle, m), (plot_series){.label = "particles", .colour = PLOT_BLUE});
+        add_curve(p, &panel[m], s, curve_at(f->weighted, m),
                   (plot_series){.label = "weighted particles", .colour = PLOT_ORANGE, .dash = PLOT_DOTTED});
-        add_curve(&p, &panel[m], s, curve_at(f->exact, m),
+        add_curve(p, &panel[m], s, curve_at(f->exact, m),
                   (plot_series){.label = "exact E[R]", .colour = PLOT_GREEN, .width = 1.1});
-        add_curve(&p, &panel[m], s, curve_at(f->fresh, m),
+        add_curve(p, &panel[m], s, curve_at(f->fresh, m),
                   (plot_series){.kind = PLOT_RINGS, .label = "R_fresh", .colour = PLOT_VERMILION, .width = 0.8});
         if (isfinite(f->target))
             s[panel[m].n++] = (plot_series){.kind = PLOT_LEVEL,
@@ -206,10 +192,9 @@ int ebm2d_draw_rewards(const ebm2d_rewards *f, const char *dir, const char *name
                                             .n = 1,
                                             .y = &f->target};
     }
-    if (panel && !p.failed) share_axis(panel, f->methods);
-    plot_figure figure = {
-        .name = name, .title = f->title, .panel = panel, .panels = f->methods, .width = 470, .height = 340};
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    if (panel && !p->failed) share_axis(panel, f->methods);
+    plot_figure figure = {.name = name, .panel = panel, .panels = f->methods, .width = 470, .height = 340};
+    return figure;
 }
 
 /* A band that reaches 0 cannot be drawn on a logarithmic axis: the range of the axis follows the means, and bands are cut
@@ -240,7 +225,7 @@ static int sorted_stretch(const ebm2d_curve *c, int first, int last, double *out
             double v = c->y[(size_t)s * (size_t)c->n + (size_t)i];
             if (isfinite(v)) out[n++] = v;
         }
-    qsort(out, (size_t)n, sizeof *out, smaller_first);
+    qsort(out, (size_t)n, sizeof *out, experiment_ascending);
     return n;
 }
 
@@ -267,49 +252,49 @@ static plot_series rough_series(arena *p, const ebm2d_curve *c, plot_series styl
     return style;
 }
 
-int ebm2d_draw_curves(const ebm2d_curves *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_curves(arena *p, const ebm2d_curves *f, const char *name)
 {
-    arena p = {0};
-    plot_panel *panel = arena_take(&p, f->panels, sizeof *panel);
+    plot_panel *panel = arena_take(p, f->panels, sizeof *panel);
     for (int i = 0; i < f->panels && panel; i++) {
-        plot_series *s = arena_take(&p, f->methods, sizeof *s);
-        panel[i] = (plot_panel){.x_label = "iteration", .y_label = f->quantity, .log_y = !f->linear, .series = s};
-        if (f->beta) panel[i].title = arena_words(&p, "beta = %.6g", f->beta[i]);
+        plot_series *s = arena_take(p, f->methods, sizeof *s);
+        panel[i] = (plot_panel){.x_label = "iteration", .y_label = f->quantity, .log_y = 1, .series = s};
+        if (f->beta) panel[i].title = arena_words(p, "beta = %.6g", f->beta[i]);
         for (int m = 0; m < f->methods && s; m++) {
             const ebm2d_curve *c = &f->curve[(size_t)i * (size_t)f->methods + (size_t)m];
             plot_series style = {.label = f->method[m], .colour = ebm2d_colour(f->method[m], m), .width = 1.6};
             if (c->n > CURVE && c->seeds > 0)
-                s[panel[i].n++] = rough_series(&p, c, style);
+                s[panel[i].n++] = rough_series(p, c, style);
             else
-                add_curve(&p, &panel[i], s, c, style);
+                add_curve(p, &panel[i], s, c, style);
         }
     }
-    if (!f->linear && !p.failed) fit_log_axis(panel, f->panels);
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = f->panels, .columns = f->columns};
+    if (!p->failed) fit_log_axis(panel, f->panels);
+    plot_figure figure = {.name = name, .panel = panel, .panels = f->panels, .columns = f->columns};
     figure.width = f->panels > 1 ? 420 : 640;
     figure.height = f->panels > 1 ? 310 : 380;
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    return figure;
 }
 
-int ebm2d_draw_rings(const ebm2d_rings *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_rings(arena *p, const ebm2d_rings *f, const char *name)
 {
-    arena p = {0};
-    plot_series *s = arena_take(&p, 2 * f->groups, sizeof *s);
-    plot_panel panel = {.x_label = "step", .y_label = "share on the inner ring", .log_x = f->log_steps, .series = s};
-    for (int i = 0; i < f->groups && s; i++) {
-        add_curve(&p, &panel, s, &f->share[i],
+    plot_series *s = arena_take(p, 2 * f->groups, sizeof *s);
+    plot_panel *panel = arena_take(p, 1, sizeof *panel);
+    if (!s || !panel) return (plot_figure){.name = name};
+    *panel = (plot_panel){.x_label = "step", .y_label = "share on the inner ring", .series = s};
+    for (int i = 0; i < f->groups; i++) {
+        add_curve(p, panel, s, &f->share[i],
                   (plot_series){.label = f->group[i], .colour = ebm2d_colour(f->group[i], i)});
         if (!isfinite(f->exact[i])) continue;
-        s[panel.n++] = (plot_series){.kind = PLOT_LEVEL,
-                                     .label = arena_words(&p, "%s, exact", f->group[i]),
-                                     .colour = ebm2d_colour(f->group[i], i),
-                                     .dash = PLOT_DASHED,
-                                     .n = 1,
-                                     .y = &f->exact[i]};
+        s[panel->n++] = (plot_series){.kind = PLOT_LEVEL,
+                                      .label = arena_words(p, "%s, exact", f->group[i]),
+                                      .colour = ebm2d_colour(f->group[i], i),
+                                      .dash = PLOT_DASHED,
+                                      .n = 1,
+                                      .y = &f->exact[i]};
     }
     double low, high;
-    value_range(&panel, 1, 0, 1, &low, &high);
-    panel.y_max = high > 0.0 ? 1.15 * high : 1.0;
-    plot_figure figure = {.name = name, .title = f->title, .panel = &panel, .panels = 1, .width = 680, .height = 380};
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    value_range(panel, 1, 0, 1, &low, &high);
+    panel->y_max = high > 0.0 ? 1.15 * high : 1.0;
+    plot_figure figure = {.name = name, .panel = panel, .panels = 1, .width = 680, .height = 380};
+    return figure;
 }

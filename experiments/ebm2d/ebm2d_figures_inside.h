@@ -1,15 +1,11 @@
 /* ebm2d_figures_inside.h: what the figures of the 2-D experiment share. All memory of a figure belongs to one
- * arena, which ebm2d_finish frees. A function whose allocation fails returns an empty series; the arena's `failed` is then set. */
+ * arena. A function whose allocation fails returns an empty series; the arena's `failed` is then set. */
 #ifndef SOSMC_EBM2D_EBM2D_FIGURES_INSIDE_H
 #define SOSMC_EBM2D_EBM2D_FIGURES_INSIDE_H
 
 #include "ebm2d_figures.h"
-#include "view/arena.h"
 
 #define RED PLOT_RGB(0xE4003A) /* for what stands out; no method has it */
-
-/* Draws unless memory was short, and frees the arena either way. */
-int ebm2d_finish(arena *p, const plot_figure *f, const char *dir, char **svg, char *error, size_t room);
 
 /* The two methods look the same in all figures; others take what is left. */
 int ebm2d_colour(const char *name, int place);

@@ -2,7 +2,6 @@
  * beta KL, with axes that all panels share. Invariant: the frame of a figure holds every point that is finite. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "ebm2d_figures_inside.h"
 
@@ -147,9 +146,8 @@ static void trajectory_panel(arena *p, const ebm2d_trajectories *f, int i, const
     best_title(f, path, t->beta, title);
     if (!s) return;
     s[panel->n++] = level_lines(p, b, t->beta, panel);
-    int ringed = f->ringed >= 0 && f->ringed < f->methods;
     for (int m = 0; m < f->methods; m++) s[panel->n++] = path[m];
-    if (ringed) ring(p, &path[f->ringed], b, t->beta, f->method[f->ringed], panel, s);
+    ring(p, &path[0], b, t->beta, f->method[0], panel, s);
     if (isfinite(t->optimum_reward) && isfinite(t->optimum_kl))
         s[panel->n++] = (plot_series){.kind = PLOT_CROSSES,
                                       .colour = PLOT_BLUE,
@@ -177,26 +175,24 @@ static frame common_frame(const ebm2d_trajectories *f, const plot_series *path)
     return (frame){b.x0 - 0.06 * dx, b.x1 + 0.06 * dx, b.y0 - 0.06 * dy, b.y1 + 0.12 * dy};
 }
 
-int ebm2d_draw_trajectories(const ebm2d_trajectories *f, const char *dir, const char *name, char **svg, char *error,
-                            size_t room)
+plot_figure ebm2d_draw_trajectories(arena *p, const ebm2d_trajectories *f, const char *name)
 {
-    arena p = {0};
     int paths = f->panels * f->methods;
-    plot_panel *panel = arena_take(&p, f->panels, sizeof *panel);
-    plot_series *path = arena_take(&p, paths, sizeof *path);
+    plot_panel *panel = arena_take(p, f->panels, sizeof *panel);
+    plot_series *path = arena_take(p, paths, sizeof *path);
     for (int k = 0; k < paths && path; k++) {
         int m = k % f->methods;
         plot_series style = {
             .kind = PLOT_MARKS, .label = f->method[m], .colour = ebm2d_colour(f->method[m], m), .width = 1.6};
-        path[k] = path_series(&p, &f->panel[k / f->methods].path[m], style);
+        path[k] = path_series(p, &f->panel[k / f->methods].path[m], style);
     }
     if (panel && path) {
         frame b = common_frame(f, path);
         for (int i = 0; i < f->panels; i++)
-            trajectory_panel(&p, f, i, &b, path + (size_t)i * (size_t)f->methods, &panel[i]);
+            trajectory_panel(p, f, i, &b, path + (size_t)i * (size_t)f->methods, &panel[i]);
     }
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = f->panels, .columns = f->columns};
+    plot_figure figure = {.name = name, .panel = panel, .panels = f->panels, .columns = f->columns};
     figure.width = f->panels > 1 ? 540 : 720;
     figure.height = f->panels > 1 ? 400 : 500;
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    return figure;
 }

@@ -7,22 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/experiment.h"
 #include "ebm2d_figures_inside.h"
 
 enum { CLOUD = 500, PATH = 800, NODES = 160 };
 
-static plot_series edge_series(arena *p, ebm2d_edge edge, double half_side)
+#define BOX 6.0 /* half the side of what is shown */
+
+static plot_series edge_series(arena *p)
 {
     plot_series s = {.colour = RED, .dash = PLOT_DASHED, .width = 1.4};
     double *v = arena_doubles(p, 4);
-    if (!v || edge == EBM2D_NO_EDGE) return s;
-    v[0] = -half_side;
-    v[1] = half_side;
+    if (!v) return s;
+    v[0] = -BOX;
+    v[1] = BOX;
     s.n = 2;
-    s.x = edge == EBM2D_HORIZONTAL ? v : v + 2;
-    s.y = edge == EBM2D_HORIZONTAL ? v + 2 : v;
-    s.label = edge == EBM2D_HORIZONTAL ? "edge of the rewarded half-plane (y = 0)"
-                                       : "edge of the rewarded half-plane (x = 0)";
+    s.x = v;
+    s.y = v + 2;
+    s.label = "edge of the rewarded half-plane (y = 0)";
     return s;
 }
 
@@ -46,21 +48,15 @@ static plot_series cloud_series(arena *p, const ebm2d_cloud *c, plot_series styl
 
 /* ---------------------------------------------------------------------------- models */
 
-static int larger_first(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x < y) - (x > y);
-}
-
 /* The density whose upper level set holds each of the shares of the mass on the lattice. */
 static void mass_levels(const double *z, int n, const double *share, int levels, double *out, double *sorted)
 {
     double total = 0.0, sum = 0.0;
     int k = 0;
     memcpy(sorted, z, (size_t)n * sizeof *z);
-    qsort(sorted, (size_t)n, sizeof *sorted, larger_first);
-    for (int i = 0; i < n; i++) total += sorted[i];
-    for (int i = 0; i < n && k < levels; i++) {
+    qsort(sorted, (size_t)n, sizeof *sorted, experiment_ascending);
+    for (int i = n - 1; i >= 0; i--) total += sorted[i];
+    for (int i = n - 1; i >= 0 && k < levels; i--) {
         sum += sorted[i];
         while (k < levels && sum >= share[k] * total) out[k++] = sorted[i];
     }
@@ -109,24 +105,23 @@ static void model_panel(arena *p, const ebm2d_models *f, int m, plot_panel *pane
     panel->contour_width = 1.0;
 }
 
-int ebm2d_draw_models(const ebm2d_models *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_models(arena *p, const ebm2d_models *f, const char *name)
 {
-    arena p = {0};
-    plot_panel *panel = arena_take(&p, f->models, sizeof *panel);
-    plot_series *s = arena_take(&p, 2 * f->models, sizeof *s);
+    plot_panel *panel = arena_take(p, f->models, sizeof *panel);
+    plot_series *s = arena_take(p, 2 * f->models, sizeof *s);
     double half = 0.0; /* of a box around all lattices */
     for (int m = 0; m < f->models; m++) {
         half = fmax(half, fmax(fabs(f->density[m].x_min), fabs(f->density[m].x_max)));
         half = fmax(half, fmax(fabs(f->density[m].y_min), fabs(f->density[m].y_max)));
     }
     for (int m = 0; m < f->models && panel && s; m++) {
-        model_panel(&p, f, m, &panel[m], s + (size_t)m * 2);
+        model_panel(p, f, m, &panel[m], s + (size_t)m * 2);
         panel[m].x_min = panel[m].y_min = -half;
         panel[m].x_max = panel[m].y_max = half;
     }
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = f->models, .compact = 1};
+    plot_figure figure = {.name = name, .panel = panel, .panels = f->models, .compact = 1};
     figure.width = figure.height = 320;
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    return figure;
 }
 
 /* ---------------------------------------------------------------------------- hexagons */
@@ -196,51 +191,48 @@ plot_scale ebm2d_count_scale(const int *count, int n)
     return s;
 }
 
-static const plot_hexagons *hexagons_of(arena *p, const int *count, double half_side)
+static const plot_hexagons *hexagons_of(arena *p, const int *count)
 {
     plot_hexagons *h = arena_take(p, 1, sizeof *h);
     double *x = arena_doubles(p, EBM2D_BINS), *y = arena_doubles(p, EBM2D_BINS), *v = arena_doubles(p, EBM2D_BINS);
     if (!h || !x || !y || !v) return NULL;
     for (int bin = 0; bin < EBM2D_BINS; bin++) {
         if (count[bin] == 0) continue;
-        ebm2d_bin_centre(bin, half_side, &x[h->n], &y[h->n]);
+        ebm2d_bin_centre(bin, BOX, &x[h->n], &y[h->n]);
         v[h->n++] = count[bin];
     }
     h->x = x;
     h->y = y;
     h->value = v;
-    h->width = 2.0 * half_side / EBM2D_ACROSS;
-    h->height = 2.0 / 3.0 * 2.0 * half_side / EBM2D_UP;
+    h->width = 2.0 * BOX / EBM2D_ACROSS;
+    h->height = 2.0 / 3.0 * 2.0 * BOX / EBM2D_UP;
     return h;
 }
 
-int ebm2d_draw_densities(const ebm2d_densities *f, const char *dir, const char *name, char **svg, char *error,
-                         size_t room)
+plot_figure ebm2d_draw_densities(arena *p, const ebm2d_densities *f, const char *name)
 {
-    arena p = {0};
     int panels = f->rows * f->columns;
-    double half = f->half_side > 0.0 ? f->half_side : 6.0;
-    plot_panel *panel = arena_take(&p, panels, sizeof *panel);
-    int *count = arena_take(&p, panels, EBM2D_BINS * sizeof *count);
-    plot_series *edge = arena_take(&p, 1, sizeof *edge);
-    plot_scale scale = {.min = 1.0, .max = 2.0};
+    plot_panel *panel = arena_take(p, panels, sizeof *panel);
+    int *count = arena_take(p, panels, EBM2D_BINS * sizeof *count);
+    plot_series *edge = arena_take(p, 1, sizeof *edge);
+    plot_scale *scale = arena_take(p, 1, sizeof *scale);
     for (int i = 0; i < panels && panel && count && edge; i++) {
         int r = i / f->columns, c = i % f->columns, *mine = count + (size_t)i * EBM2D_BINS;
-        *edge = edge_series(&p, f->edge, half);
-        (void)ebm2d_count(&f->cloud[i], half, mine);
-        panel[i] = (plot_panel){.x_min = -half, .x_max = half, .y_min = -half, .y_max = half, .series = edge, .n = 1};
+        *edge = edge_series(p);
+        (void)ebm2d_count(&f->cloud[i], BOX, mine);
+        panel[i] = (plot_panel){.x_min = -BOX, .x_max = BOX, .y_min = -BOX, .y_max = BOX, .series = edge, .n = 1};
         panel[i].equal = 1;
-        panel[i].hexagons = hexagons_of(&p, mine, half);
-        if (r == 0) panel[i].title = arena_words(&p, "%s %.6g", f->quantity, f->column[c]);
+        panel[i].hexagons = hexagons_of(p, mine);
+        if (r == 0) panel[i].title = arena_words(p, "%s %.6g", f->quantity, f->column[c]);
         if (c == 0) panel[i].y_label = f->row[r];
     }
-    if (count) scale = ebm2d_count_scale(count, panels * EBM2D_BINS);
+    if (count && scale) *scale = ebm2d_count_scale(count, panels * EBM2D_BINS);
     double size = f->columns > 6 ? 140 : 190;
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = panels, .columns = f->columns};
+    plot_figure figure = {.name = name, .panel = panel, .panels = panels, .columns = f->columns};
     figure.width = figure.height = size;
     figure.compact = 1;
-    figure.scale = &scale;
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    figure.scale = scale;
+    return figure;
 }
 
 /* ---------------------------------------------------------------------------- chains */
@@ -287,26 +279,26 @@ static plot_series ends(arena *p, const ebm2d_chains *f, int m, int last)
     return s;
 }
 
-int ebm2d_draw_chains(const ebm2d_chains *f, const char *dir, const char *name, char **svg, char *error, size_t room)
+plot_figure ebm2d_draw_chains(arena *p, const ebm2d_chains *f, const char *name)
 {
-    arena p = {0};
-    double half = f->half_side > 0.0 ? f->half_side : 6.0;
-    plot_scale scale = {.max = f->n > 1 ? f->step[f->n - 1] : 1.0, .shades = PLOT_PLASMA, .label = "step"};
-    if (f->n > 1) scale.min = f->step[0];
-    plot_panel *panel = arena_take(&p, f->methods, sizeof *panel);
+    plot_scale *scale = arena_take(p, 1, sizeof *scale);
+    if (!scale) return (plot_figure){.name = name};
+    *scale = (plot_scale){.max = f->n > 1 ? f->step[f->n - 1] : 1.0, .shades = PLOT_PLASMA, .label = "step"};
+    if (f->n > 1) scale->min = f->step[0];
+    plot_panel *panel = arena_take(p, f->methods, sizeof *panel);
     for (int m = 0; m < f->methods && panel; m++) {
-        plot_series *s = arena_take(&p, PLOT_STEPS + 3, sizeof *s);
-        panel[m] = (plot_panel){.title = f->method[m], .equal = 1, .series = s, .x_min = -half, .x_max = half};
-        panel[m].y_min = -half;
-        panel[m].y_max = half;
+        plot_series *s = arena_take(p, PLOT_STEPS + 3, sizeof *s);
+        panel[m] = (plot_panel){.title = f->method[m], .equal = 1, .series = s, .x_min = -BOX, .x_max = BOX};
+        panel[m].y_min = -BOX;
+        panel[m].y_max = BOX;
         if (!s) break;
-        for (int k = 0; k < PLOT_STEPS; k++) s[panel[m].n++] = stretch(&p, f, m, &scale, k);
-        s[panel[m].n++] = edge_series(&p, f->edge, half);
-        for (int last = 0; last < 2; last++) s[panel[m].n++] = ends(&p, f, m, last);
+        for (int k = 0; k < PLOT_STEPS; k++) s[panel[m].n++] = stretch(p, f, m, scale, k);
+        s[panel[m].n++] = edge_series(p);
+        for (int last = 0; last < 2; last++) s[panel[m].n++] = ends(p, f, m, last);
     }
-    plot_figure figure = {.name = name, .title = f->title, .panel = panel, .panels = f->methods};
+    plot_figure figure = {.name = name, .panel = panel, .panels = f->methods};
     figure.width = figure.height = 400;
     figure.compact = 1;
-    figure.scale = &scale;
-    return ebm2d_finish(&p, &figure, dir, svg, error, room);
+    figure.scale = scale;
+    return figure;
 }

@@ -7,9 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "view/plot.h"
 
 enum { PAPER = EBM2D_PAPER_METHODS };
 
@@ -42,42 +39,26 @@ int ebm2d_efficiency_steps(int steps, double out[EBM2D_EFFICIENCY])
 
 /* ---------------------------------------------------------------------------- tables */
 
-static experiment_mean over_seeds(const ebm2d_page_context *x, const ebm2d_cell *c, ebm2d_value value)
-{
-    return ebm2d_over_seeds(x->plan, c->group, c->data, c->half, c->beta, c->method, value);
-}
-
-static const char *plain(double value, char out[64]) { return experiment_with_error(value, NAN, out); }
-
-static const char *of_mean(experiment_mean m, char out[64]) { return experiment_with_error(m.mean, m.error, out); }
-
 static void table_row(const ebm2d_page_context *x, const ebm2d_cell *c)
 {
-    char what[96], t[10][64];
+    const experiment_mean none = {.mean = NAN};
+    char what[96];
     ebm2d_reference r = ebm2d_reference_of(x->plan, c);
     (void)snprintf(what, sizeof what, "%s, %s, beta %g", ebm2d_dataset_names[c->data], ebm2d_half_names[c->half],
                    c->beta);
-    const char *row[] = {what,
-                         ebm2d_method_names[c->method],
-                         of_mean(over_seeds(x, c, EBM2D_REWARD), t[0]),
-                         plain(r.reward, t[1]),
-                         of_mean(over_seeds(x, c, EBM2D_KL), t[2]),
-                         plain(r.kl, t[3]),
-                         of_mean(over_seeds(x, c, EBM2D_EXCESS), t[4]),
-                         plain(r.excess, t[5]),
-                         of_mean(over_seeds(x, c, EBM2D_PARTICLE), t[6]),
-                         c->method == EBM2D_IMPDIFF ? "" : of_mean(over_seeds(x, c, EBM2D_WEIGHTED), t[7]),
-                         experiment_with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[8]),
-                         plain(r.fresh, t[9])};
     page_mark mark[12] = {[3] = PAGE_DIM, [5] = PAGE_DIM, [7] = PAGE_DIM, [11] = PAGE_DIM};
-    page_row(x->page, row, mark);
+    experiment_cells(x->page, mark, "ssm4m4m4mme4", what, ebm2d_method_names[c->method],
+                     ebm2d_cell_mean(x->plan, c, EBM2D_REWARD), r.reward, ebm2d_cell_mean(x->plan, c, EBM2D_KL), r.kl,
+                     ebm2d_cell_mean(x->plan, c, EBM2D_EXCESS), r.excess, ebm2d_cell_mean(x->plan, c, EBM2D_PARTICLE),
+                     c->method == EBM2D_IMPDIFF ? none : ebm2d_cell_mean(x->plan, c, EBM2D_WEIGHTED),
+                     ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), r.fresh);
 }
 
 static void table(const ebm2d_page_context *x, ebm2d_group group, const char *caption)
 {
-    const char *head[] = {"setting",         "method",          "E[R]",    "known", "KL", "known", "l − l*", "known",
-                          "particle reward", "weighted reward", "R_fresh", "known", NULL};
-    page_table(x->page, caption, "llrrrrrrrrrr", head);
+    experiment_page_table(x->page, caption,
+                          "l setting|l method|r E[R]|r known|r KL|r known|r l − l*|r known|r particle reward|"
+                          "r weighted reward|r R_fresh|r known");
     for (int i = 0; i < x->plan->cells; i++)
         if (x->plan->cell[i].group == group && x->plan->cell[i].seed == 0) table_row(x, &x->plan->cell[i]);
     page_table_end(x->page);
@@ -86,25 +67,20 @@ static void table(const ebm2d_page_context *x, ebm2d_group group, const char *ca
 /* The same models by chains of either length: where they disagree, the chains have not forgotten where they began. */
 static void reduced_table(const ebm2d_page_context *x)
 {
-    const char *head[] = {"beta", "method", "E[R]", "R_fresh, full", "R_fresh, reduced", "known (reduced)", NULL};
-    char caption[160], t[5][64];
+    char caption[160];
     const ebm2d_scale *s = &x->plan->scale;
     (void)snprintf(caption, sizeof caption,
                    "R_fresh of the first seed: %d steps, the last %d averaged; reduced: %d and %d",
                    s->burn_in + s->averaged, s->averaged, s->short_burn_in + s->short_averaged, s->short_averaged);
-    page_table(x->page, caption, "llrrrr", head);
+    experiment_page_table(x->page, caption,
+                          "l beta|l method|r E[R]|r R_fresh, full|r R_fresh, reduced|r known (reduced)");
     for (int i = 0; i < x->plan->cells; i++) {
         const ebm2d_cell *c = &x->plan->cell[i];
         if (!c->reduced) continue;
-        (void)snprintf(t[0], sizeof t[0], "%g", c->beta);
-        const char *row[] = {t[0],
-                             ebm2d_method_names[c->method],
-                             plain(ebm2d_last(c, EBM2D_REWARD), t[1]),
-                             experiment_with_error(ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), t[2]),
-                             experiment_with_error(ebm2d_last(c, EBM2D_SHORT), ebm2d_last(c, EBM2D_SHORT_ERROR), t[3]),
-                             plain(ebm2d_reference_of(x->plan, c).reduced, t[4])};
         page_mark mark[6] = {[5] = PAGE_DIM};
-        page_row(x->page, row, mark);
+        experiment_cells(x->page, mark, "gs4ee4", c->beta, ebm2d_method_names[c->method], ebm2d_last(c, EBM2D_REWARD),
+                         ebm2d_last(c, EBM2D_FRESH), ebm2d_last(c, EBM2D_FRESH_ERROR), ebm2d_last(c, EBM2D_SHORT),
+                         ebm2d_last(c, EBM2D_SHORT_ERROR), ebm2d_reference_of(x->plan, c).reduced);
     }
     page_table_end(x->page);
 }
@@ -114,8 +90,6 @@ static void agreement(const ebm2d_page_context *x)
 {
     static const ebm2d_value values[] = {EBM2D_REWARD, EBM2D_KL, EBM2D_EXCESS};
     static const char *const names[] = {"E[R]", "KL", "l − l*"};
-    const char *head[] = {
-        "method", "value", "ours", "standard deviation of seeds", "rerun", "standard deviations apart", NULL};
     if (!x->f->published || !x->plan->scale.paper || x->plan->scale.seeds < 2) return;
     page_subheading(x->page, "From the published weights");
     page_paragraph(
@@ -124,39 +98,34 @@ static void agreement(const ebm2d_page_context *x)
         "which has a single seed and initial particles of its own, should lie within three standard deviations "
         "of our seeds. From %d seeds that standard deviation is itself %s.",
         x->plan->scale.seeds, x->plan->scale.seeds < 5 ? "little more than a guess" : "a rough one");
-    page_table(x->page, NULL, "llrrrr", head);
+    experiment_page_table(x->page, NULL,
+                          "l method|l value|r ours|r standard deviation of seeds|r rerun|r standard deviations apart");
     for (int m = 0; m < PAPER; m++)
         for (int v = 0; v < 3; v++) {
-            const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
-                                             (ebm2d_method)m, 0);
+            const ebm2d_cell *c = ebm2d_trial(x->plan, m, 0);
             ebm2d_reference r = ebm2d_reference_of(x->plan, c);
-            experiment_mean ours = over_seeds(x, c, values[v]);
+            experiment_mean ours = ebm2d_cell_mean(x->plan, c, values[v]);
             double known = v == 0 ? r.reward : v == 1 ? r.kl : r.excess, apart = fabs(ours.mean - known) / ours.sd;
-            char t[4][64];
-            (void)snprintf(t[3], sizeof t[3], "%.1f", apart);
-            const char *row[] = {ebm2d_method_names[m], names[v],           plain(ours.mean, t[0]),
-                                 plain(ours.sd, t[1]),  plain(known, t[2]), t[3]};
             page_mark mark[6] = {[5] = apart <= 3 ? PAGE_PLAIN : PAGE_WARN};
-            page_row(x->page, row, mark);
+            experiment_cells(x->page, mark, "ss4441", ebm2d_method_names[m], names[v], ours.mean, ours.sd, known,
+                             apart);
         }
     page_table_end(x->page);
 }
 
 static void facts(const ebm2d_page_context *x)
 {
-    char t[5][64];
-    const ebm2d_cell *c = ebm2d_find(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, EBM2D_SOSMC,
-                                     0);
-    experiment_mean m[EBM2D_METHODS];
-    for (int i = 0; i < EBM2D_METHODS; i++)
-        m[i] = ebm2d_over_seeds(x->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, (ebm2d_method)i,
-                                EBM2D_EXCESS);
-    page_fact fact[] = {{plain(m[EBM2D_IMPDIFF].mean, t[0]), "l − l*, ImpDiff"},
-                        {plain(m[EBM2D_SOSMC].mean, t[1]), "l − l*, SOSMC-ULA"},
-                        {plain(m[EBM2D_TEMPERED].mean, t[2]), "l − l*, tempered start"},
-                        {plain(m[EBM2D_OURS].mean, t[3]), "l − l*, sosmc tune"},
-                        {plain(c ? -c->best_loss : NAN, t[4]), "−l*, the best there is"}};
-    page_facts(x->page, fact, sizeof fact / sizeof *fact);
+    enum { FACTS = EBM2D_METHODS + 1 };
+    static const char *const names[FACTS] = {"l − l*, ImpDiff", "l − l*, SOSMC-ULA", "l − l*, tempered start",
+                                             "l − l*, sosmc tune", "−l*, the best there is"};
+    char t[FACTS][64];
+    page_fact fact[FACTS];
+    for (int i = 0; i < FACTS; i++) {
+        const ebm2d_cell *c = ebm2d_trial(x->plan, i < EBM2D_METHODS ? i : EBM2D_SOSMC, 0);
+        double value = !c ? NAN : i < EBM2D_METHODS ? ebm2d_cell_mean(x->plan, c, EBM2D_EXCESS).mean : -c->best_loss;
+        fact[i] = (page_fact){experiment_with_error(value, NAN, t[i]), names[i]};
+    }
+    page_facts(x->page, fact, FACTS);
 }
 
 /* ---------------------------------------------------------------------------- training */
@@ -173,33 +142,17 @@ static void training_rows(const ebm2d_page_context *x, int d)
     const ebm2d_training *t = &x->f->training[d];
     for (int m = 0; m < EBM2D_TRAININGS; m++) {
         const ebm2d_likelihood *l = &t->of[m];
-        char c[6][64];
+        char cost[64];
         int weights = m == EBM2D_WEIGHTS, better = l->loglik > t->of[!m].loglik;
-        (void)snprintf(c[5], sizeof c[5], "%.0f", t->seconds);
-        const char *row[] = {ebm2d_dataset_names[d],
-                             ebm2d_training_names[m],
-                             plain(l->loglik, c[0]),
-                             plain(t->bound, c[1]),
-                             in_millions(l->evaluations, c[2]),
-                             weights ? plain(t->running, c[3]) : "",
-                             weights ? plain(t->logz_error, c[4]) : "",
-                             weights && !isnan(t->seconds) ? c[5] : ""};
         page_mark mark[8] = {[2] = better ? PAGE_STRONG : PAGE_PLAIN, [3] = PAGE_DIM};
-        page_row(x->page, row, mark);
+        experiment_cells(x->page, mark, "ss44s440", ebm2d_dataset_names[d], ebm2d_training_names[m], l->loglik,
+                         t->bound, in_millions(l->evaluations, cost), weights ? t->running : NAN,
+                         weights ? t->logz_error : NAN, weights ? t->seconds : NAN);
     }
 }
 
 static void training_table(const ebm2d_page_context *x)
 {
-    const char *head[] = {"data set",
-                          "method",
-                          "exact log-likelihood",
-                          "bound",
-                          "network evaluations",
-                          "running estimate",
-                          "log Z, error",
-                          "seconds",
-                          NULL};
     char verdict[256];
     page_heading(x->page, "Training");
     page_paragraph(
@@ -213,7 +166,9 @@ static void training_table(const ebm2d_page_context *x)
         x->page,
         "Weights give the log-likelihood while the network trains: the running estimate is that of the last "
         "mini-batch by the particles' log Z, and the column behind it tells how far this log Z is above the exact one.");
-    page_table(x->page, NULL, "llrrrrrr", head);
+    experiment_page_table(x->page, NULL,
+                          "l data set|l method|r exact log-likelihood|r bound|r network evaluations|r running estimate|"
+                          "r log Z, error|r seconds");
     for (int d = 0; d < EBM2D_DATASETS; d++)
         if (x->f->training[d].made) training_rows(x, d);
     page_table_end(x->page);
@@ -226,28 +181,16 @@ static void training_table(const ebm2d_page_context *x)
 static void ring_table(const ebm2d_page_context *x)
 {
     static const char *const names[EBM2D_STUDIED] = {"ImpDiff, final", "SOSMC-ULA, final", "pre-trained"};
-    const char *head[] = {"model",
-                          "inner ring, exact",
-                          "inner ring, chains",
-                          "E[R] given inner",
-                          "E[R] given outer",
-                          "E[R]",
-                          "E[R] with the chains' shares",
-                          NULL};
-    page_table(x->page, "What the chains see and what there is", "lrrrrrr", head);
+    experiment_page_table(
+        x->page, "What the chains see and what there is",
+        "l model|r inner ring, exact|r inner ring, chains|r E[R] given inner|r E[R] given outer|r E[R]|"
+        "r E[R] with the chains' shares");
     for (int i = EBM2D_STUDIED - 1; i >= 0; i--) {
         const ebm2d_masses *m = &x->f->masses[i];
         const ebm2d_sample *s = &x->f->sample[i];
         double share = ebm2d_inner_share(&s->snapshot[2 * (size_t)(s->snapshots - 1) * (size_t)s->chains], s->chains);
-        char t[6][64];
-        const char *row[] = {names[i],
-                             plain(m->inner, t[0]),
-                             plain(share, t[1]),
-                             plain(m->reward_inner, t[2]),
-                             plain(m->reward_outer, t[3]),
-                             plain(m->reward, t[4]),
-                             plain(share * m->reward_inner + (1 - share) * m->reward_outer, t[5])};
-        page_row(x->page, row, NULL);
+        experiment_cells(x->page, NULL, "s444444", names[i], m->inner, share, m->reward_inner, m->reward_outer,
+                         m->reward, share * m->reward_inner + (1 - share) * m->reward_outer);
     }
     page_table_end(x->page);
     page_paragraph(
@@ -330,7 +273,7 @@ static int fill(const ebm2d_page_context *x)
         reduced_table(x);
         table(x, EBM2D_PAIR, "The other pairs of data set and half-plane, one seed");
     }
-    if (!plot_available()) {
+    if (!x->at.plots) {
         page_note(x->page, "%s", PLOT_ADVICE);
         training_table(x);
         ring_table(x);
@@ -344,17 +287,14 @@ static int fill(const ebm2d_page_context *x)
 
 int ebm2d_write_page(const ebm2d_findings *f, char *error, size_t room)
 {
-    char path[FILES_PATH], subtitle[160];
+    char subtitle[160];
     const ebm2d_scale *s = &f->plan->scale;
-    ebm2d_page_context x = {.f = f, .plan = f->plan, .error = error, .room = room};
+    ebm2d_page_context x = {.f = f, .plan = f->plan};
     (void)snprintf(subtitle, sizeof subtitle, "N = %d particles, %d iterations%s, %d seeds", s->particles,
                    s->trial_iterations, s->full ? " (sweep: more)" : "", s->seeds);
-    if (files_join(path, f->plan->out, "report.html", error, room) ||
-        files_join(x.figures, f->plan->out, "figures", error, room))
+    if (experiment_page_begin(&x.at, f->plan->out, "Reward tuning of energy-based models in the plane", subtitle, error,
+                              room))
         return -1;
-    x.page = page_new("Reward tuning of energy-based models in the plane", subtitle);
-    int rc = fill(&x);
-    if (rc == 0) rc = page_write(x.page, path, error, room);
-    page_free(x.page);
-    return rc;
+    x.page = x.at.page;
+    return experiment_page_end(&x.at, fill(&x), "report.html");
 }

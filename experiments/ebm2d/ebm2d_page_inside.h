@@ -10,13 +10,11 @@
 typedef struct {
     const ebm2d_findings *f;
     const ebm2d_plan *plan;
-    page *page;
-    char figures[FILES_PATH];
-    char *error;
-    size_t room;
+    experiment_page at;
+    page *page; /* of `at` */
 } ebm2d_page_context;
 
-/* Draw and put onto the page: 0, or -1 with a sentence in the context's `error`. */
+/* Draw and put onto the page: 0, or -1 with a sentence in x->at.error. */
 int ebm2d_page_models(const ebm2d_page_context *x);
 int ebm2d_page_training(const ebm2d_page_context *x);
 int ebm2d_page_trial(const ebm2d_page_context *x);

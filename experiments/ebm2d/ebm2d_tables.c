@@ -7,11 +7,6 @@
 
 /* ---------------------------------------------------------------------------- tables */
 
-static experiment_mean over_seeds(const ebm2d_findings *f, const ebm2d_cell *c, int value)
-{
-    return ebm2d_over_seeds(f->plan, c->group, c->data, c->half, c->beta, c->method, (ebm2d_value)value);
-}
-
 static void print_row(const ebm2d_findings *f, const ebm2d_cell *c, FILE *out)
 {
     static const int shown[] = {EBM2D_REWARD, EBM2D_KL, EBM2D_EXCESS};
@@ -21,12 +16,13 @@ static void print_row(const ebm2d_findings *f, const ebm2d_cell *c, FILE *out)
     fprintf(out, "%-6s %-9s %-6s %5g  %-20s", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
             ebm2d_half_names[c->half], c->beta, ebm2d_method_names[c->method]);
     for (int i = 0; i < 3; i++) {
-        experiment_mean m = over_seeds(f, c, shown[i]);
+        experiment_mean m = ebm2d_cell_mean(f->plan, c, (ebm2d_value)shown[i]);
         fprintf(out, " %7s +- %-6s [%6s]", experiment_decimals(m.mean, 4, t[0]), experiment_decimals(m.error, 4, t[1]),
                 experiment_decimals(known[i], 4, t[2]));
     }
-    fprintf(out, " %7s %7s %7s +- %s\n", experiment_decimals(over_seeds(f, c, EBM2D_PARTICLE).mean, 4, t[0]),
-            experiment_decimals(c->method == EBM2D_IMPDIFF ? NAN : over_seeds(f, c, EBM2D_WEIGHTED).mean, 4, t[1]),
+    fprintf(out, " %7s %7s %7s +- %s\n", experiment_decimals(ebm2d_cell_mean(f->plan, c, EBM2D_PARTICLE).mean, 4, t[0]),
+            experiment_decimals(c->method == EBM2D_IMPDIFF ? NAN : ebm2d_cell_mean(f->plan, c, EBM2D_WEIGHTED).mean, 4,
+                                t[1]),
             experiment_decimals(ebm2d_last(c, EBM2D_FRESH), 4, t[2]),
             experiment_decimals(ebm2d_last(c, EBM2D_FRESH_ERROR), 4, t[3]));
 }
@@ -101,9 +97,9 @@ int ebm2d_write_table(const ebm2d_findings *f, char *error, size_t room)
                                r.reduced};
         atomic_print(&file, "%s,%s,%s,%g,\"%s\",%d", ebm2d_group_names[c->group], ebm2d_dataset_names[c->data],
                      ebm2d_half_names[c->half], c->beta, ebm2d_method_names[c->method],
-                     over_seeds(f, c, EBM2D_REWARD).n);
+                     ebm2d_cell_mean(f->plan, c, EBM2D_REWARD).n);
         for (int v = EBM2D_REWARD; v <= EBM2D_WEIGHTED; v++) {
-            experiment_mean m = over_seeds(f, c, v);
+            experiment_mean m = ebm2d_cell_mean(f->plan, c, (ebm2d_value)v);
             experiment_field(&file, m.mean);
             experiment_field(&file, m.error);
         }

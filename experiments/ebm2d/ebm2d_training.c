@@ -376,18 +376,17 @@ static void draw_panel(const ebm2d_training *t, plot_panel *panel, plot_series s
     panel->n = LINES;
 }
 
-int ebm2d_training_figure(const ebm2d_training *all, const char *dir, char **svg, char *error, size_t room)
+plot_figure ebm2d_training_figure(arena *memory, const ebm2d_training *all)
 {
     static const char *const titles[EBM2D_DATASETS] = {"circles", "two moons", "blobs"};
-    plot_series series[EBM2D_DATASETS][LINES];
-    plot_panel panel[EBM2D_DATASETS] = {{0}};
+    plot_series *series = arena_take(memory, EBM2D_DATASETS * LINES, sizeof *series);
+    plot_panel *panel = arena_take(memory, EBM2D_DATASETS, sizeof *panel);
     int n = 0;
-    for (int d = 0; d < EBM2D_DATASETS; d++) {
+    for (int d = 0; series && panel && d < EBM2D_DATASETS; d++) {
         if (!all[d].made) continue;
         panel[n].title = titles[d];
-        draw_panel(&all[d], &panel[n], series[n]);
+        draw_panel(&all[d], &panel[n], series + (size_t)n * LINES);
         n++;
     }
-    plot_figure figure = {.name = "training", .panel = panel, .panels = n, .width = n > 1 ? 400 : 640, .height = 340};
-    return plot_write(&figure, 1, dir, svg, error, room);
+    return (plot_figure){.name = "training", .panel = panel, .panels = n, .width = n > 1 ? 400 : 640, .height = 340};
 }

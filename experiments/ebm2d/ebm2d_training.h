@@ -61,6 +61,6 @@ const char *ebm2d_training_verdict(const ebm2d_training *t, ebm2d_dataset data, 
 
 /* Log-likelihood against iteration of the weighted run with the other network and the bound as levels, a panel for each of
  * the EBM2D_DATASETS that was made. */
-int ebm2d_training_figure(const ebm2d_training *all, const char *dir, char **svg, char *error, size_t room);
+plot_figure ebm2d_training_figure(arena *memory, const ebm2d_training *all);
 
 #endif

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "ebm2d_page.h"
 #include "files/files.h"
@@ -244,8 +243,7 @@ static experiment_mean norm_spread(const study *s, ebm2d_method method)
     double spread[MOST_SEEDS];
     int n = 0;
     for (int seed = 0; seed < s->plan.scale.seeds; seed++) {
-        const ebm2d_cell *c = ebm2d_find(&s->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA, method,
-                                         seed);
+        const ebm2d_cell *c = ebm2d_trial(&s->plan, (int)method, seed);
         if (c) spread[n++] = ebm2d_spread(c->series[EBM2D_NORM], c->steps);
     }
     return experiment_mean_of(spread, n);
@@ -311,8 +309,7 @@ static void collect_starts(const study *s, ebm2d_evidence *e)
         double ess[MOST_SEEDS];
         int n = 0;
         for (int seed = 0; seed < s->plan.scale.seeds; seed++) {
-            const ebm2d_cell *c = ebm2d_find(&s->plan, EBM2D_TRIAL, EBM2D_CIRCLES, EBM2D_LOWER, EBM2D_TRIAL_BETA,
-                                             methods[i], seed);
+            const ebm2d_cell *c = ebm2d_trial(&s->plan, (int)methods[i], seed);
             if (!c || c->steps < 1) continue;
             ess[n++] = c->series[EBM2D_ESS][0];
             if (i == 0) e->most_first_ess = fmax(e->most_first_ess, ess[n - 1]); /* fmax passes a NaN over */

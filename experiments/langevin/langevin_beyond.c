@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/files.h"
 #include "langevin_extras_inside.h"
 #include "view/plot.h"
 
@@ -34,27 +33,11 @@ static void peaks_component_rewards(const sosmc_mixture *m, const sosmc_peaks *p
     }
 }
 
-/* The noise-free recursion with these component rewards, beta = 0; p gets the weights at the end. */
-static double recursion(sosmc_optimiser o, int m, const double *theta_ref, const double *r, int K, double *p)
-{
-    double theta[MODES], g[MODES], slots[2 * MODES] = {0};
-    memcpy(theta, theta_ref, (size_t)m * sizeof *theta);
-    for (int k = 0;; k++) {
-        langevin_softmax(m, theta, p);
-        double mean = 0;
-        for (int j = 0; j < m; j++) mean += p[j] * r[j];
-        if (k == K) return mean;
-        for (int j = 0; j < m; j++) g[j] = -p[j] * (r[j] - mean);
-        o.step(&o, k, m, g, theta, slots);
-    }
-}
-
 int langevin_several_peaks(const extras *e)
 {
-    static const char *const head[] = {"method",        "reward", "± 1.96 se", "noise-free", "optimum",
-                                       "weight of H_2", "of H_4", "of H_6",    "verdict",    NULL};
-    const langevin_setting *s = &langevin_settings()[C];
-    double centers[PLANE * PEAKS], r[MODES], p[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
+    static const langevin_method methods[] = {SOSMC_ULA, SOSMC_MALA};
+    const langevin_setting *s = &e->setting[C];
+    double centers[PLANE * PEAKS], r[MODES], optimum = 0, start = 0, q[MODES], v[MANY];
     for (int j = 0; j < PEAKS; j++)
         memcpy(&centers[PLANE * j], &s->mixture.means[PLANE * (2 * j + 1)], PLANE * sizeof *centers);
     sosmc_peaks peaks = {.dim = PLANE, .count = PEAKS, .centers = centers, .tau = 15, .alpha = 1.5};
@@ -65,12 +48,17 @@ int langevin_several_peaks(const extras *e)
         optimum = fmax(optimum, r[i]);
         start += q[i] * r[i];
     }
-    double exact = recursion(sosmc_adam(0.1), MODES, s->theta_ref, r, K, p);
-    task *t = calloc(2 * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
+    double exact = langevin_recursion(s, r, sosmc_adam(0.1), 0, K, NULL);
+    char key[256];
+    (void)snprintf(key, sizeof key,
+                   "objective.reward={type: multi_modal, centers: [[%.17g, %.17g], [%.17g, %.17g], [%.17g, %.17g]], "
+                   "tau: %g, alpha: %g}",
+                   centers[0], centers[1], centers[2], centers[3], centers[4], centers[5], peaks.tau, peaks.alpha);
+    task *t = langevin_tasks(e, 2 * n);
+    int rc = t ? 0 : -1;
     for (int i = 0; rc == 0 && i < 2 * n; i++) {
-        t[i] = langevin_published(e, s, i >= n ? sosmc_mala(0.1) : sosmc_ula(0.1), K, i % n);
-        t[i].reward = sosmc_peaks_reward(&peaks);
+        t[i] = langevin_published(e, C, methods[i / n], K, i % n);
+        t[i].run.set[0] = key;
         t[i].optimum = optimum;
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, 2 * n);
@@ -84,7 +72,9 @@ int langevin_several_peaks(const extras *e)
             "0, %d iterations, %d seeds. Any mixture of the three modes is optimal; the noise-free recursion keeps "
             "them equal, sampling noise may not.",
             r[1], r[0], start, K, n);
-        page_table(e->page, NULL, "lrrrrrrrl", head);
+        experiment_page_table(
+            e->page, NULL,
+            "l method|r reward|r ± 1.96 se|r noise-free|r optimum|r weight of H_2|r of H_4|r of H_6|l verdict");
         for (int k = 0; k < 2; k++) {
             double w[PEAKS] = {0};
             for (int i = 0; i < n; i++) v[i] = t[k * n + i].end.reward;
@@ -92,7 +82,7 @@ int langevin_several_peaks(const extras *e)
                 for (int j = 0; j < PEAKS; j++) w[j] += t[k * n + i].end.weight[2 * j + 1] / n;
             summary m = langevin_summarise(v, n);
             double z = fabs(m.mean - exact) / fmax(m.half / 1.96, 1e-5);
-            experiment_row(e->page, NULL, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", k ? "SOSMC-MALA" : "SOSMC-ULA",
+            experiment_row(e->page, NULL, "%s|%.5f|%.5f|%.5f|%.5f|%.3f|%.3f|%.3f|%s", langevin_method_names[methods[k]],
                            m.mean, m.half, exact, optimum, w[0], w[1], w[2],
                            z < 4                      ? "follows the recursion"
                            : m.mean >= 0.99 * optimum ? "within 1% of the optimum"
@@ -131,16 +121,13 @@ static int histograms(const extras *e, double reward[RULES][MANY], int n)
     plot_figure f = {
         .name = "initial_step", .panel = panel, .panels = RULES, .columns = 2, .width = 460, .height = 260};
     return experiment_figure(
-        e->page, &f, e->figures, "Histograms of the terminal reward under both rules",
-        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.",
-        e->error, e->room);
+        e->x, NULL, f, "Histograms of the terminal reward under both rules",
+        "SOSMC-ULA on V_tight, Adam, beta = 0: rewards at the end, under the published rule and with a safe first step.");
 }
 
 int langevin_initial_step(const extras *e)
 {
-    static const char *const head[] = {"initial step", "step",      "runs", "near 0", "near 0.18",
-                                       "near 0.40",    "elsewhere", "mean", "sd",     NULL};
-    const langevin_setting *s = &langevin_settings()[D];
+    const langevin_setting *s = &e->setting[D];
     double reward[RULES][MANY], kinds[] = {0, 0, 0}, r[MODES], steps[RULES] = {0.1, 0};
     int n = e->seeds > 20 ? e->seeds : 20, optimal[RULES] = {0},
         K = s->iterations; /* all of them: the rule needs 310 */
@@ -154,10 +141,14 @@ int langevin_initial_step(const extras *e)
                           .particles = e->particles,
                           .reference = e->particles / 2,
                           .threads = 1};
-    steps[SAFE] = langevin_safe_step(&trial);
-    task *t = calloc(RULES * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
-    for (int i = 0; rc == 0 && i < RULES * n; i++) t[i] = langevin_published(e, s, sosmc_ula(steps[i / n]), K, i % n);
+    char key[64];
+    task *t = langevin_tasks(e, RULES * n);
+    int rc = t ? langevin_safe_step(&trial, &steps[SAFE], e->error, e->room) : -1;
+    (void)snprintf(key, sizeof key, "kernel.step=%.17g", steps[SAFE]);
+    for (int i = 0; rc == 0 && i < RULES * n; i++) {
+        t[i] = langevin_published(e, D, SOSMC_ULA, K, i % n);
+        if (i / n == SAFE) t[i].run.set[0] = key;
+    }
     if (rc == 0) rc = langevin_run_tasks(e, t, RULES * n);
     if (rc == 0) {
         page_subheading(e->page, "SOSMC-ULA on V_tight: the first step");
@@ -168,7 +159,8 @@ int langevin_initial_step(const extras *e)
             "largest one for which a move at fixed theta keeps an ESS of 95%% (bisection, seed 0), then the same rule. "
             "N = %d, %d iterations, %d seeds.",
             e->particles, K, n);
-        page_table(e->page, NULL, "lrrrrrrrr", head);
+        experiment_page_table(e->page, NULL,
+                              "l initial step|r step|r runs|r near 0|r near 0.18|r near 0.40|r elsewhere|r mean|r sd");
         for (int k = 0; k < RULES; k++) {
             int count[4] = {0};
             for (int i = 0; i < n; i++) {
@@ -183,7 +175,7 @@ int langevin_initial_step(const extras *e)
                            count[1], count[2], count[3], m.mean, m.half / 1.96 * sqrt(n));
         }
         page_table_end(e->page);
-        if (plot_available()) rc = histograms(e, reward, n);
+        rc = histograms(e, reward, n);
         page_paragraph(
             e->page,
             "Runs within 1%% of the optimum %.4f: %d of %d under the published rule, %d of %d with the safe first step: %s.",
@@ -200,22 +192,25 @@ int langevin_initial_step(const extras *e)
 /* ---------------------------------------------------------------------------- feedback */
 
 static const char *const ways[] = {"published", "feedback"};
+static const double aims[KERNELS] = {[RWM] = 0.35, [MALA] = 0.57}; /* acceptances */
 
 int langevin_feedback(const extras *e)
 {
     enum { SETTINGS = 2, GROUPS = SETTINGS * KERNELS * RULES };
     static const int settings[SETTINGS] = {C, D};
-    static const char *const head[] = {"setting",    "method", "adaptation", "final step",        "smallest", "largest",
-                                       "acceptance", "reward", "optimum",    "iterations to 99%", NULL};
     int n = e->seeds < MANY ? e->seeds : MANY, better = 0, worse = 0, slower = 0;
-    task *t = calloc(GROUPS * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
+    char adapt[KERNELS][256];
+    task *t = langevin_tasks(e, GROUPS * n);
+    int rc = t ? 0 : -1;
+    for (int k = 0; k < KERNELS; k++)
+        (void)snprintf(adapt[k], sizeof adapt[k],
+                       "adapt=[{target: rate, threshold: 0.95, factor: 1.01, min: 0.001, max: 1}, "
+                       "{signal: accept, threshold: %g, factor: 1.01, min: 1.0e-5, max: 10}]",
+                       aims[k]);
     for (int i = 0; rc == 0 && i < GROUPS * n; i++) {
         int group = i / n, where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS;
-        t[i] = langevin_published(e, &langevin_settings()[where], kernel == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1),
-                                  langevin_iterations(e, where), i % n);
-        if (group % RULES == PUBLISHED) continue;
-        langevin_adapt(kernel == RWM ? SOSMC_RWM : SOSMC_MALA, 1, t[i].adapt);
+        t[i] = langevin_published(e, where, langevin_kernels[kernel], langevin_iterations(e, where), i % n);
+        if (group % RULES != PUBLISHED) t[i].run.set[0] = adapt[kernel];
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, GROUPS * n);
     if (rc == 0) {
@@ -228,13 +223,14 @@ int langevin_feedback(const extras *e)
             "step the acceptance (0.57 for MALA, 0.35 for RWM), by the same factor of 1.01. Adam, beta = 0, %d "
             "seeds; steps and acceptances are those of the last iteration.",
             n);
-        page_table(e->page, NULL, "lllrrrrrrr", head);
+        experiment_page_table(e->page, NULL,
+                              "l setting|l method|l adaptation|r final step|r smallest|r largest|r acceptance|r reward|"
+                              "r optimum|r iterations to 99%");
         for (int group = 0; group < GROUPS; group++) {
             const task *own = &t[group * n];
             int where = settings[group / (KERNELS * RULES)], kernel = group / RULES % KERNELS, rule = group % RULES,
                 there = 0;
             double reward[MANY] = {0}, step = 0, low = INFINITY, high = 0, acceptance = 0, reached = 0;
-            double aim = langevin_acceptance(kernel == RWM ? SOSMC_RWM : SOSMC_MALA);
             char its[48];
             for (int i = 0; i < n; i++) {
                 reward[i] = own[i].end.reward;
@@ -247,14 +243,14 @@ int langevin_feedback(const extras *e)
                 reached += own[i].end.reached;
             }
             summary m = langevin_summarise(reward, n);
-            away[rule] += fabs(acceptance - aim);
+            away[rule] += fabs(acceptance - aims[kernel]);
             if (there)
                 (void)snprintf(its, sizeof its, "%.0f (%d of %d runs)", reached / there, there, n);
             else
                 (void)snprintf(its, sizeof its, "none of %d runs", n);
-            experiment_row(e->page, NULL, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s",
-                           langevin_settings()[where].name, langevin_kernel_names[kernel], ways[rule], exp(step), low,
-                           high, acceptance, m.mean, m.half, own->optimum, its);
+            experiment_row(e->page, NULL, "%s|%s|%s|%.4f|%.4f|%.4f|%.3f|%.5f ± %.5f|%.5f|%s", e->setting[where].name,
+                           langevin_method_names[langevin_kernels[kernel]], ways[rule], exp(step), low, high,
+                           acceptance, m.mean, m.half, own->optimum, its);
             if (rule == PUBLISHED) continue;
             double before = 0, before_reached = 0;
             int before_there = 0;

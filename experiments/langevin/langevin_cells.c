@@ -1,10 +1,11 @@
-/* langevin_cells.c: settings of the published programs, turned into values of the library (the constants are those of the
- * experiment: rate 0.1, step 0.1, multinomial resampling below 0.9 N, step adapted by 1.01 around an ESS of 0.95 N between
- * 0.001 and 0.99 for ULA, MALA and RWM; HMC with one fixed leapfrog step). */
+/* langevin_cells.c: the settings of the Langevin experiment and its runs, both from the run files A.yaml to D.yaml, which hold the
+ * constants of the published programs. A method is a few keys that are set in them (README.md). */
 #include "langevin_cells.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
@@ -13,67 +14,88 @@
 const char *const langevin_method_names[LANGEVIN_METHODS] = {"ImpDiff",    "SOUL",      "SOSMC-ULA",
                                                              "SOSMC-MALA", "SOSMC-RWM", "SOSMC-HMC"};
 
-sosmc_scheme langevin_scheme(int particles)
+static const char *const method_keys[LANGEVIN_METHODS][3] = {
+    [IMPDIFF] = {"scheme=impdiff", "adapt=null", "resampling=null"},
+    [SOUL] = {"scheme=soul", "adapt=null", "resampling=null"},
+    [SOSMC_MALA] = {"kernel.type=mala"},
+    [SOSMC_RWM] = {"kernel.type=rwm"},
+    [SOSMC_HMC] = {"kernel={type: hmc, step: 0.1, leapfrog: 1}", "adapt=null"}};
+
+/* ---------------------------------------------------------------------------- settings */
+
+static experiment_file load(const langevin_setting *s)
 {
-    sosmc_scheme s = sosmc_scheme_sosmc(particles);
-    s.order = SOSMC_ORDER_AUTHORS;
-    s.ess_min = 0.9;
-    s.resampling = SOSMC_MULTINOMIAL;
-    return s;
+    char file[16];
+    (void)snprintf(file, sizeof file, "%s.yaml", s->name);
+    return experiment_load(s->dir, file);
 }
 
-static sosmc_scheme scheme_of(const langevin_run *r)
+static int open_setting(langevin_setting *s, char *error, size_t room)
 {
-    if (r->method == IMPDIFF) return sosmc_scheme_moved_first(r->particles);
-    if (r->method == SOUL) return sosmc_scheme_soul(r->particles);
-    return langevin_scheme(r->particles);
+    int rows = 0, cols = 0, weights = 0, center = 0;
+    experiment_file f = load(s);
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) {
+        config_free(f.c);
+        return files_fail(error, room, "%s", f.error);
+    }
+    s->file = f.c;
+    s->mixture = (sosmc_mixture){.dim = 2,
+                                 .means = config_matrix(f.c, "model.means", &rows, &cols),
+                                 .variance = config_number(f.c, "model.variance"),
+                                 .eps = config_number(f.c, "model.eps")};
+    s->mixture.components = rows;
+    s->theta_ref = config_vector(f.c, "model.theta", &weights);
+    s->reward = (sosmc_gate){
+        .dim = 2,
+        .center = config_vector(f.c, "objective.reward.center", &center),
+        .tau = config_number(f.c, "objective.reward.tau"),
+        .lambda = config_has(f.c, "objective.reward.lambda") ? config_number(f.c, "objective.reward.lambda") : 0,
+        .alpha = config_number(f.c, "objective.reward.alpha")};
+    s->beta = config_number(f.c, "objective.beta");
+    s->particles = (int)config_integer(f.c, "particles");
+    s->iterations = (int)config_integer(f.c, "iterations");
+    if (cols == 2 && center == 2 && rows <= LANGEVIN_MAX && weights == rows) return 0;
+    return files_fail(error, room,
+                      "%s/%s.yaml: expected a mixture of at most %d components in the plane and a gate as reward",
+                      s->dir, s->name, (int)LANGEVIN_MAX);
 }
 
-static sosmc_kernel kernel_of(const langevin_run *r)
+int langevin_open(langevin_setting out[LANGEVIN_SETTINGS], char *error, size_t room)
 {
-    double h = r->step > 0 ? r->step : 0.1;
-    switch (r->method) {
-    case SOSMC_MALA: return sosmc_mala(h);
-    case SOSMC_RWM: return sosmc_rwm(h);
-    case SOSMC_HMC: return sosmc_hmc(h, 1, 1);
-    default: return sosmc_ula(h);
+    static const char *const names[LANGEVIN_SETTINGS] = {"A", "B", "C", "D"};
+    static const char *const labels[LANGEVIN_SETTINGS] = {"V_dual, R_smooth", "V_dual, R_hard", "V_sparse, R_hard",
+                                                          "V_tight, R_tight"};
+    int rc = 0;
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
+        out[k] = (langevin_setting){.name = names[k], .label = labels[k]};
+        if (rc == 0) rc = experiment_find("langevin", "A.yaml", out[k].dir, error, room);
+        if (rc == 0) rc = open_setting(&out[k], error, room);
+    }
+    return rc;
+}
+
+void langevin_close(langevin_setting settings[LANGEVIN_SETTINGS])
+{
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
+        config_free(settings[k].file);
+        settings[k].file = NULL;
     }
 }
 
-double langevin_acceptance(langevin_method method) { return method == SOSMC_RWM ? 0.35 : 0.57; }
+/* ---------------------------------------------------------------------------- one run */
 
-void langevin_adapt(langevin_method method, int feedback, sosmc_adapt adapt[2])
+static int start(const langevin_run *r, experiment_engine *out, char *error, size_t room)
 {
-    if (method != SOSMC_ULA && method != SOSMC_MALA && method != SOSMC_RWM) return;
-    adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 0.001, .max = 0.99};
-    if (!feedback) return;
-    adapt[0] = (sosmc_adapt){.threshold = 0.95, .factor = 1.01, .min = 1e-3, .max = 1, .target = SOSMC_ADAPT_RATE};
-    adapt[1] = (sosmc_adapt){.threshold = langevin_acceptance(method),
-                             .factor = 1.01,
-                             .min = 1e-5,
-                             .max = 10,
-                             .signal = SOSMC_SIGNAL_ACCEPT};
-}
-
-/* What sosmc_create takes; `law` must outlive the engine. */
-static void describe(const langevin_run *r, sosmc_mixture_law *law, sosmc_problem *p, sosmc_settings *cfg)
-{
-    const langevin_setting *s = r->setting;
-    *law = (sosmc_mixture_law){.mixture = &s->mixture, .theta = s->theta_ref};
-    sosmc_source reference = sosmc_mixture_source(law);
-    reference.exact = 1;
-    *p = (sosmc_problem){.model = sosmc_mixture_model(&s->mixture),
-                         .objective = sosmc_reward_forward(sosmc_gate_reward(&s->reward), r->beta, reference,
-                                                           r->reference, s->theta_ref),
-                         .init = reference,
-                         .theta0 = s->theta_ref};
-    *cfg = experiment_defaults();
-    cfg->scheme = scheme_of(r);
-    cfg->kernel = kernel_of(r);
-    langevin_adapt(r->method, r->feedback, cfg->adapt);
-    cfg->optimiser = r->adam ? sosmc_adam(0.1) : sosmc_sgd(0.1);
-    cfg->seed = r->seed;
-    cfg->threads = r->threads;
+    experiment_file f = load(r->setting);
+    for (int i = 0; i < 3 && method_keys[r->method][i]; i++) experiment_set(&f, "%s", method_keys[r->method][i]);
+    experiment_set(&f, "objective.beta=%.17g", r->beta);
+    experiment_set(&f, "objective.reference.batch=%d", r->reference);
+    experiment_set(&f, "optimiser.type=%s", r->adam ? "adam" : "sgd");
+    experiment_set(&f, "particles=%d", r->particles);
+    experiment_set(&f, "seed=%llu", (unsigned long long)r->seed);
+    experiment_set(&f, "threads=%d", r->threads);
+    for (int i = 0; i < LANGEVIN_KEYS && r->set[i]; i++) experiment_set(&f, "%s", r->set[i]);
+    return experiment_start(&f, out, error, room);
 }
 
 static void note(langevin_result *out, const sosmc_info *info, double seconds, int stride)
@@ -86,24 +108,19 @@ static void note(langevin_result *out, const sosmc_info *info, double seconds, i
     out->curve_seconds[i] = seconds;
 }
 
-int langevin_execute(const langevin_run *run, double optimum, langevin_result *out, char *error, size_t room)
+static sosmc_status iterate(const langevin_run *run, sosmc *s, double optimum, langevin_result *out)
 {
-    sosmc_mixture_law law;
-    sosmc_problem p;
-    sosmc_settings cfg;
-    sosmc *s = NULL;
     int stride = run->iterations > LANGEVIN_POINTS ? (run->iterations + LANGEVIN_POINTS - 1) / LANGEVIN_POINTS : 1;
-    *out = (langevin_result){.reward = NAN, .reached = -1, .reached_seconds = NAN};
-    describe(run, &law, &p, &cfg);
-    sosmc_status status = sosmc_create(&s, &p, &cfg);
     double begin = monotonic_seconds();
-    for (int k = 0; status == SOSMC_OK && k < run->iterations && !interrupt_requested(); k++) {
-        status = sosmc_step(s);
+    for (int k = 0; k < run->iterations && !interrupt_requested(); k++) {
+        sosmc_status status = sosmc_step(s);
         double seconds = monotonic_seconds() - begin;
-        if (status != SOSMC_OK || (run->budget_seconds > 0 && seconds >= run->budget_seconds))
-            break; /* never peek ahead */
+        if (status != SOSMC_OK) return status;
+        if (run->budget_seconds > 0 && seconds >= run->budget_seconds) break; /* an iteration that ended too late */
         const sosmc_info *info = sosmc_last(s);
         out->reward = info->mean_score;
+        out->step = info->h;
+        out->acceptance = info->accept;
         out->seconds = seconds;
         out->iterations = k + 1;
         note(out, info, seconds, stride);
@@ -112,30 +129,85 @@ int langevin_execute(const langevin_run *run, double optimum, langevin_result *o
             out->reached_seconds = seconds;
         }
     }
-    if (status != SOSMC_OK) (void)snprintf(error, room, "%s", sosmc_message(s));
-    sosmc_free(s);
-    return status == SOSMC_OK ? 0 : -1;
+    return SOSMC_OK;
 }
 
-double langevin_safe_step(const langevin_run *run)
+/* Measures the cloud: x has n rows of dim, logw n numbers. x is overwritten. */
+static void look_at(int n, int dim, double *x, const double *logw, double *sample, langevin_result *out)
+{
+    double right = 0, sum = 0;
+    for (int i = 0; i < n; i++)
+        if (x[(size_t)i * (size_t)dim] > 0) right += exp(logw[i]);
+    out->right = right;
+    for (int i = 0, j = 0; sample && dim == 2 && i < n; i++) {
+        sum += exp(logw[i]);
+        for (; j < LANGEVIN_SAMPLE && (j + 0.5) / LANGEVIN_SAMPLE < sum; j++)
+            memcpy(&sample[2 * j], &x[2 * i], 2 * sizeof *x);
+    }
+    for (int i = 0; i < n; i++)
+        x[i] = x[(size_t)i * (size_t)dim]; /* copies agree in the first coordinate, others never */
+    qsort(x, (size_t)n, sizeof *x, experiment_ascending);
+    int different = 1;
+    for (int i = 1; i < n; i++) different += x[i] != x[i - 1];
+    out->distinct = (double)different / n;
+}
+
+static int look_at_end(const langevin_run *run, const experiment_engine *e, langevin_result *out, char *error,
+                       size_t room)
+{
+    int n = sosmc_particles(e->engine), dim = e->job.problem.model.dim_x;
+    double *x = malloc((size_t)n * ((size_t)dim + 1) * sizeof *x), *logw = x ? x + (size_t)n * (size_t)dim : NULL;
+    langevin_softmax(e->job.problem.model.dim_theta, sosmc_theta(e->engine), out->weight);
+    int rc = x && sosmc_cloud(e->engine, x, logw) == SOSMC_OK ? 0 : files_fail(error, room, "out of memory");
+    if (rc == 0) look_at(n, dim, x, logw, run->sample, out);
+    free(x);
+    return rc;
+}
+
+int langevin_execute(const langevin_run *run, double optimum, langevin_result *out, char *error, size_t room)
+{
+    experiment_engine e;
+    *out = (langevin_result){.reward = NAN, .reached = -1, .reached_seconds = NAN};
+    int rc = start(run, &e, error, room);
+    if (rc == 0 && iterate(run, e.engine, optimum, out) != SOSMC_OK)
+        rc = files_fail(error, room, "%s", sosmc_message(e.engine));
+    if (rc == 0) rc = look_at_end(run, &e, out, error, room);
+    experiment_engine_free(&e);
+    return rc;
+}
+
+int langevin_safe_step(const langevin_run *run, double *step, char *error, size_t room)
 {
     double low = 1e-6, high = 0.99;
-    langevin_run trial = *run;
     for (int k = 0; k < 20; k++) {
-        sosmc_mixture_law law;
-        sosmc_problem p;
-        sosmc_settings cfg;
-        sosmc *s = NULL;
-        trial.step = sqrt(low * high);
-        describe(&trial, &law, &p, &cfg);
-        cfg.optimiser = sosmc_sgd(0); /* theta stays: the weight of the move alone */
-        double ess = 0;
-        if (sosmc_create(&s, &p, &cfg) == SOSMC_OK && sosmc_step(s) == SOSMC_OK) ess = sosmc_last(s)->ess;
-        sosmc_free(s);
+        langevin_run trial = *run;
+        experiment_engine e;
+        char key[64];
+        double middle = sqrt(low * high);
+        (void)snprintf(key, sizeof key, "kernel.step=%.17g", middle);
+        trial.set[0] = key;
+        trial.set[1] = "optimiser={type: sgd, rate: 0}"; /* theta stays: the weight of the move alone */
+        if (start(&trial, &e, error, room)) {
+            experiment_engine_free(&e);
+            return -1;
+        }
+        double ess = sosmc_step(e.engine) == SOSMC_OK ? sosmc_last(e.engine)->ess : 0;
+        experiment_engine_free(&e);
         if (ess < 0.95 * run->particles)
-            high = trial.step;
+            high = middle;
         else
-            low = trial.step;
+            low = middle;
     }
-    return low;
+    *step = low;
+    return 0;
+}
+
+double langevin_best_tenth(const langevin_result *r)
+{
+    double took[LANGEVIN_POINTS];
+    int n = r->points - 1;
+    if (n < 1) return NAN;
+    for (int i = 0; i < n; i++) took[i] = (r->curve_seconds[i + 1] - r->curve_seconds[i]) / (r->at[i + 1] - r->at[i]);
+    qsort(took, (size_t)n, sizeof *took, experiment_ascending);
+    return took[n / 10];
 }

@@ -3,21 +3,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/experiment.h"
-#include "files/files.h"
 #include "terminal/interrupt.h"
 #include "langevin_extras_inside.h"
-
-double langevin_best_tenth(const langevin_result *r)
-{
-    double took[LANGEVIN_POINTS];
-    int n = r->points - 1;
-    if (n < 1) return NAN;
-    for (int i = 0; i < n; i++) took[i] = (r->curve_seconds[i + 1] - r->curve_seconds[i]) / (r->at[i + 1] - r->at[i]);
-    qsort(took, (size_t)n, sizeof *took, experiment_ascending);
-    return took[n / 10];
-}
 
 /* Microseconds per iteration, setting C with the reference batch. */
 static int microseconds(const extras *e, langevin_method method, int particles, int threads, double *best)
@@ -27,7 +17,7 @@ static int microseconds(const extras *e, langevin_method method, int particles, 
     static langevin_result r;
     *best = INFINITY;
     for (int k = 0; k < repeats && !interrupt_requested(); k++) {
-        const langevin_setting *s = &langevin_settings()[C];
+        const langevin_setting *s = &e->setting[C];
         langevin_run run = {.setting = s,
                             .method = method,
                             .adam = 1,
@@ -85,16 +75,13 @@ enum { SGD, ADAM };
 
 static int claim_optimisers(const extras *e, claim *c)
 {
-    const langevin_setting *s = &langevin_settings()[A];
-    int n = e->seeds, K = s->iterations; /* all of them even when quick: SGD needs them */
-    task *t = calloc(2 * (size_t)n, sizeof *t);
-    double *v = calloc((size_t)n, sizeof *v);
-    int rc = t && v ? 0 : files_fail(e->error, e->room, "out of memory");
+    int n = e->seeds, K = e->setting[A].iterations; /* all of them even when quick: SGD needs them */
+    task *t = langevin_tasks(e, 2 * n);
+    double v[LANGEVIN_SEEDS];
+    int rc = t ? 0 : -1;
     for (int i = 0; rc == 0 && i < 2 * n; i++) {
-        t[i] = langevin_published(e, s, sosmc_ula(0.1), K, i % n);
-        t[i].scheme = sosmc_scheme_moved_first(e->particles);
-        t[i].adapt[0] = (sosmc_adapt){0};
-        t[i].optimiser = i / n == ADAM ? sosmc_adam(0.1) : sosmc_sgd(0.1);
+        t[i] = langevin_published(e, A, IMPDIFF, K, i % n);
+        t[i].run.adam = i / n == ADAM;
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, 2 * n);
     if (rc == 0) {
@@ -123,7 +110,6 @@ static int claim_optimisers(const extras *e, claim *c)
                      : higher       ? ": the opposite"
                                     : ": no difference");
     }
-    free(v);
     free(t);
     return rc;
 }
@@ -139,37 +125,36 @@ typedef struct {
 /* Two components of variance 0.5 at -3 and 3 on the first axis, rewarded for x_1 > 0: the optimum is 1 up to 1e-5. */
 static int claim_dimension(const extras *e, dimension_study *d, claim *c)
 {
-    static const double theta[2] = {0, 0};
-    static double normal[HIGHEST] = {1}, means[DIMENSIONS][2 * HIGHEST];
-    sosmc_half_plane plane[DIMENSIONS];
+    static char model[DIMENSIONS][1024], reward[DIMENSIONS][512];
     int n = e->o->quick ? 2 : 3, particles = e->o->quick ? 500 : 2000, iterations = e->o->quick ? 60 : 200, used = 0;
-    task *t = calloc((size_t)DIMENSIONS * KERNELS * (size_t)n, sizeof *t);
-    int rc = t ? 0 : files_fail(e->error, e->room, "out of memory");
+    task *t = langevin_tasks(e, DIMENSIONS * KERNELS * n);
+    int rc = t ? 0 : -1;
     for (int i = 0; i < DIMENSIONS; i++) {
-        int dim = d->dim[i] = 2 << i;
-        means[i][0] = -3;
-        means[i][dim] = 3;
-        plane[i] = (sosmc_half_plane){.dim = dim, .normal = normal};
+        char zeros[3 * HIGHEST + 1] = ""; /* of all coordinates but the first */
+        d->dim[i] = 2 << i;
+        for (int j = 1; j < d->dim[i]; j++) memcpy(&zeros[3 * (j - 1)], ", 0", sizeof ", 0");
+        (void)snprintf(model[i], sizeof model[i],
+                       "model={type: gaussian_mixture, means: [[-3%s], [3%s]], variance: 0.5, theta: [0, 0]}", zeros,
+                       zeros);
+        (void)snprintf(reward[i], sizeof reward[i], "objective.reward={type: half_plane, normal: [1%s]}", zeros);
         for (int k = 0; rc == 0 && k < KERNELS * n; k++, used++) {
-            t[used] = langevin_published(e, &langevin_settings()[A], k / n == RWM ? sosmc_rwm(0.1) : sosmc_mala(0.1),
-                                         iterations, k % n);
-            t[used].mixture = (sosmc_mixture){.dim = dim, .components = 2, .means = means[i], .variance = 0.5};
-            t[used].theta_ref = theta;
-            t[used].reward = sosmc_half_plane_reward(&plane[i]);
-            t[used].scheme.particles = t[used].scheme.pool = particles;
-            t[used].adapt[0] = (sosmc_adapt){0};
+            t[used] = langevin_published(e, A, langevin_kernels[k / n], iterations, k % n);
+            t[used].run.particles = particles;
+            t[used].run.set[0] = model[i];
+            t[used].run.set[1] = reward[i];
+            t[used].run.set[2] = "adapt=null";
         }
     }
     if (rc == 0) rc = langevin_run_tasks(e, t, used);
     for (int i = 0, at = 0; rc == 0 && i < DIMENSIONS; i++)
         for (int k = 0; k < KERNELS; k++) {
-            double reward[MANY];
+            double value[MANY];
             for (int j = 0; j < n; j++, at++) {
-                reward[j] = t[at].end.reward;
+                value[j] = t[at].end.reward;
                 d->acceptance[k][i] += t[at].end.acceptance / n;
                 d->distinct[k][i] += t[at].end.distinct / n;
             }
-            d->reward[k][i] = langevin_summarise(reward, n);
+            d->reward[k][i] = langevin_summarise(value, n);
         }
     const double *rwm = d->acceptance[RWM], *mala = d->acceptance[MALA];
     int last = DIMENSIONS - 1, falls = rwm[last] < 0.2 * rwm[0], faster = rwm[last] / rwm[0] < mala[last] / mala[0];
@@ -189,10 +174,6 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
 int langevin_claims(const extras *e)
 {
     enum { CLAIMS = 4 };
-    static const char *const time_head[] = {
-        "method", "µs at N = 1,000", "µs at N = 10,000", "growth", "µs, two threads", "speed-up", NULL};
-    static const char *const dim_head[] = {"dimension", "method",    "acceptance", "different particles",
-                                           "reward",    "± 1.96 se", NULL};
     claim c[CLAIMS] = {{.claim = NULL}};
     double us[LANGEVIN_METHODS][TIMES];
     dimension_study d = {{0}, {{0}}, {{0}}, {{{0, 0}}}};
@@ -200,19 +181,21 @@ int langevin_claims(const extras *e)
     claim_cheapest(e, us, &c[0]);
     claim_soul(e, us, &c[1]);
     claims_page(e->page, c, CLAIMS);
-    page_table(e->page,
-               "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
-               "lrrrrr", time_head);
+    experiment_page_table(
+        e->page, "Time of one iteration, setting C with a reference batch of N/2; for SOUL N is the number of steps",
+        "l method|r µs at N = 1,000|r µs at N = 10,000|r growth|r µs, two threads|r speed-up");
     for (int m = 0; m < LANGEVIN_METHODS; m++)
         experiment_row(e->page, NULL, "%s|%.1f|%.1f|%.1f|%.1f|%.2f", langevin_method_names[m], us[m][SMALL],
                        us[m][LARGE], us[m][LARGE] / us[m][SMALL], us[m][WIDE], us[m][LARGE] / us[m][WIDE]);
     page_table_end(e->page);
-    page_table(e->page, "Two Gaussians in d dimensions, half-plane reward, fixed step 0.1, Adam, beta = 0 (optimum 1)",
-               "rlrrrr", dim_head);
+    experiment_page_table(
+        e->page, "Two Gaussians in d dimensions, half-plane reward, fixed step 0.1, Adam, beta = 0 (optimum 1)",
+        "r dimension|l method|r acceptance|r different particles|r reward|r ± 1.96 se");
     for (int i = 0; i < DIMENSIONS; i++)
         for (int k = 0; k < KERNELS; k++)
-            experiment_row(e->page, NULL, "%d|%s|%.4f|%.1f%%|%.4f|%.4f", d.dim[i], langevin_kernel_names[k],
-                           d.acceptance[k][i], 100 * d.distinct[k][i], d.reward[k][i].mean, d.reward[k][i].half);
+            experiment_row(e->page, NULL, "%d|%s|%.4f|%.1f%%|%.4f|%.4f", d.dim[i],
+                           langevin_method_names[langevin_kernels[k]], d.acceptance[k][i], 100 * d.distinct[k][i],
+                           d.reward[k][i].mean, d.reward[k][i].half);
     page_table_end(e->page);
     return 0;
 }

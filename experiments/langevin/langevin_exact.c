@@ -11,55 +11,6 @@
 enum { D = 2, NODES = 97 };
 static const double SPAN = 8.0;
 
-static const double ROOT12 = 3.4641016151377546;
-
-static const double dual_means[] = {-3, 0, 3, 0};
-static const double hexagon[] = {4, 0, 2, ROOT12, -2, ROOT12, -4, 0, -2, -ROOT12, 2, -ROOT12};
-static const double smooth_center[] = {4, 3.8}, hard_center[] = {10, 3.8}, tight_center[] = {4, 0};
-
-#define DUAL                                                                         \
-    {                                                                                \
-        .dim = D, .components = 2, .means = dual_means, .variance = 0.5, .eps = 1e-9 \
-    }
-#define HEXAGON(v)                                                                \
-    {                                                                             \
-        .dim = D, .components = 6, .means = hexagon, .variance = (v), .eps = 1e-9 \
-    }
-#define GATE(c, l, a)                                                   \
-    {                                                                   \
-        .dim = D, .center = (c), .tau = 20, .lambda = (l), .alpha = (a) \
-    }
-
-const langevin_setting *langevin_settings(void)
-{
-    static const langevin_setting settings[LANGEVIN_SETTINGS] = {{.name = "A",
-                                                                  .label = "V_dual, R_smooth",
-                                                                  .mixture = DUAL,
-                                                                  .reward = GATE(smooth_center, 0.5, 0.7),
-                                                                  .beta = 0.1,
-                                                                  .iterations = 1000},
-                                                                 {.name = "B",
-                                                                  .label = "V_dual, R_hard",
-                                                                  .mixture = DUAL,
-                                                                  .reward = GATE(hard_center, 0, 2.5),
-                                                                  .beta = 0.001,
-                                                                  .iterations = 1000},
-                                                                 {.name = "C",
-                                                                  .label = "V_sparse, R_hard",
-                                                                  .mixture = HEXAGON(1.0),
-                                                                  .theta_ref = {1.5, -1.5, 1.5, -1.5, 1.5, -1.5},
-                                                                  .reward = GATE(hard_center, 0, 2.5),
-                                                                  .beta = 0.001,
-                                                                  .iterations = 1000},
-                                                                 {.name = "D",
-                                                                  .label = "V_tight, R_tight",
-                                                                  .mixture = HEXAGON(0.01),
-                                                                  .reward = GATE(tight_center, 0, 2.5),
-                                                                  .beta = 0.1,
-                                                                  .iterations = 750}};
-    return settings;
-}
-
 static double node(int i) { return SPAN * (2.0 * i / (NODES - 1) - 1); }
 static double weight(int i) { return 2 * SPAN / (NODES - 1) * exp(-0.5 * node(i) * node(i)) / sqrt(2 * M_PI); }
 
@@ -157,21 +108,40 @@ void langevin_optimum(const langevin_setting *s, double beta, double *p)
     }
 }
 
-void langevin_recursion(const langevin_setting *s, sosmc_optimiser optimiser, double beta, int K, double *rewards)
+double langevin_recursion(const langevin_setting *s, const double *r, sosmc_optimiser optimiser, double beta, int K,
+                          double *rewards)
 {
     int m = s->mixture.components;
-    double theta[LANGEVIN_MAX], p[LANGEVIN_MAX], r[LANGEVIN_MAX], g[LANGEVIN_MAX], ratio[LANGEVIN_MAX] = {0};
+    double theta[LANGEVIN_MAX], p[LANGEVIN_MAX], g[LANGEVIN_MAX], ratio[LANGEVIN_MAX] = {0};
     double slots[2 * LANGEVIN_MAX] = {0};
-    memcpy(theta, s->theta_ref, sizeof theta);
-    langevin_component_rewards(s, r);
+    memcpy(theta, s->theta_ref, (size_t)m * sizeof *theta);
     for (int k = 0;; k++) {
         double mean = 0;
         langevin_softmax(m, theta, p);
         for (int j = 0; j < m; j++) mean += p[j] * r[j];
-        rewards[k] = mean;
-        if (k == K) return;
+        if (rewards) rewards[k] = mean;
+        if (k == K) return mean;
         if (beta > 0) reference_averages(s, p, NULL, ratio);
         for (int j = 0; j < m; j++) g[j] = -p[j] * (r[j] - mean) + (beta > 0 ? beta * p[j] * (1 - ratio[j]) : 0);
         optimiser.step(&optimiser, k, m, g, theta, slots);
     }
+}
+
+void langevin_maps(const langevin_setting *s, double *density, double *reward)
+{
+    double q[LANGEVIN_MAX], shown = fmax(s->mixture.variance, 0.05), lambda = s->reward.lambda;
+    langevin_softmax(s->mixture.components, s->theta_ref, q);
+    for (int r = 0; r < LANGEVIN_SIDE; r++)
+        for (int c = 0; c < LANGEVIN_SIDE; c++) {
+            double x = -LANGEVIN_BOX + 2 * LANGEVIN_BOX * c / (LANGEVIN_SIDE - 1), sum = 0;
+            double y = -LANGEVIN_BOX + 2 * LANGEVIN_BOX * r / (LANGEVIN_SIDE - 1);
+            for (int i = 0; i < s->mixture.components; i++) {
+                double u = x - s->mixture.means[D * i], v = y - s->mixture.means[D * i + 1];
+                sum += q[i] * exp(-(u * u + v * v) / (2 * shown));
+            }
+            double u = x - s->reward.center[0], v = y - s->reward.center[1];
+            double gate = lambda > 0 ? 1 / (1 + exp(-x / lambda)) : x >= 0;
+            density[r * LANGEVIN_SIDE + c] = sum;
+            reward[r * LANGEVIN_SIDE + c] = gate * exp(-(u * u + v * v) / s->reward.tau) / s->reward.alpha;
+        }
 }

@@ -6,15 +6,11 @@
 #include <stddef.h>
 
 #include "langevin_cells.h"
-#include "view/page.h"
+#include "common/experiment.h"
 #include "common/reproduce.h"
 
-/* Appends to the page; figures go to the folder `figures`, which stands beside the page under this name. 0, or -1 with a
- * sentence, also when interrupted. */
-int langevin_extras(const reproduce_options *o, int particles, int seeds, int threads, page *page, const char *figures,
-                    char *error, size_t room);
-
-/* Seconds of one iteration: the 10 % quantile of those that were timed, because other work on the machine only adds time. */
-double langevin_best_tenth(const langevin_result *r);
+/* Appends to the page. 0, or -1 with a sentence in x->error, also when interrupted. */
+int langevin_extras(const reproduce_options *o, const langevin_setting *settings, int particles, int seeds, int threads,
+                    const experiment_page *x);
 
 #endif

@@ -1,5 +1,4 @@
-/* langevin_extras_inside.h: what the parts of the rest of the Langevin page share: their request, one run with everything they
- * look at, and rows of tables.
+/* langevin_extras_inside.h: what the parts of the rest of the Langevin page share: what they are asked for, and sets of runs.
  *
  * Functions that return int are 0 for success; otherwise the sentence is in extras.error. */
 #ifndef SOSMC_LANGEVIN_LANGEVIN_EXTRAS_INSIDE_H
@@ -11,16 +10,17 @@
 #include "view/plot.h"
 
 enum { A, B, C, D }; /* the settings */
-enum { PLANE = 2, LINE = 768, CLOUD = 1500, MANY = 40, MODES = LANGEVIN_MAX };
+enum { PLANE = 2, MANY = 40, MODES = LANGEVIN_MAX };
 enum { RWM, MALA, KERNELS }; /* those that leave the target invariant */
-extern const char *const langevin_kernel_names[KERNELS];
+static const langevin_method langevin_kernels[KERNELS] = {SOSMC_RWM, SOSMC_MALA};
 
 typedef struct {
     const reproduce_options *o;
+    const langevin_setting *setting; /* LANGEVIN_SETTINGS of them */
     int particles, seeds, threads;
     double scale; /* of the number of iterations */
-    page *page;
-    const char *figures;
+    const experiment_page *x;
+    page *page; /* of x, as what follows */
     char *error;
     size_t room;
 } extras;
@@ -32,31 +32,19 @@ typedef struct {
 } summary;
 summary langevin_summarise(const double *v, int n);
 
-/* One run with everything we look at. */
 typedef struct {
-    sosmc_mixture mixture;
-    const double *theta_ref;
-    sosmc_score reward;
-    sosmc_scheme scheme;
-    sosmc_kernel kernel;
-    sosmc_adapt adapt[2];
-    sosmc_optimiser optimiser;
-    int iterations;
-    uint64_t seed;
+    langevin_run run;
     double optimum; /* what `reached` is measured against */
-    double *sample; /* NULL, or room for CLOUD points of the plane: the cloud at the end, resampled */
-    struct {
-        double reward, step, acceptance, seconds;
-        double weight[MODES]; /* softmax(theta) */
-        double right;         /* weight of the particles with x_1 > 0 */
-        double distinct;      /* share of different particles */
-        int reached;          /* first iteration within 1% of the optimum, -1: none */
-    } end;
+    langevin_result end;
 } task;
 
-/* The published weighted run of a setting, Adam without divergence term. */
-task langevin_published(const extras *e, const langevin_setting *s, sosmc_kernel kernel, int iterations, int seed);
+/* Several tasks, zero-initialised, which the caller frees. NULL: no memory, and the sentence is in extras.error. */
+task *langevin_tasks(const extras *e, int n);
+/* The published weighted run of a setting by ULA, MALA or RWM: Adam without divergence term. */
+task langevin_published(const extras *e, int setting, langevin_method method, int iterations, int seed);
 int langevin_run_tasks(const extras *e, task *t, int n); /* in parallel */
+/* The largest reward of a component, which is the optimum at beta = 0. */
+double langevin_best_component(const langevin_setting *s);
 
 /* The parts of the page. */
 int langevin_single_run(const extras *e);    /* langevin_single.c */

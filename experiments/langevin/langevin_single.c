@@ -11,28 +11,15 @@ static const int colours[LANGEVIN_METHODS] = {PLOT_BLACK, PLOT_GREY,  PLOT_VERMI
 
 static int illustrate(const extras *e, const langevin_result *r, const double *sample)
 {
-    enum { SIDE = 121, PANELS = 3, CURVES = LANGEVIN_METHODS + 1 };
-    static double reward[SIDE * SIDE], density[SIDE * SIDE];
-    static double px[CLOUD], py[CLOUD];
-    const langevin_setting *s = &langevin_settings()[C];
+    enum { PANELS = 3, CURVES = LANGEVIN_METHODS + 1 };
+    static double reward[LANGEVIN_SIDE * LANGEVIN_SIDE], density[LANGEVIN_SIDE * LANGEVIN_SIDE];
+    static double px[LANGEVIN_SAMPLE], py[LANGEVIN_SAMPLE];
+    const langevin_setting *s = &e->setting[C];
     plot_series series[2][CURVES],
-        dots = {.kind = PLOT_POINTS, .label = "particles", .colour = PLOT_VERMILION, .n = CLOUD};
-    double q[MODES], best[MODES], optimum = 0, box = 7;
-    langevin_softmax(MODES, s->theta_ref, q);
-    langevin_component_rewards(s, best);
-    for (int i = 0; i < MODES; i++) optimum = fmax(optimum, best[i]);
-    for (int row = 0; row < SIDE; row++)
-        for (int c = 0; c < SIDE; c++) {
-            double x = -box + 2 * box * c / (SIDE - 1), y = -box + 2 * box * row / (SIDE - 1), sum = 0;
-            for (int i = 0; i < MODES; i++) {
-                double u = x - s->mixture.means[2 * i], v = y - s->mixture.means[2 * i + 1];
-                sum += q[i] * exp(-(u * u + v * v) / (2 * s->mixture.variance));
-            }
-            double u = x - s->reward.center[0], v = y - s->reward.center[1];
-            density[row * SIDE + c] = sum;
-            reward[row * SIDE + c] = x >= 0 ? exp(-(u * u + v * v) / s->reward.tau) / s->reward.alpha : 0;
-        }
-    for (int i = 0; i < CLOUD; i++) {
+        dots = {.kind = PLOT_POINTS, .label = "particles", .colour = PLOT_VERMILION, .n = LANGEVIN_SAMPLE};
+    double optimum = langevin_best_component(s);
+    langevin_maps(s, density, reward);
+    for (int i = 0; i < LANGEVIN_SAMPLE; i++) {
         px[i] = sample[PLANE * i];
         py[i] = sample[PLANE * i + 1];
     }
@@ -48,7 +35,13 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
         series[p][LANGEVIN_METHODS] = (plot_series){
             .kind = PLOT_LEVEL, .label = "optimum", .colour = PLOT_PURPLE, .dash = PLOT_DASHED, .n = 1, .y = &optimum};
     }
-    plot_lattice heat = {.nx = SIDE, .ny = SIDE, .x_min = -box, .x_max = box, .y_min = -box, .y_max = box, .z = reward};
+    plot_lattice heat = {.nx = LANGEVIN_SIDE,
+                         .ny = LANGEVIN_SIDE,
+                         .x_min = -LANGEVIN_BOX,
+                         .x_max = LANGEVIN_BOX,
+                         .y_min = -LANGEVIN_BOX,
+                         .y_max = LANGEVIN_BOX,
+                         .z = reward};
     plot_lattice start = heat;
     start.z = density;
     plot_panel panel[PANELS] = {
@@ -67,45 +60,41 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
          .contour_colour = PLOT_BLACK}};
     plot_figure f = {.name = "single_run", .panel = panel, .panels = PANELS, .columns = 2, .width = 470, .height = 330};
     return experiment_figure(
-        e->page, &f, e->figures, "One run of every method on V_sparse with R_hard",
-        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.",
-        e->error, e->room);
+        e->x, NULL, f, "One run of every method on V_sparse with R_hard",
+        "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.");
 }
 
 int langevin_single_run(const extras *e)
 {
-    static const char *const head[] = {"method", "reward at the end", "iterations", "µs per iteration", NULL};
-    const langevin_setting *s = &langevin_settings()[C];
     langevin_result *r = calloc(LANGEVIN_METHODS, sizeof *r);
-    double *sample = calloc(PLANE * CLOUD, sizeof *sample);
+    double *sample = calloc(PLANE * LANGEVIN_SAMPLE, sizeof *sample);
     int rc = r && sample ? 0 : files_fail(e->error, e->room, "out of memory");
     for (int m = 0; rc == 0 && m < LANGEVIN_METHODS; m++) {
-        langevin_run run = {.setting = s,
+        langevin_run run = {.setting = &e->setting[C],
                             .method = (langevin_method)m,
                             .adam = 1,
                             .particles = e->particles,
                             .reference = e->particles / 2,
                             .iterations = langevin_iterations(e, C),
-                            .threads = 1};
+                            .threads = 1,
+                            .sample = m == SOSMC_ULA ? sample : NULL};
         rc = langevin_execute(&run, NAN, &r[m], e->error, e->room);
     }
-    task t = langevin_published(e, s, sosmc_ula(0.1), langevin_iterations(e, C), 0);
-    t.sample = sample;
-    if (rc == 0) rc = langevin_run_tasks(e, &t, 1);
     page_heading(e->page, "A single run: V_sparse, R_hard, beta = 0");
-    if (rc == 0 && plot_available()) rc = illustrate(e, r, sample);
+    if (rc == 0) rc = illustrate(e, r, sample);
     if (rc == 0) {
-        page_table(e->page, "Seed 0", "lrrr", head);
+        experiment_page_table(e->page, "Seed 0", "l method|r reward at the end|r iterations|r µs per iteration");
         for (int m = 0; m < LANGEVIN_METHODS; m++)
             experiment_row(e->page, NULL, "%s|%.5f|%d|%.1f", langevin_method_names[m], r[m].reward, r[m].iterations,
                            1e6 * r[m].seconds / r[m].iterations);
         page_table_end(e->page);
+        const langevin_result *ula = &r[SOSMC_ULA];
         page_paragraph(
             e->page,
             "Weights softmax(theta) at the end of SOSMC-ULA: %.4f, %.4f, %.4f, %.4f, %.4f, %.4f, where the "
             "reward asks for the first mode alone; %.1f%% of the cloud lies in the half-plane that is rewarded.",
-            t.end.weight[0], t.end.weight[1], t.end.weight[2], t.end.weight[3], t.end.weight[4], t.end.weight[5],
-            100 * t.end.right);
+            ula->weight[0], ula->weight[1], ula->weight[2], ula->weight[3], ula->weight[4], ula->weight[5],
+            100 * ula->right);
     }
     free(sample);
     free(r);

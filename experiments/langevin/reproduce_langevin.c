@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/experiment.h"
@@ -25,7 +24,7 @@
 #include "view/plot.h"
 #include "terminal/say.h"
 
-enum { SENTENCE = 512, MOST_SEEDS = 100, COLUMNS = 3 };
+enum { SENTENCE = 512, COLUMNS = 3 };
 typedef enum { SGD_0, ADAM_0, ADAM_BETA } column;
 static const char *const column_names[COLUMNS] = {"SGD, beta = 0", "Adam, beta = 0", "Adam, selected beta"};
 
@@ -51,6 +50,7 @@ typedef struct {
     const reproduce_options *o;
     int seeds, particles, reference, threads, cells;
     double scale; /* of the number of iterations */
+    langevin_setting setting[LANGEVIN_SETTINGS];
     cell cell[LANGEVIN_SETTINGS * LANGEVIN_METHODS * COLUMNS];
 } study;
 
@@ -62,22 +62,19 @@ static judge judged(const study *s)
     return s->o->quick ? BY_RECURSION : BY_PAPER;
 }
 
-static int iterations_of(const study *s, int setting)
-{
-    return (int)(s->scale * langevin_settings()[setting].iterations);
-}
+static int iterations_of(const study *s, int setting) { return (int)(s->scale * s->setting[setting].iterations); }
 
-static figure figure_of(const known *k, const cell *c)
+static figure figure_of(const study *s, const known *k, const cell *c)
 {
     char setting[64];
     const char *method = langevin_method_names[c->method];
-    (void)snprintf(setting, sizeof setting, "%s %s", langevin_settings()[c->setting].name, column_words[c->column]);
+    (void)snprintf(setting, sizeof setting, "%s %s", s->setting[c->setting].name, column_words[c->column]);
     return (figure){known_value(k, setting, method, "reward"), known_value(k, setting, method, "half_width")};
 }
 
 static langevin_run run_of(const study *s, const cell *c, int seed)
 {
-    const langevin_setting *setting = &langevin_settings()[c->setting];
+    const langevin_setting *setting = &s->setting[c->setting];
     int timed = s->o->budget_seconds > 0;
     return (langevin_run){.setting = setting,
                           .method = (langevin_method)c->method,
@@ -95,21 +92,17 @@ static langevin_run run_of(const study *s, const cell *c, int seed)
 
 static void exact_values(const study *s, cell *c)
 {
-    const langevin_setting *setting = &langevin_settings()[c->setting];
+    const langevin_setting *setting = &s->setting[c->setting];
     int K = iterations_of(s, c->setting), m = setting->mixture.components;
     double beta = c->column == ADAM_BETA ? setting->beta : 0, r[LANGEVIN_MAX], p[LANGEVIN_MAX] = {0};
-    double *rewards = malloc(((size_t)K + 1) * sizeof *rewards);
     langevin_component_rewards(setting, r);
     c->optimum = 0;
     if (beta > 0) langevin_optimum(setting, beta, p);
     for (int i = 0; i < m; i++) c->optimum = beta > 0 ? c->optimum + p[i] * r[i] : fmax(c->optimum, r[i]);
-    c->recursion = NAN;
-    if (!rewards) return;
     /* with beta the recursion has converged long before K: 300 updates stand for all */
     int updates = beta > 0 && K > 300 ? 300 : K;
-    langevin_recursion(setting, c->column == SGD_0 ? sosmc_sgd(0.1) : sosmc_adam(0.1), beta, updates, rewards);
-    c->recursion = rewards[updates];
-    free(rewards);
+    c->recursion = langevin_recursion(setting, r, c->column == SGD_0 ? sosmc_sgd(0.1) : sosmc_adam(0.1), beta, updates,
+                                      NULL);
 }
 
 /* The same exact values belong to all methods of a setting and column. */
@@ -278,7 +271,7 @@ static void print_column(const study *s, int col, FILE *out)
             : judged(s) == BY_PAPER   ? "paper   from paper, in combined se"
                                       : "paper",
             "");
-    for (int k = 0; k < LANGEVIN_SETTINGS; k++) fprintf(out, "  %-34s", langevin_settings()[k].label);
+    for (int k = 0; k < LANGEVIN_SETTINGS; k++) fprintf(out, "  %-34s", s->setting[k].label);
     fputc('\n', out);
     for (int m = 0; m < LANGEVIN_METHODS; m++) {
         fprintf(out, "%-12s", langevin_method_names[m]);
@@ -341,11 +334,11 @@ static int write_csv(const study *s, const char *dir, char *error, size_t room)
     for (int i = 0; i < s->cells; i++) {
         const cell *c = &s->cell[i];
         const figure *p = &c->paper;
-        double beta = c->column == ADAM_BETA ? langevin_settings()[c->setting].beta : 0;
+        double beta = c->column == ADAM_BETA ? s->setting[c->setting].beta : 0;
         atomic_print(&f, "%s,%s,%s,%g,%.17g,%.17g,%g,%g,%.17g,%.17g,%.17g,%.6g,%.3f,%.3f\n",
-                     langevin_settings()[c->setting].name, langevin_method_names[c->method],
-                     c->column == SGD_0 ? "sgd" : "adam", beta, c->mean, c->half, p->mean, p->half, c->optimum,
-                     c->recursion, c->iterations, c->seconds_per_iteration, fabs(from_paper(c)), c->off);
+                     s->setting[c->setting].name, langevin_method_names[c->method], c->column == SGD_0 ? "sgd" : "adam",
+                     beta, c->mean, c->half, p->mean, p->half, c->optimum, c->recursion, c->iterations,
+                     c->seconds_per_iteration, fabs(from_paper(c)), c->off);
     }
     return atomic_close(&f, error, room);
 }
@@ -363,8 +356,7 @@ static void page_cell(const study *s, page *page, const cell *c)
     const figure *p = &c->paper;
     int by_recursion = judged(s) == BY_RECURSION;
     char t[5][32], setting[64], ours[64], theirs[64];
-    (void)snprintf(setting, sizeof setting, "%s: %s", langevin_settings()[c->setting].name,
-                   langevin_settings()[c->setting].label);
+    (void)snprintf(setting, sizeof setting, "%s: %s", s->setting[c->setting].name, s->setting[c->setting].label);
     (void)snprintf(t[0], sizeof t[0], "%.0f", c->iterations);
     const char *method = langevin_method_names[c->method];
     const char *mean = experiment_with_error(c->mean, c->half, ours),
@@ -419,8 +411,8 @@ static void causes_by_paper(const study *s, page *page)
         const cell *c = &s->cell[i];
         if (!differs(s, c)) continue;
         page_paragraph(page, "%s, %s, %s: ours %.4f ± %.4f, paper %.4f ± %.4f (%.1f combined standard errors): %s.",
-                       langevin_settings()[c->setting].label, langevin_method_names[c->method], column_names[c->column],
-                       c->mean, c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
+                       s->setting[c->setting].label, langevin_method_names[c->method], column_names[c->column], c->mean,
+                       c->half, c->paper.mean, c->paper.half, fabs(from_paper(c)), cause(c));
     }
     if (count_differing(s, 0) == 0) page_paragraph(page, "Nowhere by more than three combined standard errors.");
 }
@@ -437,7 +429,7 @@ static void page_shared_cause(const study *s, page *page, int first)
         if (i < first) return;
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s in %s, %s (%+.1f)", used ? "; " : "",
-                                     langevin_method_names[c->method], langevin_settings()[c->setting].name,
+                                     langevin_method_names[c->method], s->setting[c->setting].name,
                                      column_names[c->column], c->off);
     }
     page_paragraph(page, "%s: %s.", list, why);
@@ -483,22 +475,18 @@ static void page_tracking(const study *s, page *page)
             worst = fmax(worst, fabs(c->off));
             cells++;
         }
-        char n[32], z[32];
-        (void)snprintf(n, sizeof n, "%d", cells);
-        (void)snprintf(z, sizeof z, "%.1f", worst);
-        const char *row[] = {langevin_method_names[m], n, z,
-                             worst < threshold(s) ? "follows" : "differs: see the table"};
-        page_row(page, row, NULL);
+        experiment_cells(page, NULL, "sd1s", langevin_method_names[m], cells, worst,
+                         worst < threshold(s) ? "follows" : "differs: see the table");
     }
     page_table_end(page);
 }
 
 static void page_times(const study *s, page *page)
 {
-    const char *head[] = {"method",         "µs per iteration",    "iterations to 99% of the optimum",
-                          "seconds to 99%", "runs that got there", NULL};
     page_heading(page, "Time");
-    page_table(page, "Adam, beta = 0, mean over settings and seeds", "lrrrr", head);
+    experiment_page_table(page, "Adam, beta = 0, mean over settings and seeds",
+                          "l method|r µs per iteration|r iterations to 99% of the optimum|r seconds to 99%|"
+                          "r runs that got there");
     for (int m = 0; m < LANGEVIN_METHODS; m++) {
         double per = 0, its = 0, secs = 0;
         int cells = 0, there = 0, runs = 0;
@@ -514,13 +502,11 @@ static void page_times(const study *s, page *page)
                 secs += c->result[k].reached_seconds;
             }
         }
-        char t[4][32];
-        (void)snprintf(t[0], 32, "%.0f", 1e6 * per / cells);
-        (void)snprintf(t[1], 32, there ? "%.0f" : "–", its / there);
-        (void)snprintf(t[2], 32, there ? "%.4f" : "–", secs / there);
-        (void)snprintf(t[3], 32, "%d of %d", there, runs);
-        const char *row[] = {langevin_method_names[m], t[0], t[1], t[2], t[3]};
-        page_row(page, row, NULL);
+        char t[2][32];
+        (void)snprintf(t[0], sizeof t[0], there ? "%.0f" : "–", its / there);
+        (void)snprintf(t[1], sizeof t[1], there ? "%.4f" : "–", secs / there);
+        experiment_row(page, NULL, "%s|%.0f|%s|%s|%d of %d", langevin_method_names[m], 1e6 * per / cells, t[0], t[1],
+                       there, runs);
     }
     page_table_end(page);
 }
@@ -557,17 +543,17 @@ static void mean_band(const study *s, const cell *c, int density, int against_ti
 }
 
 /* One figure per setting and column: reward and log-density against iteration and wall clock. */
-static int curves(const study *s, page *page, int setting, int col, const char *dir, char *error, size_t room)
+static int curves(const study *s, const experiment_page *x, int setting, int col)
 {
     enum { PANELS = 4 };
     static const char *const y_labels[] = {"mean reward", "mean log-density"}, *const x_labels[] = {"iteration",
                                                                                                     "seconds"};
-    const langevin_setting *st = &langevin_settings()[setting];
+    const langevin_setting *st = &s->setting[setting];
     band *bands = calloc((size_t)PANELS * LANGEVIN_METHODS, sizeof *bands);
     plot_series series[PANELS][LANGEVIN_METHODS + 1];
     plot_panel panel[PANELS];
     char name[64], title[128], caption[256];
-    int rc = bands ? 0 : files_fail(error, room, "out of memory");
+    int rc = bands ? 0 : files_fail(x->error, x->room, "out of memory");
     double optimum = 0;
     for (int p = 0; rc == 0 && p < PANELS; p++) {
         int used = 0;
@@ -604,77 +590,63 @@ static int curves(const study *s, page *page, int setting, int col, const char *
     (void)snprintf(caption, sizeof caption, "%s. Mean of %d runs with bands of 1.96 standard errors.", title, s->seeds);
     plot_figure f = {
         .name = name, .title = title, .panel = panel, .panels = PANELS, .columns = 2, .width = 460, .height = 280};
-    if (rc == 0) rc = experiment_figure(page, &f, dir, title, caption, error, room);
+    if (rc == 0) rc = experiment_figure(x, NULL, f, title, caption);
     free(bands);
     return rc;
 }
 
-enum { SIDE = 121 };
-
 /* Density and reward of a setting on the same box. */
-static int settings_figure(page *page, const char *dir, char *error, size_t room)
+static int settings_figure(const study *s, const experiment_page *x)
 {
-    static double density[LANGEVIN_SETTINGS][SIDE * SIDE], reward[LANGEVIN_SETTINGS][SIDE * SIDE];
+    enum { NODES = LANGEVIN_SIDE * LANGEVIN_SIDE };
+    static double density[LANGEVIN_SETTINGS][NODES], reward[LANGEVIN_SETTINGS][NODES];
     static char title[2 * LANGEVIN_SETTINGS][96];
     plot_lattice map[2 * LANGEVIN_SETTINGS];
     plot_panel panel[2 * LANGEVIN_SETTINGS];
     for (int k = 0; k < LANGEVIN_SETTINGS; k++) {
-        const langevin_setting *s = &langevin_settings()[k];
-        double q[LANGEVIN_MAX], box = 7;
-        langevin_softmax(s->mixture.components, s->theta_ref, q);
-        for (int r = 0; r < SIDE; r++)
-            for (int c = 0; c < SIDE; c++) {
-                double x = -box + 2 * box * c / (SIDE - 1), y = -box + 2 * box * r / (SIDE - 1), sum = 0;
-                for (int i = 0; i < s->mixture.components; i++) {
-                    double u = x - s->mixture.means[2 * i], v = y - s->mixture.means[2 * i + 1];
-                    double shown = fmax(s->mixture.variance, 0.05); /* a tight mode would fall between the nodes */
-                    sum += q[i] * exp(-(u * u + v * v) / (2 * shown));
-                }
-                double u = x - s->reward.center[0], v = y - s->reward.center[1], lambda = s->reward.lambda;
-                double gate = lambda > 0 ? 1 / (1 + exp(-x / lambda)) : x >= 0;
-                density[k][r * SIDE + c] = sum;
-                reward[k][r * SIDE + c] = gate * exp(-(u * u + v * v) / s->reward.tau) / s->reward.alpha;
-            }
-        map[2 * k] = (plot_lattice){
-            .nx = SIDE, .ny = SIDE, .x_min = -box, .x_max = box, .y_min = -box, .y_max = box, .z = density[k]};
-        map[2 * k + 1] = map[2 * k];
-        map[2 * k + 1].z = reward[k];
-        (void)snprintf(title[2 * k], sizeof title[0], "%s: density at the start", s->name);
-        (void)snprintf(title[2 * k + 1], sizeof title[0], "%s: reward (%s)", s->name, s->label);
-        for (int j = 0; j < 2; j++)
+        langevin_maps(&s->setting[k], density[k], reward[k]);
+        (void)snprintf(title[2 * k], sizeof title[0], "%s: density at the start", s->setting[k].name);
+        (void)snprintf(title[2 * k + 1], sizeof title[0], "%s: reward (%s)", s->setting[k].name, s->setting[k].label);
+        for (int j = 0; j < 2; j++) {
+            map[2 * k + j] = (plot_lattice){.nx = LANGEVIN_SIDE,
+                                            .ny = LANGEVIN_SIDE,
+                                            .x_min = -LANGEVIN_BOX,
+                                            .x_max = LANGEVIN_BOX,
+                                            .y_min = -LANGEVIN_BOX,
+                                            .y_max = LANGEVIN_BOX,
+                                            .z = j ? reward[k] : density[k]};
             panel[2 * k + j] = (plot_panel){.title = title[2 * k + j],
                                             .x_label = "x1",
                                             .y_label = "x2",
                                             .equal = 1,
                                             .heat = &map[2 * k + j],
                                             .shades = j ? PLOT_ORANGES : PLOT_BLUES};
+        }
     }
     plot_figure f = {
         .name = "settings", .panel = panel, .panels = 2 * LANGEVIN_SETTINGS, .columns = 2, .width = 480, .height = 330};
     return experiment_figure(
-        page, &f, dir, "Densities and rewards of the four settings",
-        "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.",
-        error, room);
+        x, NULL, f, "Densities and rewards of the four settings",
+        "The four settings: where the particles start and what is rewarded. Modes of V_tight are drawn wider than they are.");
 }
 
 static int write_page(const study *s, const char *dir, char *error, size_t room)
 {
-    char path[FILES_PATH], figures[FILES_PATH], subtitle[160];
+    char subtitle[160];
+    experiment_page x;
     (void)snprintf(subtitle, sizeof subtitle, "N = %d particles, reference batch %d, %d seeds, %s", s->particles,
                    s->reference, s->seeds,
                    s->o->budget_seconds > 0 ? "wall-clock budget" : "fixed number of iterations");
-    page *page = page_new("Reward tuning of Langevin processes", subtitle);
-    int rc = files_join(path, dir, "langevin.html", error, room) || files_join(figures, dir, "figures", error, room)
-                 ? -1
-                 : 0;
+    if (experiment_page_begin(&x, dir, "Reward tuning of Langevin processes", subtitle, error, room)) return -1;
+    page *page = x.page;
     page_paragraph(
         page,
         "A mixture of Gaussians with softmax weights theta is tuned towards a reward under a forward "
         "Kullback-Leibler leash: minimise −E[R] + beta KL(pi_ref || pi_theta). The paper's ± is 1.96 standard errors "
         "of ten runs, ours of %d.",
         s->seeds);
-    if (rc == 0 && plot_available()) rc = settings_figure(page, figures, error, room);
-    if (!plot_available()) page_note(page, "%s", PLOT_ADVICE);
+    int rc = settings_figure(s, &x);
+    if (!x.plots) page_note(page, "%s", PLOT_ADVICE);
     page_heading(page, "Tables");
     page_how_judged(s, page);
     for (int col = 0; col < COLUMNS; col++) page_cells(s, page, col);
@@ -682,13 +654,11 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
     page_tracking(s, page);
     page_times(s, page);
     page_heading(page, "Curves");
-    for (int k = 0; rc == 0 && plot_available() && k < LANGEVIN_SETTINGS; k++)
+    for (int k = 0; rc == 0 && k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; rc == 0 && col < COLUMNS; col++)
-            if (!s->o->quick || col == ADAM_0) rc = curves(s, page, k, col, figures, error, room);
-    if (rc == 0) rc = langevin_extras(s->o, s->particles, s->seeds, s->threads, page, figures, error, room);
-    if (rc == 0) rc = page_write(page, path, error, room);
-    page_free(page);
-    return rc;
+            if (!s->o->quick || col == ADAM_0) rc = curves(s, &x, k, col);
+    if (rc == 0) rc = langevin_extras(s->o, s->setting, s->particles, s->seeds, s->threads, &x);
+    return experiment_page_end(&x, rc, "langevin.html");
 }
 
 /* ---------------------------------------------------------------------------- */
@@ -700,9 +670,10 @@ static int set_up(study *s)
     known paper;
     s->threads = experiment_threads(o->threads);
     s->seeds = o->seeds > 0 ? o->seeds : o->quick ? 3 : 10;
-    if (s->seeds > MOST_SEEDS)
-        return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, MOST_SEEDS);
-    s->particles = o->quick ? 1000 : 10000;
+    if (s->seeds > LANGEVIN_SEEDS)
+        return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->seeds, LANGEVIN_SEEDS);
+    if (langevin_open(s->setting, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    s->particles = o->quick ? 1000 : s->setting[0].particles;
     s->reference = s->particles / 2;
     s->scale = o->quick ? 0.2 : 1;
     if (known_open(&paper, "langevin", error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
@@ -712,7 +683,7 @@ static int set_up(study *s)
                 cell *c = &s->cell[s->cells++];
                 *c = (cell){
                     .setting = k, .method = m, .column = col, .result = calloc((size_t)s->seeds, sizeof *c->result)};
-                c->paper = figure_of(&paper, c);
+                c->paper = figure_of(s, &paper, c);
             }
     known_close(&paper);
     for (int i = 0; i < s->cells; i++)
@@ -743,6 +714,7 @@ int reproduce_langevin(const reproduce_options *options)
             printf("tables, figures and %s/langevin.html are written\n", options->out);
     }
     for (int i = 0; i < s->cells; i++) free(s->cell[i].result);
+    langevin_close(s->setting);
     free(s);
     return code;
 }

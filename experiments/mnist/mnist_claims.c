@@ -59,10 +59,7 @@ static void judge_gains(const mnist_findings *f, claim *c)
         else
             note(&failing, cell, g->mean, g->error);
     }
-    if (all == 0) {
-        claim_unknown(c, "The gain of any cell");
-        return;
-    }
+    if (!claim_measured(c, all > 0, "The gain of any cell")) return;
     claim_decide(c, is_paper(f), raised == all,
                  "%d of %d cells gain more than three standard errors; gains from %.3f to %.3f%s%s%s", raised, all,
                  least, most, failing.used ? "; not: " : "", failing.text,
@@ -90,10 +87,7 @@ static void judge_methods(const mnist_findings *f, claim *c)
             note(&unlike, cell, d->mean, 2 * d->error);
         }
     }
-    if (compared == 0) {
-        claim_unknown(c, "A pair of methods at one setting");
-        return;
-    }
+    if (!claim_measured(c, compared > 0, "A pair of methods at one setting")) return;
     claim_decide(c, is_paper(f), comparable && half && better,
                  "final reward of SOSMC-ULA over ImpDiff from the same noise: %s%s; half: %s",
                  comparable ? "comparable in all cells of bright and dark" : "bright and dark differ in ", unlike.text,
@@ -153,10 +147,7 @@ static void judge_kernels(const mnist_findings *f, claim *c)
         sd[1] = fmax(sd[1], now);
         outside = fmax(outside, mnist_last_cloud(cell, MNIST_OUTSIDE));
     }
-    if (all == 0) {
-        claim_unknown(c, "The particles of any cell");
-        return;
-    }
+    if (!claim_measured(c, all > 0, "The particles of any cell")) return;
     claim_decide(
         c, is_paper(f), positive == all,
         "the sampler's reward rises in %d of %d cells; but the particles that the gradient is taken at are no samples of "

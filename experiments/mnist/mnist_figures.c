@@ -12,8 +12,6 @@
 #include "files/images.h"
 #include "mnist_chains.h"
 #include "mnist_record.h"
-#include "view/plot.h"
-#include "view/arena.h"
 
 enum { CURVE = 400, SERIES = 8, MOMENTS = 11, EIGHT = 8 };
 
@@ -154,29 +152,24 @@ static void add_recorded(arena *p, mnist_curve what, const mnist_plan *plan, con
             recorded(p, &k.cloud[0][0], MNIST_RECORDED_CLOUDS, 5, 4, 100, mnist_known_of(plan, c).particles, style));
 }
 
-int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, const mnist_plan *record, const char *dir,
-                      const char *name, char **svg, char *error, size_t room)
+plot_figure mnist_draw_curves(arena *memory, mnist_curve what, const mnist_panel *panel, int panels,
+                              const mnist_plan *record, const char *name)
 {
     static void (*const draw[MNIST_CURVE_KINDS])(arena *, const mnist_cell *, plot_panel *,
                                                  plot_series *) = {fresh, particle, share_of_ess, deviation};
     static const char *const labels[MNIST_CURVE_KINDS] = {"fresh reward", "reward of the particles", "ESS / N",
                                                           "standard deviation of pixels"};
-    arena p = {.failed = 0};
-    plot_panel *all = arena_take(&p, panels, sizeof *all);
+    plot_panel *all = arena_take(memory, panels, sizeof *all);
     for (int i = 0; all && i < panels; i++) {
-        plot_series *s = arena_take(&p, SERIES, sizeof *s);
+        plot_series *s = arena_take(memory, SERIES, sizeof *s);
         all[i] = (plot_panel){.title = panel[i].title, .x_label = "iteration", .y_label = labels[what], .series = s};
         for (int m = 0; s && m < MNIST_METHODS; m++) {
             if (!panel[i].cell[m]) continue;
-            draw[what](&p, panel[i].cell[m], &all[i], s);
-            if (record) add_recorded(&p, what, record, panel[i].cell[m], &all[i], s);
+            draw[what](memory, panel[i].cell[m], &all[i], s);
+            if (record) add_recorded(memory, what, record, panel[i].cell[m], &all[i], s);
         }
     }
-    plot_figure f = {.name = name, .panel = all, .panels = panels, .columns = panels > 2 ? 2 : panels};
-    int status = p.failed ? files_fail(error, room, "no memory to draw figure %s", name)
-                          : plot_write(&f, 1, dir, svg, error, room);
-    arena_free(&p);
-    return status;
+    return (plot_figure){.name = name, .panel = all, .panels = panels, .columns = panels > 2 ? 2 : panels};
 }
 
 /* ---------------------------------------------------------------------------- grids */

@@ -4,6 +4,8 @@
 #define SOSMC_MNIST_MNIST_FIGURES_H
 
 #include "mnist_findings.h"
+#include "view/arena.h"
+#include "view/plot.h"
 
 /* ------------------------------------------------------------------------------------------------ curves */
 
@@ -20,9 +22,9 @@ typedef struct {
     const mnist_cell *cell[MNIST_METHODS]; /* NULL: not there */
 } mnist_panel;
 
-/* Writes DIR/NAME.svg and DIR/NAME.pdf. `record`: the plan whose recorded values stand beside ours; NULL: none. svg as in plot_write, for one. */
-int mnist_draw_curves(mnist_curve what, const mnist_panel *panel, int panels, const mnist_plan *record, const char *dir,
-                      const char *name, char **svg, char *error, size_t room);
+/* `record`: the plan whose recorded values stand beside ours; NULL: none. */
+plot_figure mnist_draw_curves(arena *memory, mnist_curve what, const mnist_panel *panel, int panels,
+                              const mnist_plan *record, const char *name);
 
 /* ------------------------------------------------------------------------------------------------ samples */
 

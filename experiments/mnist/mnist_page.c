@@ -5,36 +5,19 @@
 #include "mnist_page.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "mnist_figures.h"
 #include "mnist_record.h"
-#include "view/page.h"
-#include "view/plot.h"
 
 typedef struct {
     const mnist_results *r;
     const mnist_findings *f;
     const mnist_plan *plan;
-    page *page;
-    char figures[FILES_PATH];
-    char *error;
-    size_t room;
+    experiment_page at;
+    page *page; /* of `at` */
 } context;
 
 /* ---------------------------------------------------------------------------- figures */
-
-static int curves(const context *x, mnist_curve what, const mnist_panel *panel, int panels, const char *name,
-                  const char *caption)
-{
-    char stem[128], *svg = NULL;
-    (void)snprintf(stem, sizeof stem, "figures/%s", name);
-    int rc = mnist_draw_curves(what, panel, panels, x->f->published ? x->plan : NULL, x->figures, name, &svg, x->error,
-                               x->room);
-    if (rc == 0) page_figure(x->page, svg, caption, caption, stem);
-    free(svg);
-    return rc;
-}
 
 static int all_curves(const context *x, const mnist_panel *panel, int panels, const char *name)
 {
@@ -44,20 +27,15 @@ static int all_curves(const context *x, const mnist_panel *panel, int panels, co
         "Reward of the particles during tuning. It says nothing about the model: the particles diffuse.",
         "Effective sample size as a share of the particles.",
         "Standard deviation of all pixel values of the particles, and that of a free random walk with the same noise."};
-    char file[96];
-    if (!plot_available()) return 0;
     for (int i = 0; i < MNIST_CURVE_KINDS; i++) {
+        arena memory = {0};
+        char file[96];
         (void)snprintf(file, sizeof file, "%s-%s", name, words[i]);
-        if (curves(x, (mnist_curve)i, panel, panels, file, captions[i])) return -1;
+        plot_figure f = mnist_draw_curves(&memory, (mnist_curve)i, panel, panels, x->f->published ? x->plan : NULL,
+                                          file);
+        if (experiment_figure(&x->at, &memory, f, NULL, captions[i])) return -1;
     }
     return 0;
-}
-
-static void picture(const context *x, const char *name, const char *caption)
-{
-    char file[MNIST_NAME + 48];
-    (void)snprintf(file, sizeof file, "figures/%s.png", name);
-    page_picture(x->page, x->plan->out, file, caption, caption);
 }
 
 /* Both methods at one reward of a group; returns how many there are. */
@@ -83,14 +61,14 @@ static int trajectories(const context *x, mnist_group group, mnist_reward reward
     char name[64], caption[320];
     if (n == 0) return 0;
     (void)snprintf(name, sizeof name, "trajectories-%s", mnist_reward_names[reward]);
-    if (mnist_draw_trajectories(x->f, cell, n, reward, x->figures, name, x->error, x->room)) return -1;
+    if (mnist_draw_trajectories(x->f, cell, n, reward, x->at.figures, name, x->at.error, x->at.room)) return -1;
     (void)snprintf(
         caption, sizeof caption,
         "Sampling trajectories, %s: rows pre-trained%s%s%s%s; one sample of the pre-trained model, followed by the "
         "sampler under each model with the same noise.",
         mnist_reward_names[reward], n > 0 ? ", " : "", n > 0 ? mnist_method_names[cell[0]->method] : "",
         n > 1 ? ", " : "", n > 1 ? mnist_method_names[cell[1]->method] : "");
-    picture(x, name, caption);
+    experiment_picture(&x->at, name, caption);
     return 0;
 }
 
@@ -100,11 +78,11 @@ static int grids(const context *x, const mnist_cell *c)
     char words[MNIST_NAME], name[MNIST_NAME + 16], caption[320], what[128];
     mnist_cell_name(c, words, sizeof words);
     (void)snprintf(name, sizeof name, "grid-%s", words);
-    if (mnist_draw_grid(f->base, &f->sample, x->figures, name, x->error, x->room)) return -1;
+    if (mnist_draw_grid(f->base, &f->sample, x->at.figures, name, x->at.error, x->at.room)) return -1;
     (void)snprintf(caption, sizeof caption,
                    "%s, %s: 32 samples of the pre-trained model over 32 of the tuned one, from the same noise.",
                    mnist_setting_words(c, what, sizeof what), mnist_method_names[c->method]);
-    picture(x, name, caption);
+    experiment_picture(&x->at, name, caption);
     return 0;
 }
 
@@ -117,13 +95,13 @@ static int across_beta(const context *x, mnist_group group, mnist_reward reward)
         if ((cell[n] = mnist_find(x->plan, group, reward, mnist_betas[b], MNIST_SOSMC))) n++;
     if (n == 0) return 0;
     (void)snprintf(name, sizeof name, "beta-%s-%s", mnist_group_names[group], mnist_reward_names[reward]);
-    if (mnist_draw_samples(x->f, cell, n, reward, x->figures, name, x->error, x->room)) return -1;
+    if (mnist_draw_samples(x->f, cell, n, reward, x->at.figures, name, x->at.error, x->at.room)) return -1;
     (void)snprintf(
         caption, sizeof caption,
         "%s: eight samples under the pre-trained model (first row) and under models tuned by SOSMC-ULA with beta 5, "
         "2, 1, 0.5, same starts and noise.",
         mnist_reward_names[reward]);
-    picture(x, name, caption);
+    experiment_picture(&x->at, name, caption);
     return 0;
 }
 
@@ -214,7 +192,7 @@ static void introduce(const context *x)
         page_note(x->page,
                   "This is the reduced scale: 128 particles and 300 updates. A claim that is not seen here may well "
                   "hold.");
-    if (!plot_available()) page_note(x->page, "%s", PLOT_ADVICE);
+    if (!x->at.plots) page_note(x->page, "%s", PLOT_ADVICE);
 }
 
 /* Writes the section on what the numbers of the particles mean. */
@@ -281,19 +259,15 @@ static int fill(const context *x)
 
 int mnist_write_page(const mnist_results *r, char *error, size_t room)
 {
-    char path[FILES_PATH], subtitle[160];
+    char subtitle[160];
     const mnist_plan *plan = r->found->plan;
-    context x = {.r = r, .f = r->found, .plan = plan, .error = error, .room = room};
+    context x = {.r = r, .f = r->found, .plan = plan};
     (void)snprintf(subtitle, sizeof subtitle, "%d tuning runs%s", plan->cells,
                    plan->scale.reduced ? ", reduced scale"
                    : plan->scale.full  ? ", all of the published sizes"
                                        : "");
-    if (files_join(path, plan->out, "report.html", error, room) ||
-        files_join(x.figures, plan->out, "figures", error, room))
+    if (experiment_page_begin(&x.at, plan->out, "Reward tuning of an energy model of digits", subtitle, error, room))
         return -1;
-    x.page = page_new("Reward tuning of an energy model of digits", subtitle);
-    int rc = fill(&x);
-    if (rc == 0) rc = page_write(x.page, path, error, room);
-    page_free(x.page);
-    return rc;
+    x.page = x.at.page;
+    return experiment_page_end(&x.at, fill(&x), "report.html");
 }

@@ -7,18 +7,7 @@
 #include "mnist_page.h"
 #include "mnist_record.h"
 
-typedef char cell_text[64];
-
 /* ---------------------------------------------------------------------------- words and numbers */
-
-static const char *of_mean(experiment_mean m, char out[64]) { return experiment_with_error(m.mean, m.error, out); }
-
-static const char *number(double value, int digits, char out[64])
-{
-    if (isnan(value)) return "";
-    (void)snprintf(out, 64, "%.*f", digits, value);
-    return out;
-}
 
 static const char *percent(double share, char out[64])
 {
@@ -76,126 +65,98 @@ int mnist_group_cells(const mnist_plan *plan, mnist_group group, const mnist_cel
 
 void mnist_page_rewards(page *p, const mnist_findings *findings, mnist_group group)
 {
-    const char *head[] = {
-        "setting", "method", "before", "recorded", "after", "recorded", "gain, paired", "over ImpDiff, paired", NULL};
     const mnist_cell *cell[MNIST_CELLS];
     int n = mnist_group_cells(findings->plan, group, cell);
-    page_table(p, "Mean reward of fresh chains before and after tuning, and gains with 95% intervals", "llrrrrrr",
-               head);
+    experiment_page_table(
+        p, "Mean reward of fresh chains before and after tuning, and gains with 95% intervals",
+        "l setting|l method|r before|r recorded|r after|r recorded|r gain, paired|r over ImpDiff, paired");
     for (int i = 0; i < n; i++) {
         const mnist_finding *f = mnist_finding_of(findings, cell[i]);
         mnist_known k = mnist_known_of(findings->plan, cell[i]);
         int reduced = group == MNIST_REDUCED;
-        char what[128];
-        cell_text t[6];
-        const char *row[] = {
-            mnist_setting_words(cell[i], what, sizeof what),
-            mnist_method_names[cell[i]->method],
-            of_mean(f->before, t[0]),
-            experiment_with_error(reduced ? k.reduced_before : k.baseline, NAN, t[1]),
-            of_mean(f->after, t[2]),
-            experiment_with_error(reduced ? k.reduced : k.final, reduced ? k.reduced_error : NAN, t[3]),
-            interval(f->gain, t[4]),
-            f->over.n ? interval(f->over, t[5]) : ""};
+        char what[128], t[2][64];
         page_mark mark[8] = {[3] = PAGE_DIM, [5] = PAGE_DIM};
-        page_row(p, row, mark);
+        experiment_cells(p, mark, "ssm4mess", mnist_setting_words(cell[i], what, sizeof what),
+                         mnist_method_names[cell[i]->method], f->before, reduced ? k.reduced_before : k.baseline,
+                         f->after, reduced ? k.reduced : k.final, reduced ? k.reduced_error : NAN,
+                         interval(f->gain, t[0]), f->over.n ? interval(f->over, t[1]) : "");
     }
     page_table_end(p);
 }
 
 void mnist_page_agreement(page *p, const mnist_findings *findings)
 {
-    const char *head[] = {"setting",        "gain, paired", "seeds",     "mean of seeds",
-                          "re-run, paired", "chains apart", "all apart", NULL};
     const mnist_cell *cell[MNIST_CELLS];
     int n = mnist_group_cells(findings->plan, MNIST_SWEEP, cell);
-    page_table(
+    experiment_page_table(
         p,
         "SOSMC-ULA beside the independent re-run: distance in standard errors of the chains, and of the chains and of "
         "tuning from run to run",
-        "lrrrrrr", head);
+        "l setting|r gain, paired|r seeds|r mean of seeds|r re-run, paired|r chains apart|r all apart");
     for (int i = 0; i < n; i++) {
         mnist_known k = mnist_known_of(findings->plan, cell[i]);
         mnist_distance apart = mnist_apart(findings, cell[i]);
         experiment_mean seeds = mnist_gain_over_seeds(findings, cell[i]);
         char what[128];
-        cell_text t[6];
-        if (isnan(apart.all)) continue;
-        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what),
-                             of_mean(mnist_finding_of(findings, cell[i])->gain, t[0]),
-                             number(seeds.n, 0, t[1]),
-                             of_mean(seeds, t[2]),
-                             experiment_with_error(k.rerun_gain, k.rerun_gain_error, t[3]),
-                             number(apart.chains, 1, t[4]),
-                             number(apart.all, 1, t[5])};
         page_mark mark[7] = {[4] = PAGE_DIM, [6] = apart.all > 3 ? PAGE_WARN : PAGE_PLAIN};
-        page_row(p, row, mark);
+        if (isnan(apart.all)) continue;
+        experiment_cells(p, mark, "smdme11", mnist_setting_words(cell[i], what, sizeof what),
+                         mnist_finding_of(findings, cell[i])->gain, seeds.n, seeds, k.rerun_gain, k.rerun_gain_error,
+                         apart.chains, apart.all);
     }
     page_table_end(p);
 }
 
 void mnist_page_samples(page *p, const mnist_findings *findings, mnist_group group)
 {
-    const char *head[] = {"setting", "method", "spread", NULL};
     const mnist_cell *cell[MNIST_CELLS];
     int n = mnist_group_cells(findings->plan, group, cell);
-    page_table(p, "Samples of the tuned models: how different from each other", "llr", head);
+    experiment_page_table(p, "Samples of the tuned models: how different from each other",
+                          "l setting|l method|r spread");
     for (int i = 0; i < n; i++) {
         const mnist_finding *f = mnist_finding_of(findings, cell[i]);
         char what[128];
-        cell_text t;
-        const char *row[] = {mnist_setting_words(cell[i], what, sizeof what), mnist_method_names[cell[i]->method],
-                             number(f->sample.spread / f->base->spread, 2, t)};
-        page_row(p, row, NULL);
+        experiment_cells(p, NULL, "ss2", mnist_setting_words(cell[i], what, sizeof what),
+                         mnist_method_names[cell[i]->method], f->sample.spread / f->base->spread);
     }
     page_table_end(p);
 }
 
 void mnist_page_particles(page *p, const mnist_findings *findings, mnist_group group)
 {
-    const char *head[] = {"setting", "method",   "reward",          "weighted", "least ESS / N", "resamplings", "E",
-                          "E_0",     "pixel sd", "outside [−1, 1]", "KL ≈",     "l ≈",           NULL};
     const mnist_cell *cell[MNIST_CELLS];
     int n = mnist_group_cells(findings->plan, group, cell);
-    page_table(p, "What the particles became", "llrrrrrrrrrr", head);
+    experiment_page_table(p, "What the particles became",
+                          "l setting|l method|r reward|r weighted|r least ESS / N|r resamplings|r E|r E_0|r pixel sd|"
+                          "r outside [−1, 1]|r KL ≈|r l ≈");
     for (int i = 0; i < n; i++) {
         const mnist_cell *c = cell[i];
         int weights = c->method == MNIST_SOSMC;
-        char what[128];
-        cell_text t[10];
-        const char *row[] = {mnist_setting_words(c, what, sizeof what),
-                             mnist_method_names[c->method],
-                             number(mnist_last_cloud(c, MNIST_PLAIN), 4, t[0]),
-                             number(weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN, 4, t[1]),
-                             number(mnist_smallest_ess(c) / c->set.particles, 4, t[2]),
-                             weights ? number(mnist_resamplings(c), 0, t[3]) : "",
-                             number(mnist_last_cloud(c, MNIST_ENERGY), 3, t[4]),
-                             number(mnist_last_cloud(c, MNIST_ENERGY_REF), 3, t[5]),
-                             number(mnist_last_cloud(c, MNIST_PIXEL_SD), 2, t[6]),
-                             percent(mnist_last_cloud(c, MNIST_OUTSIDE), t[7]),
-                             number(mnist_last(c, MNIST_KL), 3, t[8]),
-                             number(mnist_last(c, MNIST_LOSS), 3, t[9])};
-        page_row(p, row, NULL);
+        char what[128], outside[64];
+        experiment_cells(p, NULL, "ss4440332s33", mnist_setting_words(c, what, sizeof what),
+                         mnist_method_names[c->method], mnist_last_cloud(c, MNIST_PLAIN),
+                         weights && c->steps > 0 ? c->series[MNIST_SCORE][c->steps - 1] : NAN,
+                         mnist_smallest_ess(c) / c->set.particles, weights ? (double)mnist_resamplings(c) : NAN,
+                         mnist_last_cloud(c, MNIST_ENERGY), mnist_last_cloud(c, MNIST_ENERGY_REF),
+                         mnist_last_cloud(c, MNIST_PIXEL_SD), percent(mnist_last_cloud(c, MNIST_OUTSIDE), outside),
+                         mnist_last(c, MNIST_KL), mnist_last(c, MNIST_LOSS));
     }
     page_table_end(p);
 }
 
 void mnist_page_bases(page *p, const mnist_findings *findings)
 {
-    const char *head[] = {"steps", "bright", "half (paper's scale)", "spread", NULL};
-    page_table(p, "Samples of the pre-trained model: chains of these lengths are not stationary, so compare equal ones",
-               "rrrr", head);
+    experiment_page_table(
+        p, "Samples of the pre-trained model: chains of these lengths are not stationary, so compare equal ones",
+        "r steps|r bright|r half (paper's scale)|r spread");
     for (int i = 0; i < findings->bases; i++) {
         const mnist_sample *s = &findings->base[i];
         double sum[2] = {0, 0};
-        cell_text t[6];
         for (int c = 0; c < s->chains; c++) {
             sum[0] += mnist_reward_of(MNIST_BRIGHT, 1, s->x + (size_t)c * MNIST_PIXELS);
             sum[1] += mnist_reward_of(MNIST_HALF, 1, s->x + (size_t)c * MNIST_PIXELS);
         }
-        const char *row[] = {number(s->steps, 0, t[0]), number(sum[0] / s->chains, 4, t[1]),
-                             number(sum[1] / s->chains, 4, t[2]), number(s->spread, 3, t[3])};
-        page_row(p, row, NULL);
+        experiment_cells(p, NULL, "0443", (double)s->steps, sum[0] / s->chains, sum[1] / s->chains, s->spread);
     }
     page_table_end(p);
 }

@@ -59,7 +59,7 @@ static int choose(study *s, const char *only)
     return complain(SOSMC_EXIT_USAGE, "--only is '%s'; expected one of %s", only, known);
 }
 
-/* Called from several threads; the entry's place in `statement` is this job's alone. */
+/* The grid calls this function from several threads. A job writes to its own place in `statement` and to no other. */
 static int one_statement(void *context, int job, char *error, size_t room)
 {
     study *s = context;
@@ -95,7 +95,8 @@ static int run_statements(study *s, const reproduce_options *o)
 
 /* ---------------------------------------------------------------------------- what came of it */
 
-/* What we claim ourselves must hold, and what is wrong on purpose must be noticed. */
+/* Returns SOSMC_EXIT_NUMERIC when a statement of our own does not hold or a variant that is wrong on purpose was not
+ * noticed. */
 static int look_for_faults(const study *s)
 {
     int code = SOSMC_EXIT_OK;
@@ -117,7 +118,8 @@ static int tell(study *s, const reproduce_options *o)
     return look_for_faults(s);
 }
 
-/* Made first, so that minutes are not spent on what cannot be written; taken away again when nothing comes of it. */
+/* Makes the folder before the statements run, so that a folder that cannot be made is reported at once. A folder that did
+ * not exist before is removed again when the statements fail. */
 static int run_into_folder(study *s, const reproduce_options *o)
 {
     int existed = access(o->out, F_OK) == 0, code = experiment_folder(o->out, s->out);

@@ -1,5 +1,6 @@
-/* theory.c: what a check fills in: rows of tables, faults, controls. Invariant: nothing is lost without a trace; a table that
- * found no memory, or a row with too few cells, is known as `failed` and becomes an error of the command. */
+/* theory.c: the functions by which a check fills in its statement: rows of tables, faults, controls, a figure. Invariant: no
+ * failure is silent. A table that found no memory, or a row with the wrong number of cells, sets `failed`, and the command
+ * then ends with an error. */
 #include "theory.h"
 
 #include <math.h>
@@ -48,16 +49,6 @@ static void add_row(theory_table *t, page_mark mark, char *line)
     t->mark[t->rows++] = mark;
 }
 
-void theory_row(theory_table *t, const char *format, ...)
-{
-    char line[LINE];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    add_row(t, PAGE_PLAIN, line);
-}
-
 void theory_marked_row(theory_table *t, page_mark mark, const char *format, ...)
 {
     char line[LINE];
@@ -101,6 +92,19 @@ int theory_fail(theory_statement *s, int code, const char *format, ...)
     (void)vsnprintf(s->error, sizeof s->error, format, args);
     va_end(args);
     return interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : code;
+}
+
+plot_series *theory_figure(theory_statement *s, plot_panel panel, int n, const char *caption)
+{
+    plot_panel *p = arena_take(&s->memory, 1, sizeof *p);
+    plot_series *series = arena_take(&s->memory, n, sizeof *series);
+    if (!p || !series) return NULL;
+    panel.series = series;
+    panel.n = n;
+    *p = panel;
+    s->figure = (plot_figure){.panel = p, .panels = 1};
+    s->figure_caption = caption;
+    return series;
 }
 
 static void free_table(theory_table *t)

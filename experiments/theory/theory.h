@@ -29,14 +29,14 @@ typedef struct {
 } theory_table;
 
 /* A row, its cells separated by '|': theory_row(&s->table, "%s|%d|%.3f", name, n, value). */
-void theory_row(theory_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define theory_row(t, ...) theory_marked_row(t, PAGE_PLAIN, __VA_ARGS__)
 /* The same, shown in another way than plain: PAGE_WARN for what is wrong, PAGE_DIM for a control. */
 void theory_marked_row(theory_table *t, page_mark mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 typedef struct {
     const char *id;      /* set before the check is called; names files and rows */
     const char *title;   /* "Exact gradient recovery (Lemma 1)" */
-    const char *says;    /* what the paper says, in plain words with the sosmc_expression */
+    const char *says;    /* what the paper says, in plain words with the formula */
     const char *how;     /* how it is checked here */
     claim claim;         /* verdict and reason, by claim_decide; claim.claim NULL: the title stands for it */
     theory_table table;  /* becomes tables/ID.csv too */
@@ -50,12 +50,15 @@ typedef struct {
     int faults, controls, unnoticed; /* of which controls that were not noticed */
 } theory_statement;
 
-/* What we claim ourselves does not hold. May be called several times; the first sentence is kept. */
+/* A figure with one panel of n series, which the caller fills. NULL: no memory, and there will be no figure. */
+plot_series *theory_figure(theory_statement *s, plot_panel panel, int n, const char *caption);
+
+/* Reports that a statement of our own does not hold. It may be called several times; the first sentence is kept. */
 void theory_fault(theory_statement *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A deliberately wrong variant was tried: was it noticed? The sentences are joined. */
+/* Reports that a variant that is wrong on purpose was tried, and whether the check noticed it. The sentences are joined. */
 void theory_control(theory_statement *s, int noticed, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* The check could not be made; returns `code`. After Ctrl-C (look at interrupt_requested() between runs) the code is
- * SOSMC_EXIT_INTERRUPTED. */
+/* Reports that the check could not be made, and returns `code`; after Ctrl-C it returns SOSMC_EXIT_INTERRUPTED. A check
+ * should look at interrupt_requested() between runs. */
 int theory_fail(theory_statement *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 typedef struct {
@@ -64,12 +67,15 @@ typedef struct {
     uint64_t seed;
 } theory_options;
 
-/* Bounds of statistical comparisons, fixed in advance: with `comparisons` of them in a statement, one lies beyond by chance
- * with probability 1e-5 at most (Bonferroni); all statements together: below 2e-4. */
+/* The bound of statistical comparisons, in standard errors, fixed in advance. Of `comparisons` correct ones in a statement,
+ * one lies beyond the bound with a probability of at most 1e-5 (Bonferroni); over all statements together that is below
+ * 2e-4. */
 double theory_bound(int comparisons);
-/* (mean - expected) / error as a normal deviate: few values make t-scores, which are translated (Wallace). */
+/* (mean - expected) / error as a normal deviate. The error of a few values makes this a t-score, which is converted to the
+ * normal scale by Wallace's approximation. */
 double theory_score(double mean, double error, int values, double expected);
-/* The exponent b and, when `constant` is not NULL, the constant a of y = a x^b through n points, by least squares of logs. */
+/* Fits y = a x^b through n points by least squares of the logarithms. Returns the exponent b; `constant` receives a unless
+ * it is NULL. */
 double theory_slope(const double *x, const double *y, int n, double *constant);
 
 /* An exit code (run.h): 0 even when the paper is wrong. */
@@ -103,10 +109,11 @@ typedef struct {
 } theory_entry;
 extern const theory_entry theory_entries[]; /* in the order of the page; ends with id NULL */
 
-/* Runs the entries (options->only: one of them), writes and tells; the exit code. reproduce_theory does it with theory_entries. */
+/* Runs the entries (with options->only one of them), writes and prints the results, and returns the exit code.
+ * reproduce_theory calls it with theory_entries. */
 int theory_run(const reproduce_options *options, const theory_entry *entries);
 
-/* A finished set of statements, shown. */
+/* A finished set of statements, and the functions that print and write it. */
 typedef struct {
     const theory_options *options;
     const char *out; /* the folder */

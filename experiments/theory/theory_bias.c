@@ -1,27 +1,20 @@
 /* theory_bias.c: the bias of the self-normalised gradient (Remark 3), and that of ULA without and with weights.
  *
- * A bias of order 1/N drowns in errors of order N^-1/2, unless what is known is used: along a given path from exact draws
+ * A bias of order 1/N is hard to measure directly, because the errors of a mean are of order N^-1/2. Along a given path from
+ * exact draws there is an identity that removes most of the noise,
  *
  *     E[ (Z_hat/Z) (g_hat - g) ] = 0,     hence     E[ g_hat - g ] = E[ (g_hat - g) (1 - Z_hat/Z) ],
  *
- * and the right side is a mean of products of two small numbers: its relative error does not depend on N. Along the
- * optimiser's own path there is no such identity; there the difference to the given path under the same noise is averaged,
- * which is small as well, and the given path's bias is added. The same trick with the weight of a single particle gives the
- * bias of unweighted ULA at any h: E[ phi(X) ] - pi(phi) = E[ (1 - W) (phi(X) - pi(phi)) ]. */
+ * and the right side is a mean of products of two small numbers, whose relative error does not depend on N. Along the
+ * optimiser's own path there is no such identity. There the difference to the given path under the same noise is averaged,
+ * which is small as well, and the bias of the given path is added. The same identity with the weight of a single particle
+ * gives the bias of unweighted ULA at any h: E[ phi(X) ] - pi(phi) = E[ (1 - W) (phi(X) - pi(phi)) ]. */
 #include <math.h>
 #include <string.h>
 
-#include "common/experiment.h"
-#include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
-
-static int engine_code(theory_statement *s, sosmc_status status, const sosmc *engine)
-{
-    if (interrupt_requested()) return theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted");
-    return status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: %s", s->id, sosmc_message(engine));
-}
 
 /* ------------------------------------------------------------------------------------------------ Remark 3 */
 
@@ -29,9 +22,10 @@ enum { SIZES = 6, SMALLEST = 32 };
 enum { GIVEN_BIAS, GIVEN_DIRECT, GIVEN_MSE, OWN_BIAS, OWN_MSE, THETA_MSE, MEASURED };
 static const char *const measured_name[MEASURED] = {"bias, given path", "the same, direct", "MSE, given path",
                                                     "bias, own path",   "MSE, own path",    "MSE of θ, own path"};
-static const double rate = 0.5; /* the stage's own: theory_kernels.c */
+static const double rate = 0.5; /* the rate of the stage's path (theory_kernels.c) */
 
-/* The gradient of the last update, and where it was taken. Follows `path`, or descends by the gradient itself. */
+/* An optimiser that stores the gradient of the last update and the theta at which it was taken. It follows `path`, or
+ * descends by the gradient. */
 typedef struct {
     const theory_path *path; /* NULL: descend */
     double *theta, *gradient;
@@ -55,33 +49,30 @@ typedef struct {
     sosmc_rows rows;
 } remark;
 
-/* One run to the last theta of the path; the error of its gradient, and Z_hat/Z where it is known. */
+/* Runs once to the last theta of the path. `error` receives the error of the gradient there, `ratio` Z_hat/Z where it is
+ * known, else NaN. */
 static int run_once(const remark *r, const sosmc_scheme *scheme, int own, uint64_t seed, theory_statement *s,
                     double *theta, double *error, double *ratio)
 {
     double gradient[THEORY_DIM], exact[THEORY_DIM];
     watcher w = {.path = own ? NULL : &r->stage->path, .theta = theta, .gradient = gradient};
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
+    sosmc_optimiser watched = {.name = "watched", .lr = rate, .self = &w, .step = watch};
+    sosmc_settings settings = theory_settings(scheme->particles, 0, theory_kernel_at(0, r->stage).kernel, watched,
+                                              seed);
+    sosmc_info last;
     settings.scheme = *scheme;
-    settings.kernel = theory_kernel_at(0, r->stage).kernel;
-    settings.optimiser = (sosmc_optimiser){.name = "watched", .lr = rate, .self = &w, .step = watch};
-    settings.seed = seed;
-    sosmc_status status = sosmc_create(&engine, &r->problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, THEORY_STEPS + 1, NULL, NULL);
-    int code = engine_code(s, status, engine);
-    double logz = code ? 0 : sosmc_last(engine)->logz;
-    sosmc_free(engine);
+    int code = theory_engine(s, &r->problem, &settings, THEORY_STEPS + 1, (theory_ending){.last = &last});
     if (code) return code;
     if (own) theory_tabulate(r->stage->target, theta, r->lattice);
     const theory_lattice *at = own ? r->lattice : &r->stage->grid[THEORY_STEPS];
     theory_gradient(r->stage->target, theta, at, exact);
     for (int j = 0; j < THEORY_DIM; j++) error[j] = gradient[j] - exact[j];
-    *ratio = own || !scheme->weighted ? NAN : exp(logz - (at->logz - r->stage->grid[0].logz));
+    *ratio = own || !scheme->weighted ? NAN : exp(last.logz - (at->logz - r->stage->grid[0].logz));
     return 0;
 }
 
-/* Of the second component, that of the skewness; errors in squares are of both. */
+/* Measures both paths with so many particles. The bias is that of the second component of the gradient; the squared errors
+ * are those of both components. */
 static int size_of(const theory_options *o, theory_statement *s, const remark *r, int particles,
                    theory_tally out[MEASURED])
 {
@@ -106,7 +97,7 @@ static int size_of(const theory_options *o, theory_statement *s, const remark *r
     return 0;
 }
 
-/* Without weights the error does not fall with N: at the largest N it must be noticed. */
+/* The negative control: without weights the bias does not fall with N, and the check must notice it at the largest N. */
 static int without_weights(const theory_options *o, theory_statement *s, const remark *r, double bound)
 {
     sosmc_scheme scheme = sosmc_scheme_unweighted(SMALLEST << (SIZES - 1));
@@ -132,22 +123,17 @@ static void draw_remark(theory_statement *s, const curves *c)
     static const int shown[] = {GIVEN_BIAS, OWN_BIAS, GIVEN_MSE, OWN_MSE, THETA_MSE};
     static const int colour[] = {PLOT_BLUE, PLOT_SKY, PLOT_VERMILION, PLOT_ORANGE, PLOT_GREEN};
     enum { SHOWN = 5 };
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = arena_take(&s->memory, SHOWN, sizeof *line);
-    if (!panel || !line) return;
-    for (int i = 0; i < SHOWN; i++)
+    plot_series *line = theory_figure(
+        s, (plot_panel){.x_label = "particles N", .y_label = "bias, MSE", .log_x = 1, .log_y = 1}, SHOWN,
+        "Bias (absolute value) and mean squared error of the self-normalised gradient after eight steps, along "
+        "the given path and along the optimiser's own: all fall as 1/N.");
+    for (int i = 0; line && i < SHOWN; i++)
         line[i] = (plot_series){.kind = PLOT_MARKS,
                                 .label = measured_name[shown[i]],
                                 .n = SIZES,
                                 .x = c->n,
                                 .y = c->size[shown[i]],
                                 .colour = colour[i]};
-    *panel = (plot_panel){
-        .x_label = "particles N", .y_label = "bias, MSE", .log_x = 1, .log_y = 1, .series = line, .n = SHOWN};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption =
-        "Bias (absolute value) and mean squared error of the self-normalised gradient after eight steps, along "
-        "the given path and along the optimiser's own: all fall as 1/N.";
 }
 
 static void words_of_remark(theory_statement *s)
@@ -231,7 +217,7 @@ int theory_finite_n(const theory_options *o, theory_statement *s)
 enum { STEPS_H = 4, WEIGHTED_H = 3, WEIGHTED_N = 3 };
 static const double share[STEPS_H] = {0.025, 0.05, 0.1, 0.2}; /* h L */
 
-/* theta rests at `theta` on either target. */
+/* A target with a theta that does not move, and its exact values. */
 typedef struct {
     const theory_target *target;
     theory_path path;
@@ -257,32 +243,22 @@ static sosmc_problem rest_problem(const rest *r)
                            .theta0 = r->path.theta[0]};
 }
 
-/* Both ways to the bias of E x^2 after `steps` steps of independent particles: directly, and by the identity. */
+/* Measures the bias of E x^2 after `steps` steps of independent particles in two ways: directly, and by the identity above. */
 static int unweighted_bias(const rest *r, double h, int steps, int particles, uint64_t seed, theory_statement *s,
                            theory_tally *direct, theory_tally *by_identity)
 {
     double *x = arena_doubles(&s->memory, particles), *logw = arena_doubles(&s->memory, particles);
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     sosmc_problem problem = rest_problem(r);
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = sosmc_ula(h);
-    settings.optimiser = theory_follow(&r->path);
-    settings.seed = seed;
+    sosmc_settings settings = theory_settings(particles, 0, sosmc_ula(h), theory_follow(&r->path), seed);
+    sosmc_info last;
     *direct = *by_identity = (theory_tally){0};
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    for (int k = 0; k <= steps && status == SOSMC_OK && !interrupt_requested(); k++) status = sosmc_step(engine);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, x, logw);
-    int code = engine_code(s, status, engine);
-    double shift = code ? 0 : sosmc_last(engine)->logz + log(particles);
+    int code = theory_engine(s, &problem, &settings, steps + 1, (theory_ending){x, logw, &last});
     for (int i = 0; i < particles && !code; i++) {
         double off = x[i] * x[i] - r->square;
         theory_add(direct, off);
-        theory_add(by_identity, off * (1 - exp(logw[i] + shift)));
+        theory_add(by_identity, off * (1 - exp(logw[i] + (last.logz + log(particles)))));
     }
-    sosmc_free(engine);
     return code;
 }
 
@@ -323,14 +299,10 @@ static int unweighted_rows(const theory_options *o, theory_statement *s, const r
     return 0;
 }
 
-typedef struct {
-    const rest *r;
-} weighted_context;
-
 static void read_weighted(const void *ctx, const sosmc *s, double *value)
 {
     enum { MOST = 512 };
-    const rest *r = ((const weighted_context *)ctx)->r;
+    const rest *r = ctx;
     double x[MOST], logw[MOST], error = -r->square;
     value[0] = value[1] = NAN;
     if (sosmc_particles(s) > MOST || sosmc_cloud(s, x, logw) != SOSMC_OK) return;
@@ -342,7 +314,6 @@ static int weighted_rows(const theory_options *o, theory_statement *s, const res
 {
     static const double at[WEIGHTED_H] = {0.05, 0.2, 0.5}, n[WEIGHTED_N] = {20, 80, 320};
     sosmc_problem problem = rest_problem(r);
-    weighted_context ctx = {r};
     worst[0] = INFINITY;
     worst[1] = -INFINITY;
     for (int i = 0; i < WEIGHTED_H; i++) {
@@ -351,17 +322,14 @@ static int weighted_rows(const theory_options *o, theory_statement *s, const res
         for (int j = 0; j < WEIGHTED_N; j++) {
             theory_tally t[1];
             theory_batch b = {.problem = &problem,
-                              .settings = experiment_defaults(),
+                              .settings = theory_settings((int)n[j], 0, sosmc_ula(at[i] / r->largest),
+                                                          theory_follow(&r->path),
+                                                          theory_seed(o, 31, i * WEIGHTED_N + j)),
                               .iterations = THEORY_STEPS + 1,
                               .replicates = o->quick ? 1500 : 20000,
                               .count = 1,
                               .read = read_weighted,
-                              .ctx = &ctx};
-            b.settings.scheme = sosmc_scheme_sosmc((int)n[j]);
-            b.settings.scheme.ess_min = 0;
-            b.settings.kernel = sosmc_ula(at[i] / r->largest);
-            b.settings.optimiser = theory_follow(&r->path);
-            b.settings.seed = theory_seed(o, 31, i * WEIGHTED_N + j);
+                              .ctx = r};
             int code = theory_replicate(&b, s, t);
             if (code) return code;
             size[j] = fabs(t->mean);
@@ -380,15 +348,13 @@ static int weighted_rows(const theory_options *o, theory_statement *s, const res
 
 static void draw_ula(theory_statement *s, double *const size[2])
 {
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = arena_take(&s->memory, 2, sizeof *line);
-    if (!panel || !line) return;
+    plot_series *line = theory_figure(s,
+                                      (plot_panel){.x_label = "h L", .y_label = "bias of E x²", .log_x = 1, .log_y = 1},
+                                      2, "The bias of unweighted ULA grows in proportion to the step.");
+    if (!line) return;
     line[0] = (plot_series){.kind = PLOT_MARKS, .label = "N(0, 1)", .n = STEPS_H, .x = share, .y = size[0]};
     line[1] = (plot_series){
         .kind = PLOT_MARKS, .label = "skew", .n = STEPS_H, .x = share, .y = size[1], .colour = PLOT_VERMILION};
-    *panel = (plot_panel){.x_label = "h L", .y_label = "bias of E x²", .log_x = 1, .log_y = 1, .series = line, .n = 2};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "The bias of unweighted ULA grows in proportion to the step.";
 }
 
 int theory_ula_bias(const theory_options *o, theory_statement *s)

@@ -2,14 +2,14 @@
  *
  *     E[ Z_hat_k ] = Z_k      along a given path of theta with given steps, for N = 20 particles as for any number,
  *
- * every kernel, every unbiased resampling and every occasion that depends on the past alone. A step h chosen by the weights
- * of the same cloud depends on the past alone too, but E[G | x] = (pi_k L_h)(x) / pi_{k-1}(x) depends on h, which now goes
- * with the errors of the cloud. They are of size N^-1/2; so is what h makes of them when it follows them smoothly, and the
- * bias is of order 1/N. A rule with a threshold, as in Remark 4, makes a full step of them when the limit of the ESS is the
- * threshold: N^-1/2. Away from it the switches get rarer with N. */
+ * for every kernel, every unbiased resampling scheme and every rule for when to resample that depends on the past alone. A
+ * step h that is chosen by the weights of the same cloud depends on the past alone too. But E[G | x] = (pi_k L_h)(x) /
+ * pi_{k-1}(x) depends on h, and h is then correlated with the errors of the cloud, which are of size N^-1/2. Where h follows
+ * them smoothly, its changes are of size N^-1/2 as well, and the bias is of order 1/N. A rule with a threshold, as in Remark
+ * 4, changes h by a full factor when the ESS crosses the threshold; where the limit of the ESS is the threshold, the bias is
+ * of order N^-1/2. Away from the threshold such changes become rarer as N grows. */
 #include <math.h>
 
-#include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
@@ -20,7 +20,7 @@ enum { COMPARISONS = KERNELS * OCCASIONS * (SCHEMES + 1) + 1 + 2 * JUDGED };
 
 static const char *const occasion[OCCASIONS] = {"never", "ESS < 0.7 N", "always"};
 static const double ess_min[OCCASIONS] = {0, 0.7, 2};
-/* of theory_kernel_at: underdamped once, MYULA with a kink */
+/* numbers of theory_kernel_at: one of the two underdamped kernels, and MYULA with a kink */
 static const int which[KERNELS] = {0, 1, 2, 3, 4, 6, 8};
 
 static void read_ratio(const void *ctx, const sosmc *s, double *value)
@@ -33,15 +33,12 @@ static theory_batch batch_of(const theory_options *o, const theory_stage *stage,
                              sosmc_kernel kernel, int particles)
 {
     theory_batch b = {.problem = problem,
-                      .settings = experiment_defaults(),
+                      .settings = theory_settings(particles, 0.5, kernel, theory_follow(&stage->path), 0),
                       .iterations = LAST + 1, /* the first one does not move */
                       .replicates = o->quick ? 300 : 12000,
                       .count = 1,
                       .read = read_ratio,
                       .ctx = &stage->grid[LAST].logz};
-    b.settings.scheme = sosmc_scheme_sosmc(particles);
-    b.settings.kernel = kernel;
-    b.settings.optimiser = theory_follow(&stage->path);
     return b;
 }
 
@@ -87,7 +84,8 @@ static int row(const theory_options *o, theory_statement *s, const theory_stage 
     return 0;
 }
 
-/* From exact draws and over the whole path, where there is less noise to hide in and more time to go wrong. */
+/* The negative control. It starts from exact draws and runs over the whole path, because there is less noise then and more
+ * steps in which the error grows. */
 static int control(const theory_options *o, theory_statement *s, const theory_stage *on, double bound)
 {
     sosmc_problem problem = theory_problem(on, 1);
@@ -109,16 +107,17 @@ static int control(const theory_options *o, theory_statement *s, const theory_st
 
 /* ------------------------------------------------------------------------------------------------ adaptive steps */
 
-/* Two moves of ULA on the skew target. The step of the second follows the cloud after the first by one of these rules. That
- * the first two bias Z_hat is judged, and so is the exponent of the smooth one. The ESS is a ratio of moments of heavy-tailed
- * weights, and its own errors have not settled at these N: the exponents of the rules that look at it are shown, not judged. */
+/* ULA moves twice on the skew target, and the step of the second move follows the cloud after the first by one of these
+ * rules. We judge whether the first two rules bias Z_hat, and the exponent of the smooth one. The ESS is a ratio of moments
+ * of heavy-tailed weights, and its own errors do not yet follow their asymptotic law at these N; so the exponents of the
+ * rules that use it are shown and not judged. */
 typedef enum { AT_THE_LIMIT, SMOOTH, SMOOTH_ESS, AWAY } rule;
 static const char *const rule_name[RULES] = {"Remark 4, threshold at the limit of ESS/N",
                                              "smooth: h times the share of x > 0", "smooth: h (ESS/N)^4",
                                              "Remark 4, threshold 0.25 below the limit"};
 static const double expected_slope[RULES] = {NAN, -1, NAN, NAN};
 
-/* ULA whose step is not the engine's. */
+/* A ULA kernel that takes its step from here and not from the engine. */
 typedef struct {
     sosmc_kernel ula;
     double h;
@@ -132,7 +131,7 @@ static int led_step(const sosmc_kernel *k, sosmc_move *m)
     return led->ula.step(&led->ula, &with);
 }
 
-/* What the rules look at: ESS/N, and the share of particles on the right. */
+/* The statistics that the rules use: ESS/N, and the share of particles with x > 0. */
 typedef struct {
     double ess, right;
 } signals;
@@ -160,27 +159,22 @@ static double smooth_step(const short_walk *w, rule r, signals seen)
     return w->h * (r == SMOOTH ? seen.right : pow(seen.ess, 4));
 }
 
-/* Z_hat/Z after two moves. `second` (0: the first one again) is the second step, unless `follow`: then it is chosen by the
- * rule. */
+/* Returns Z_hat/Z after two moves in `ratio`. `second` (0: the first step again) is the second step; with `follow` the rule
+ * chooses it. */
 static int walk(const short_walk *w, rule r, int follow, double second, int particles, uint64_t seed,
                 theory_statement *s, double *ratio, signals *seen)
 {
     *seen = (signals){0};
     const double factor = 9;
     led_kernel led = {.ula = sosmc_ula(w->h), .h = w->h};
-    sosmc_settings settings = experiment_defaults();
+    sosmc_settings settings = theory_settings(particles, 0, led.ula, theory_follow(&w->path), seed);
     sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = led.ula;
     settings.kernel.self = &led;
     if (r == SMOOTH || r == SMOOTH_ESS || !follow)
         settings.kernel.step = led_step;
     else
         settings.adapt[0] = (sosmc_adapt){
             .threshold = w->limit.ess - (r == AWAY ? 0.25 : 0), .factor = factor, .min = w->h / factor, .max = w->h};
-    settings.optimiser = theory_follow(&w->path);
-    settings.seed = seed;
     sosmc_status status = sosmc_create(&engine, &w->problem, &settings);
     if (status == SOSMC_OK) status = sosmc_run(engine, 2, NULL, NULL); /* the first iteration does not move */
     if (status == SOSMC_OK) status = look(engine, w->x, seen);
@@ -213,8 +207,8 @@ static int prepare(const theory_options *o, theory_statement *s, short_walk *w)
     return walk(w, SMOOTH, 0, w->h, particles, theory_seed(o, 12, 0), s, &unused, &w->limit);
 }
 
-/* E Z_hat/Z - 1 under the rule, from the difference to the same noise with the step that the rule would choose for ever more
- * particles: its mean is 1, and the two differ little. */
+/* Measures E Z_hat/Z - 1 under the rule as the mean difference to runs with the same noise and the step that the rule
+ * chooses in the limit of many particles. The mean of those runs is 1, and the difference has little variance. */
 static int bias_of(const theory_options *o, theory_statement *s, const short_walk *w, rule r, int particles,
                    theory_tally *bias)
 {
@@ -240,8 +234,8 @@ typedef struct {
     theory_fit fit[RULES];
 } biases;
 
-/* Judged over all sizes together: the bias is there, and its exponent is off by 0.15 at most for the terms of higher order,
- * and by the bound for chance, where it is known. */
+/* Judges a rule over all sizes together: the bias must be there, and its exponent, where one is expected, may differ by 0.15
+ * for the terms of higher order and by the bound for chance. */
 static int judge_rule(theory_statement *s, rule r, const biases *b, double bound)
 {
     const double slack = 0.15;
@@ -290,10 +284,19 @@ static int adaptive(const theory_options *o, theory_statement *s, double bound, 
 static void draw(theory_statement *s, const biases *b)
 {
     static const int colour[RULES] = {PLOT_VERMILION, PLOT_BLUE, PLOT_SKY, PLOT_GREY};
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
-    plot_series *line = arena_take(&s->memory, RULES, sizeof *line);
+    plot_series *line = theory_figure(
+        s,
+        (plot_panel){.x_label = "particles N",
+                     .y_label = "| E Z_hat/Z - 1 |",
+                     .log_x = 1,
+                     .log_y = 1,
+                     .y_min = 1e-5,
+                     .y_max = 1e-2},
+        RULES,
+        "The bias of Z_hat when the kernel's step follows the cloud. A step that follows a bounded "
+        "statistic smoothly costs 1/N; a threshold costs more when it lies where the ESS settles.");
     double *low = arena_doubles(&s->memory, RULES * SIZES), *high = arena_doubles(&s->memory, RULES * SIZES);
-    if (!panel || !line || !low || !high) return;
+    if (!line || !low || !high) return;
     for (int r = 0; r < RULES; r++) {
         for (int i = 0; i < SIZES; i++) {
             low[r * SIZES + i] = fmax(b->size[r][i] - b->error[r][i], 1e-6);
@@ -308,17 +311,6 @@ static void draw(theory_statement *s, const biases *b)
                                 .high = high + r * SIZES,
                                 .colour = colour[r]};
     }
-    *panel = (plot_panel){.x_label = "particles N",
-                          .y_label = "| E Z_hat/Z - 1 |",
-                          .log_x = 1,
-                          .log_y = 1,
-                          .y_min = 1e-5,
-                          .y_max = 1e-2,
-                          .series = line,
-                          .n = RULES};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "The bias of Z_hat when the kernel's step follows the cloud. A step that follows a bounded "
-                        "statistic smoothly costs 1/N; a threshold costs more when it lies where the ESS settles.";
 }
 
 static void words(theory_statement *s)

@@ -1,19 +1,20 @@
-/* theory_equivalences.c: methods that are said to be the same, draw by draw, and Remark 2's parametrisations, in expectation.
+/* theory_equivalences.c: methods that are said to be the same, compared draw by draw, and the parametrisations of Remark 2,
+ * compared in expectation.
  *
- * Two engines with the same seed take the same random numbers by name. After each of 30 iterations particles, log-weights and
- * theta are compared; what is the same on paper may differ by rounding alone. Three published methods are written out
- * below once more, in a plain loop that shares nothing with the engine but the names of its random numbers. */
+ * Two engines with the same seed use the same random numbers, because a random number is a function of its name. After each
+ * of 30 iterations particles, log-weights and theta are compared; methods that are the same on paper may differ by rounding
+ * alone. Three published methods are written out below a second time, in a plain loop that shares nothing with the engine
+ * but the names of its random numbers. */
 #include <math.h>
 #include <string.h>
 
-#include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
 
 enum { CLOUD = 64, ROUNDS = 30, PARAMETRISATIONS = 4 };
-static const double ess_min = 0.97;   /* so that all of them resample */
+static const double ess_min = 0.97;   /* high enough that every run resamples */
 static const double rounding = 1e-10; /* fixed beforehand: 30 iterations of numbers of size 1 */
 
 typedef struct {
@@ -44,7 +45,7 @@ static sosmc_status look(const sosmc *s, moment *m)
 
 /* ------------------------------------------------------------------------------------------------ two engines */
 
-/* ULA whose weights stay as they are. */
+/* A ULA kernel that leaves the weights as they are. */
 static int frozen_step(const sosmc_kernel *k, sosmc_move *m)
 {
     sosmc_kernel ula = sosmc_ula(m->h);
@@ -86,13 +87,7 @@ static void list(const theory_stage *stage, pair p[PAIRS])
 
 static sosmc_settings settings_of(const theory_options *o, sosmc_kernel kernel, int resample)
 {
-    sosmc_settings settings = experiment_defaults();
-    settings.scheme = sosmc_scheme_sosmc(CLOUD);
-    settings.scheme.ess_min = resample ? ess_min : 0;
-    settings.kernel = kernel;
-    settings.optimiser = sosmc_sgd(0.05);
-    settings.seed = theory_seed(o, 40, 0);
-    return settings;
+    return theory_settings(CLOUD, resample ? ess_min : 0, kernel, sosmc_sgd(0.05), theory_seed(o, 40, 0));
 }
 
 static int run_pair(const theory_options *o, theory_statement *s, const theory_stage *stage, const pair *p, apart *d)
@@ -115,7 +110,8 @@ static int run_pair(const theory_options *o, theory_statement *s, const theory_s
         d->resampled += sosmc_last(left)->resampled;
         compare(&a, &b, d);
     }
-    const char *why = *sosmc_message(left) ? sosmc_message(left) : sosmc_message(right); /* the one that has words */
+    const char *why = *sosmc_message(left) ? sosmc_message(left)
+                                           : sosmc_message(right); /* the engine that failed has a message */
     int code = status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: a run failed: %s", p->claim, why);
     sosmc_free(left);
     sosmc_free(right);
@@ -228,8 +224,8 @@ static int run_method(const theory_options *o, theory_statement *s, const theory
 
 /* ------------------------------------------------------------------------------------------------ Remark 2 */
 
-/* Forward and backward kernel at either theta: other weights, the same expectations. Independent particles, the last theta
- * of the path; the second component of the gradient. */
+/* Takes the forward and the backward kernel at either theta, which changes the weights and not the expectations. The
+ * particles are independent; the second component of the gradient at the last theta of the path is compared with quadrature. */
 static int parametrisation(const theory_options *o, theory_statement *s, const theory_stage *stage, int which,
                            double bound, double *furthest)
 {
@@ -238,24 +234,16 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     int particles = o->quick ? 30000 : 300000;
     double *x = arena_doubles(&s->memory, particles), *logw = arena_doubles(&s->memory, particles);
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = settings_of(o, sosmc_ula(0.5 / stage->largest), 0);
-    sosmc *engine = NULL;
+    sosmc_settings settings = theory_settings(particles, 0, sosmc_ula(0.5 / stage->largest),
+                                              theory_follow(&stage->path), theory_seed(o, 41, which));
+    sosmc_info last;
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
-    settings.scheme.particles = settings.scheme.pool = particles;
     settings.kernel.forward_at = which & 1 ? SOSMC_AT_CURRENT : SOSMC_AT_PREVIOUS;
     settings.kernel.backward_at = which & 2 ? SOSMC_AT_PREVIOUS : SOSMC_AT_CURRENT;
-    settings.optimiser = theory_follow(&stage->path);
-    settings.seed = theory_seed(o, 41, which);
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, THEORY_STEPS + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, x, logw);
-    int code = status == SOSMC_OK ? 0
-                                  : theory_fail(s, SOSMC_EXIT_NUMERIC, "%s: %s", name[which], sosmc_message(engine));
-    double logz = code ? 0 : sosmc_last(engine)->logz, ess = code ? 0 : sosmc_last(engine)->ess;
-    sosmc_free(engine);
+    int code = theory_engine(s, &problem, &settings, THEORY_STEPS + 1, (theory_ending){x, logw, &last});
     if (code) return code;
     const theory_lattice *exact = &stage->grid[THEORY_STEPS];
-    double shift = logz + log(particles) - (exact->logz - stage->grid[0].logz);
+    double shift = last.logz + log(particles) - (exact->logz - stage->grid[0].logz);
     theory_tally ratio = {0}, gradient = {0};
     for (int i = 0; i < particles; i++) {
         double W = exp(logw[i] + shift);
@@ -266,7 +254,7 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     *furthest = fmax(*furthest, z);
     if (!(z <= bound)) theory_fault(s, "%s: %.1f standard errors from the exact value", name[which], z);
     theory_row(&s->second, "%s|%.4f ± %.4f|%+.4f ± %.4f|%.3f|%.1f", name[which], ratio.mean, theory_se(&ratio),
-               gradient.mean, theory_se(&gradient), ess / particles, z);
+               gradient.mean, theory_se(&gradient), last.ess / particles, z);
     return 0;
 }
 

@@ -19,7 +19,7 @@ typedef struct {
     double gamma, exact, plain, expected, mean, error, score, score_plain;
 } ess_cell;
 
-/* What N particles show on average, relative to N infinite: (mean W)^2 / mean W^2 of log-normal weights to order 1/N. */
+/* The expected ESS/N of N particles relative to its limit: (mean W)^2 / mean W^2 of log-normal weights to order 1/N. */
 static double at_finite_n(double s2, int n) { return 1 + (expm1(s2) - 2 * expm1(2 * s2) + expm1(4 * s2)) / n; }
 
 static int measure_cell(const theory_options *o, theory_statement *s, const theory_moving *m, double size,
@@ -57,15 +57,16 @@ static void ess_row(theory_statement *s, int dim, const ess_cell *c, double boun
                      c->gamma, c->mean, c->exact, c->score);
 }
 
-/* Measured values of every dimension around the one curve that they share. */
+/* Draws the measured values of every dimension beside the curve of the formula. */
 static void ess_figure(theory_statement *s, ess_cell cell[DIMS][SIZES])
 {
     static const int colours[DIMS] = {PLOT_BLUE, PLOT_VERMILION, PLOT_GREEN, PLOT_ORANGE, PLOT_PURPLE};
     enum { CURVE = 60 };
-    plot_series *series = arena_take(&s->memory, 2 * DIMS, sizeof *series);
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
+    plot_series *series = theory_figure(
+        s, (plot_panel){.x_label = "γ", .y_label = "ESS/N", .y_max = 1.02}, 2 * DIMS,
+        "Lines: the formula; dots: particles of the engine after one move of θ from exact draws.");
     double *at = arena_doubles(&s->memory, DIMS * (2 * CURVE + 2 * SIZES));
-    if (!series || !panel || !at) return;
+    if (!series || !at) return;
     for (int d = 0; d < DIMS; d++) {
         double *x = at, *y = at + CURVE, *gamma = at + 2 * CURVE, *mean = gamma + SIZES;
         double per = cell[d][0].gamma / sizes[0]; /* gamma for gamma |g| = 1 */
@@ -82,9 +83,6 @@ static void ess_figure(theory_statement *s, ess_cell cell[DIMS][SIZES])
             .label = arena_words(&s->memory, "d = %d", dims[d]), .colour = colours[d], .n = CURVE, .x = x, .y = y};
         series[2 * d + 1] = (plot_series){.kind = PLOT_DOTS, .colour = colours[d], .n = SIZES, .x = gamma, .y = mean};
     }
-    *panel = (plot_panel){.x_label = "γ", .y_label = "ESS/N", .series = series, .n = 2 * DIMS, .y_max = 1.02};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "Lines: the formula; dots: particles of the engine after one move of θ from exact draws.";
 }
 
 int theory_gaussian_ess(const theory_options *o, theory_statement *s)
@@ -104,8 +102,9 @@ int theory_gaussian_ess(const theory_options *o, theory_statement *s)
         .head = {"d", "γ", "exp(−γ²|g|²)", "at this N", "ESS/N measured", "score", "plain norm", "score"}};
     for (int d = 0; d < DIMS; d++) {
         theory_moving m;
-        int code = theory_moving_make(&m, dims[d], 0.6) ? theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory")
-                                                        : SOSMC_EXIT_OK;
+        int code = theory_moving_make(&s->memory, &m, dims[d], 0.6)
+                       ? theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory")
+                       : SOSMC_EXIT_OK;
         for (int k = 0; k < SIZES && code == SOSMC_EXIT_OK; k++) {
             code = measure_cell(o, s, &m, sizes[k], o->seed + 1000U * (uint64_t)(d * SIZES + k), &cell[d][k]);
             if (code != SOSMC_EXIT_OK) break;
@@ -113,7 +112,6 @@ int theory_gaussian_ess(const theory_options *o, theory_statement *s)
             worst = fmax(worst, fabs(cell[d][k].score));
             if (dims[d] > 1) control = fmax(control, fabs(cell[d][k].score_plain));
         }
-        theory_moving_free(&m);
         if (code != SOSMC_EXIT_OK) return code;
     }
     ess_figure(s, cell);

@@ -9,7 +9,7 @@ typedef struct {
     int half_line;                      /* x > 0, on a grid that is even in log x */
     int parameters;                     /* 1 or 2 */
     double theta[THEORY_PARAMETERS];    /* theta_{k-1} */
-    double gradient[THEORY_PARAMETERS]; /* of some loss at theta_{k-1}; the loss enters through it alone */
+    double gradient[THEORY_PARAMETERS]; /* of some loss at theta_{k-1}; nothing else of the loss is used */
     double (*U)(const double *theta, double x);
     void (*dU)(const double *theta, double x, double *out); /* with respect to theta */
 } theory_family;
@@ -26,7 +26,7 @@ typedef struct {
 } theory_grid;
 void theory_integrate(const theory_family *f, const double *theta, theory_grid *g);
 
-/* What the expansions are made of, at theta_{k-1}: g'Cov(dU)g and g'E[dU dU']g. */
+/* The constants of the expansions at theta_{k-1}: g'Cov(dU)g and g'E[dU dU']g. */
 typedef struct {
     double covariance, uncentred;
 } theory_constants;
@@ -38,7 +38,6 @@ typedef struct {
     double absolute; /* E |r - 1| */
     double printed;  /* E (r - 1 + t'dU)^2, t = theta_k - theta_{k-1}: the condition of Proposition 2 */
     double centred;  /* E (r - 1 + t'(dU - E dU))^2 */
-    double largest;  /* r - 1, over the grid */
 } theory_step;
 theory_step theory_step_of(const theory_family *f, const theory_grid *g, double gamma);
 

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
+#include "theory_runs.h"
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
@@ -73,31 +73,25 @@ double theory_gauss_norm2(const theory_gauss *g, const double *v)
     return sum;
 }
 
-/* theta <- theta - lr * gradient, whatever the particles say. */
+/* theta <- theta - lr * gradient, with the given gradient instead of the estimate. */
 static void told_step(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots)
 {
     const double *gradient = o->self;
     for (int j = 0; j < dim; j++) theta[j] -= o->lr * gradient[j];
 }
 
-int theory_moving_make(theory_moving *m, int dim, double rho)
+int theory_moving_make(arena *memory, theory_moving *m, int dim, double rho)
 {
-    *m = (theory_moving){.law = {.dim = dim, .rho = rho}, .gradient = malloc((size_t)dim * sizeof *m->gradient)};
+    *m = (theory_moving){.law = {.dim = dim, .rho = rho}, .gradient = arena_doubles(memory, dim)};
     for (int j = 0; m->gradient && j < dim; j++) m->gradient[j] = cos(1.0 + j);
     return m->gradient ? 0 : -1;
 }
 
-void theory_moving_free(theory_moving *m) { free(m->gradient); }
-
 sosmc_settings theory_moving_settings(const theory_moving *m, sosmc_kernel kernel, int particles, double gamma,
                                       uint64_t seed)
 {
-    sosmc_settings c = experiment_defaults();
-    c.kernel = kernel;
-    c.scheme = sosmc_scheme_sosmc(particles);
-    c.optimiser = (sosmc_optimiser){.name = "told", .lr = gamma, .self = m->gradient, .step = told_step};
-    c.seed = seed;
-    return c;
+    const sosmc_optimiser told = {.name = "told", .lr = gamma, .self = m->gradient, .step = told_step};
+    return theory_settings(particles, 0.5, kernel, told, seed);
 }
 
 static double spread(const sosmc *engine, int dim)

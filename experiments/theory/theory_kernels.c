@@ -1,5 +1,5 @@
-/* theory_kernels.c: see theory_kernels.h. Steps are relative to the curvature of the stage, so that a statement about
- * "h = 0.5/L" is about this very step. */
+/* theory_kernels.c: kernels and stages. Steps are relative to the curvature of the stage, so that "h = 0.5/L" in a statement
+ * is exactly the step that is used. */
 #include "theory_kernels.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* theory_kernels.h: every weighted kernel of the library, with a target that it can move on and a path of theta there. */
+/* theory_kernels.h: every weighted kernel of the library, with targets on which it can move and a path of theta for each. */
 #ifndef SOSMC_THEORY_THEORY_KERNELS_H
 #define SOSMC_THEORY_THEORY_KERNELS_H
 
@@ -21,15 +21,16 @@ enum { THEORY_KERNELS = 10, THEORY_SMOOTH_KERNELS = 8 };
 typedef struct {
     const char *name;
     sosmc_kernel kernel;
-    double h; /* of the Langevin step that it amounts to: the step itself, or eps^2 / 2m */
+    double h; /* the Langevin step that it is equivalent to: the step itself, or eps^2 / 2m */
 } theory_kernel;
-/* At half of 1/L, the largest step at which weights are to be trusted. Those from THEORY_SMOOTH_KERNELS on are for the
- * stage with the kink (the last), the others for the first two. */
+/* Returns kernel k with h = 0.5/L, half of the step from which on weights have no variance. Kernels from
+ * THEORY_SMOOTH_KERNELS on are for the stage with the kink (the last), the others for the first two. */
 theory_kernel theory_kernel_at(int k, const theory_stage *stage);
-/* Negative controls: ULA and MYULA whose weights pretend that the move leaves pi invariant. */
+/* Negative controls: ULA and MYULA with the weights of a kernel that leaves pi invariant, which they do not. */
 theory_kernel theory_pretender(const theory_stage *stage);
 
-/* The problem on this stage, on its path; `exact`: from pi_theta0, else weighted from stage->start. */
+/* The problem on this stage along its path. With `exact` the particles are drawn from pi_theta0, otherwise from stage->start
+ * with weights. */
 sosmc_problem theory_problem(const theory_stage *stage, int exact);
 
 #endif

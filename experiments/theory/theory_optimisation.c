@@ -5,7 +5,6 @@
  * for all k, and if it fails at one theta, it fails for k = 1. On a quadratic with spectrum in [mu, L] the worst direction
  * gives max (1 - gamma mu)^2, (1 - gamma L)^2, hence the last good step (2 - mu/L)/L. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
@@ -21,7 +20,8 @@ typedef struct {
     double (*slope)(double x);
 } loss;
 
-/* The quadratics by their two extreme directions: (mu a^2 + L b^2)/2 is looked at with a or b = 0, which bracket all others. */
+/* The quadratics are examined in their two extreme directions: (mu a^2 + L b^2)/2 with a = 0 or b = 0; the factor of every
+ * other direction lies between these two. */
 static double narrow(double x) { return 0.5 * x * x; }
 static double narrow_slope(double x) { return x; }
 static double wide(double x) { return 5 * x * x; }
@@ -29,7 +29,7 @@ static double wide_slope(double x) { return 10 * x; }
 static double waves(double x) { return x * x + 3 * sin(x) * sin(x); }
 static double waves_slope(double x) { return 2 * x + 3 * sin(2 * x); }
 
-/* The largest one-step factor over starts, (l(x - gamma l'(x)) / l(x)). */
+/* The largest factor of one step over all starts, l(x - gamma l'(x)) / l(x). */
 static double factor(const loss *l, double gamma)
 {
     double worst = 0;
@@ -43,7 +43,7 @@ static double factor(const loss *l, double gamma)
 
 /* ---------------------------------------------------------------------------- what is known of a loss */
 
-/* Both constants by scanning: mu = min l'^2 / (2 l), L = max |l''|. */
+/* Finds both constants on a fine grid: mu = min l'^2 / (2 l), L = max |l''|. */
 static void scan(const loss *l, double *mu, double *L)
 {
     const double step = 1e-4;
@@ -56,7 +56,8 @@ static void scan(const loss *l, double *mu, double *L)
     }
 }
 
-/* The smallest step beyond 1/L at which the one-step bound fails; 1/mu when it does not before the bound is void. */
+/* Returns the smallest step beyond 1/L at which the bound of one step fails, or 1/mu when it holds up to there; beyond 1/mu
+ * the bound says nothing. */
 static double first_failure(const loss *part, int parts, double mu, double L)
 {
     double low = 1 / L, high = 1 / mu;
@@ -109,7 +110,7 @@ static const loss quadratic[2] = {{"", 1, 1, -10, 10, narrow, narrow_slope}, {""
 static const loss same[1] = {{"", 10, 10, -10, 10, wide, wide_slope}};
 static const loss nonconvex[1] = {{"", 0, 8, -20, 20, waves, waves_slope}};
 
-/* The largest l_k/l_0 / (1 - gamma mu)^k over k; beyond 1 the bound fails, and a negative bound fails at once. */
+/* Returns the largest l_k/l_0 / (1 - gamma mu)^k over k. Above 1 the bound fails; a negative bound counts as failed. */
 static double excess(const study_case *c, double gamma)
 {
     double ratio[ITERATIONS + 1], worst = 0;

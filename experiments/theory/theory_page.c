@@ -1,6 +1,5 @@
 /* theory_page.c: statements as lines, as tables and results.json, and as one page: what the paper says, how it was checked, figure,
  * numbers, verdict. Invariant: nothing is computed here. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/experiment.h"
@@ -91,8 +90,6 @@ static int write_results(const theory_results *r, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- the page */
 
-static const page_mark verdict_marks[CLAIM_VERDICTS] = {PAGE_STRONG, PAGE_WARN, PAGE_DIM};
-
 static void overview(const theory_results *r, page *p)
 {
     const char *head[] = {"in the paper", "statement", "verdict", NULL};
@@ -101,7 +98,7 @@ static void overview(const theory_results *r, page *p)
         const theory_statement *s = &r->statement[i];
         if (!given(s)) continue;
         const char *row[] = {r->entry[i].covers, s->title, claim_verdict_names[s->claim.verdict]};
-        page_mark mark[3] = {PAGE_PLAIN, PAGE_PLAIN, verdict_marks[s->claim.verdict]};
+        page_mark mark[3] = {PAGE_PLAIN, PAGE_PLAIN, claim_verdict_marks[s->claim.verdict]};
         page_row(p, row, mark);
     }
     page_table_end(p);
@@ -123,27 +120,20 @@ static void show_table(page *p, const theory_table *t)
     page_table_end(p);
 }
 
-static int show_figure(const theory_results *r, const theory_statement *s, page *p, char *error, size_t room)
-{
-    char dir[FILES_PATH];
-    if (s->figure.panels == 0 || !plot_available()) return 0;
-    if (files_join(dir, r->out, "figures", error, room)) return -1;
-    return experiment_figure(p, &s->figure, dir, s->figure_caption, s->figure_caption, error, room);
-}
-
-/* Reasons come with and without one. */
+/* Some reasons end with a full stop and some do not. */
 static const char *full_stop(const char *sentence)
 {
     size_t n = strlen(sentence);
     return n > 0 && sentence[n - 1] == '.' ? "" : ".";
 }
 
-static int show_statement(const theory_results *r, const theory_statement *s, page *p, char *error, size_t room)
+static int show_statement(const theory_statement *s, const experiment_page *x)
 {
+    page *p = x->page;
     page_heading(p, s->title);
     if (s->says) page_paragraph(p, "The paper: %s", s->says);
     if (s->how) page_paragraph(p, "Checked here: %s", s->how);
-    if (show_figure(r, s, p, error, room)) return -1;
+    if (s->figure.panels > 0 && experiment_figure(x, NULL, s->figure, NULL, s->figure_caption)) return -1;
     show_table(p, &s->table);
     show_table(p, &s->second);
     if (s->controls) page_paragraph(p, "Wrong on purpose: %s.", s->control);
@@ -155,9 +145,13 @@ static int show_statement(const theory_results *r, const theory_statement *s, pa
 
 static int write_page(const theory_results *r, char *error, size_t room)
 {
-    char path[FILES_PATH], count[CLAIM_VERDICTS][16];
+    char count[CLAIM_VERDICTS][16];
     int seen[CLAIM_VERDICTS] = {0}, rc = 0;
-    page *p = page_new("The theory, verified", "Every result of the paper as a numerical statement");
+    experiment_page x;
+    if (experiment_page_begin(&x, r->out, "The theory, verified", "Every result of the paper as a numerical statement",
+                              error, room))
+        return -1;
+    page *p = x.page;
     for (int i = 0; i < r->n; i++)
         if (given(&r->statement[i])) seen[r->statement[i].claim.verdict]++;
     page_fact facts[CLAIM_VERDICTS];
@@ -175,11 +169,8 @@ static int write_page(const theory_results *r, char *error, size_t room)
         (unsigned long long)r->options->seed, r->options->quick ? ", small version (--quick)" : "");
     overview(r, p);
     for (int i = 0; rc == 0 && i < r->n; i++)
-        if (given(&r->statement[i])) rc = show_statement(r, &r->statement[i], p, error, room);
-    if (rc == 0) rc = files_join(path, r->out, "theory.html", error, room);
-    if (rc == 0) rc = page_write(p, path, error, room);
-    page_free(p);
-    return rc;
+        if (given(&r->statement[i])) rc = show_statement(&r->statement[i], &x);
+    return experiment_page_end(&x, rc, "theory.html");
 }
 
 int theory_write(const theory_results *r, char *error, size_t room)

@@ -1,17 +1,18 @@
-/* theory_paper.c: two formulas on the way to the experiments: the gradient of an energy-based model's likelihood (section 2.2) and the
- * optimum of a reward under reverse KL (section 5.2). Both by quadrature, the first also by the engine. */
+/* theory_paper.c: two formulas that the experiments rely on: the gradient of an energy-based model's likelihood (section
+ * 2.2) and the optimum of a reward under reverse KL (section 5.2). Both are checked by quadrature, the first also by the
+ * engine. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
 #include "theory.h"
 #include "theory_families.h"
+#include "theory_runs.h"
 
 /* ---------------------------------------------------------------------------- the sign of section 2.2 */
 
-/* U = x^4/4 + theta_1 x^2/2 + theta_2 x; seven numbers as data. */
+/* The model is U = x^4/4 + theta_1 x^2/2 + theta_2 x, the data are seven numbers. */
 enum { DATA = 7, THETAS = 5, DESCENT = 120 };
 static const double data[DATA] = {-1.4, -1.1, -0.9, -0.3, 0.4, 0.9, 1.2};
 
@@ -80,7 +81,7 @@ static int note(void *ctx, const sosmc *engine, const sosmc_info *info)
     return interrupt_requested();
 }
 
-/* The engine follows either sign; what it does to the exact loss is noted. */
+/* Runs the engine with either sign of the gradient and stores the exact loss after every iteration. */
 static int follow(const theory_options *o, theory_statement *s, double sign, descent *d)
 {
     static const double start[THEORY_PARAMETERS] = {0, 1};
@@ -93,13 +94,9 @@ static int follow(const theory_options *o, theory_statement *s, double sign, des
                        .objective = sosmc_likelihood(sosmc_rows_source(&rows), DATA),
                        .init = sosmc_standard_normal(),
                        .theta0 = start};
-    sosmc_settings c = experiment_defaults();
+    sosmc_settings c = theory_settings(2000, 0.5, sosmc_ula(0.02), sosmc_sgd(0.05), o->seed);
     sosmc *engine = NULL;
     p.objective.scale = sign;
-    c.kernel = sosmc_ula(0.02);
-    c.scheme = sosmc_scheme_sosmc(2000);
-    c.optimiser = sosmc_sgd(0.05);
-    c.seed = o->seed;
     sosmc_status status = sosmc_create(&engine, &p, &c);
     if (status == SOSMC_OK) status = sosmc_run(engine, DESCENT, note, d);
     int code = status == SOSMC_OK ? SOSMC_EXIT_OK
@@ -112,28 +109,12 @@ static void sign_figure(theory_statement *s, const descent *d)
 {
     static const char *const labels[2] = {"data − model", "model − data, as printed"};
     static const int colours[2] = {PLOT_BLUE, PLOT_VERMILION};
-    plot_series *series = arena_take(&s->memory, 2, sizeof *series);
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
-    for (int i = 0; series && panel && i < 2; i++) {
-        double *x = arena_doubles(&s->memory, 2 * DESCENT);
-        if (!x) return;
-        for (int k = 0; k < DESCENT; k++) {
-            x[k] = d[i].k[k];
-            x[DESCENT + k] = d[i].loss[k];
-        }
-        series[i] = (plot_series){.label = labels[i], .colour = colours[i], .n = DESCENT, .x = x, .y = x + DESCENT};
-    }
-    if (!series || !panel) return;
-    *panel = (plot_panel){.x_label = "iteration",
-                          .y_label = "exact negative log-likelihood",
-                          .series = series,
-                          .n = 2,
-                          .y_min = 1,
-                          .y_max = 4};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption =
+    plot_series *series = theory_figure(
+        s, (plot_panel){.x_label = "iteration", .y_label = "exact negative log-likelihood", .y_min = 1, .y_max = 4}, 2,
         "The engine (SOSMC-ULA, 2000 particles, SGD) with either sign; the loss is computed by quadrature and "
-        "leaves the picture with the printed one.";
+        "leaves the picture with the printed one.");
+    for (int i = 0; series && i < 2; i++)
+        series[i] = (plot_series){.label = labels[i], .colour = colours[i], .n = DESCENT, .x = d[i].k, .y = d[i].loss};
 }
 
 static double sign_table(theory_statement *s, theory_grid *g)
@@ -161,18 +142,18 @@ static double sign_table(theory_statement *s, theory_grid *g)
 
 int theory_data_sign(const theory_options *o, theory_statement *s)
 {
-    theory_grid *g = malloc(sizeof *g);
-    descent d[2] = {{.grid = g}, {.grid = g}};
+    theory_grid *g = arena_take(&s->memory, 1, sizeof *g);
+    descent *d = arena_take(&s->memory, 2, sizeof *d);
     s->title = "The gradient of an energy-based model's likelihood (section 2.2)";
     s->says = "For ℓ(θ) = −E_data log π_θ the gradient is E_model[∇E] − E_data[∇E], and H = ∇E − E_data[∇E].";
     s->how =
         "The loss of seven numbers under U = x⁴/4 + θ₁x²/2 + θ₂x by quadrature, its derivative by central differences, and the "
         "engine run with either sign.";
-    if (!g) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+    if (!g || !d) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+    d[0].grid = d[1].grid = g;
     double worst = sign_table(s, g);
     int code = follow(o, s, 1, &d[0]);
     if (code == SOSMC_EXIT_OK) code = follow(o, s, -1, &d[1]);
-    free(g);
     if (code != SOSMC_EXIT_OK) return code;
     sign_figure(s, d);
     double first = d[0].loss[0], with = d[0].loss[DESCENT - 1], printed = d[1].loss[DESCENT - 1];
@@ -192,7 +173,7 @@ int theory_data_sign(const theory_options *o, theory_statement *s)
 
 enum { BETAS = 5, TILTS = 40 };
 
-/* What a density q on the grid of pi_0 is worth: E_q R - beta KL(q || pi_0), R the indicator of x < 0. */
+/* The objective of a density q on the grid of pi_0: E_q R - beta KL(q || pi_0), where R is the indicator of x < 0. */
 static double worth(const theory_grid *g, const double *q, double beta)
 {
     double sum = 0;
@@ -209,17 +190,19 @@ static void normalise(double *q)
 }
 
 typedef struct {
-    double mass, formula, best, bound; /* pi*(H), its formula, worth of pi*, beta log E_0 exp(R/beta) */
-    double nearest, identity;          /* the least loss of a competitor, the worst of |loss - beta KL(q||pi*)| */
+    double mass, formula, best, bound; /* pi*(H), its formula, the objective at pi*, beta log E_0 exp(R/beta) */
+    double nearest,
+        identity; /* the smallest difference of another density from pi*, and the largest |difference - beta KL(q||pi*)| */
 } tilt;
 
-/* pi*, and what other densities lose against it: q ∝ pi* exp(a sin(b x + c)) for many a, b, c. */
+/* Computes pi* and by how much the objective of other densities is smaller: q ∝ pi* exp(a sin(b x + c)) for many a, b, c. */
 static tilt tilt_of(const theory_grid *g, double beta, double *best, double *q)
 {
     double below = 0, sum = 0;
     tilt t = {.nearest = INFINITY};
     for (int i = 0; i < THEORY_POINTS; i++) {
-        best[i] = g->p[i] * exp(((g->x[i] < 0) - 1) / beta); /* times exp(-1/beta): does not overflow */
+        best[i] = g->p[i] *
+                  exp(((g->x[i] < 0) - 1) / beta); /* multiplied by exp(-1/beta), so that it does not overflow */
         below += g->x[i] < 0 ? g->p[i] : 0;
         sum += best[i];
     }
@@ -255,7 +238,7 @@ static void tilt_rows(theory_statement *s, const theory_grid *g, double *best, d
         before = t.mass;
     }
     if (!(identity < 1e-10)) theory_fault(s, "the identities of the tilted optimum are off by %.1e", identity);
-    /* exp(beta R) for exp(R / beta): the usual slip */
+    /* The negative control is a frequent mistake: exp(beta R) in place of exp(R / beta). */
     for (int i = 0; i < THEORY_POINTS; i++) q[i] = g->p[i] * exp(0.25 * (g->x[i] < 0));
     normalise(q);
     tilt right = tilt_of(g, 0.25, best, best + THEORY_POINTS);
@@ -271,8 +254,8 @@ static void tilt_rows(theory_statement *s, const theory_grid *g, double *best, d
 int theory_tilted(const theory_options *o, theory_statement *s)
 {
     static const double theta[THEORY_PARAMETERS] = {-3, -0.4}; /* two wells of unequal mass */
-    theory_grid *g = malloc(sizeof *g);
-    double *work = malloc(3 * THEORY_POINTS * sizeof *work);
+    theory_grid *g = arena_take(&s->memory, 1, sizeof *g);
+    double *work = arena_doubles(&s->memory, 3 * THEORY_POINTS);
     s->title = "The optimum under reverse KL (section 5.2, appendix)";
     s->says =
         "−E_q R + β KL(q‖π₀) is uniquely minimised by π* ∝ π₀ exp(R/β); for the indicator of H, π*(H) = e^{1/β}π₀(H)/"
@@ -282,13 +265,8 @@ int theory_tilted(const theory_options *o, theory_statement *s)
     s->table = (theory_table){
         .align = "rrrrrrr",
         .head = {"β", "π*(H)", "formula", "E R − β KL", "β log E₀e^{R/β}", "others lose at least", "|loss − β KL|"}};
-    int code = SOSMC_EXIT_OK;
-    if (g && work) {
-        theory_integrate(model_of(), theta, g);
-        tilt_rows(s, g, work, work + 2 * THEORY_POINTS);
-    } else
-        code = theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
-    free(g);
-    free(work);
-    return code;
+    if (!g || !work) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
+    theory_integrate(model_of(), theta, g);
+    tilt_rows(s, g, work, work + 2 * THEORY_POINTS);
+    return SOSMC_EXIT_OK;
 }

@@ -1,7 +1,8 @@
-/* theory_particles.c: the Feynman-Kac identity, exact gradient recovery, and how far the weights of ULA can be trusted.
+/* theory_particles.c: the Feynman-Kac identity, exact gradient recovery, and the steps up to which the weights of ULA have a
+ * variance.
  *
- * theta follows the idealised scheme of Lemma 1, that is exact gradient descent, known beforehand. Nobody resamples, so
- * the particles are independent, and every one of them is a replicate of the identity
+ * theta follows the idealised scheme of Lemma 1, exact gradient descent, which is computed beforehand. There is no
+ * resampling, so the particles are independent, and every one of them is a replicate of the identity
  *
  *     E[ W_k phi(X_k) ] = Z_k/Z_0 pi_k(phi),      X_0 ~ pi_0, W_0 = 1.
  *
@@ -57,13 +58,8 @@ static int walk(const theory_stage *stage, const theory_kernel *kernel, uint64_t
                 theory_statement *s, identity out[THEORY_STEPS + 1])
 {
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = experiment_defaults();
+    sosmc_settings settings = theory_settings(c->particles, 0, kernel->kernel, theory_follow(&stage->path), seed);
     sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(c->particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = kernel->kernel;
-    settings.optimiser = theory_follow(&stage->path);
-    settings.seed = seed;
     sosmc_status status = sosmc_create(&engine, &problem, &settings);
     for (int k = 0; k <= THEORY_STEPS && status == SOSMC_OK && !interrupt_requested(); k++) {
         status = sosmc_step(engine);
@@ -154,7 +150,7 @@ static double tail_index(double u) { return 0.5 * (1 + sqrt(1 + 8 / (u * u * u))
 
 static const theory_path at_rest; /* N(0, 1): theta = 0 */
 
-/* The weights of n particles after so many steps. */
+/* Computes the log-weights of c->particles particles after so many steps. */
 static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lattice *grid, const cloud *c,
                             theory_statement *s)
 {
@@ -162,22 +158,12 @@ static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lat
                              .objective = sosmc_mmle(),
                              .init = theory_exact_source(grid),
                              .theta0 = at_rest.theta[0]};
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
-    settings.scheme = sosmc_scheme_sosmc(c->particles);
-    settings.scheme.ess_min = 0;
-    settings.kernel = sosmc_ula(u);
-    settings.optimiser = theory_follow(&at_rest);
-    settings.seed = seed;
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, steps + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, NULL, c->logw);
-    double shift = status == SOSMC_OK ? sosmc_last(engine)->logz + log(c->particles) : 0;
-    int code = status == SOSMC_OK ? 0
-                                  : theory_fail(s, SOSMC_EXIT_NUMERIC, "ULA at u = %g: %s", u, sosmc_message(engine));
-    sosmc_free(engine);
-    for (int i = 0; i < c->particles; i++) c->logw[i] += shift;
-    return code;
+    sosmc_settings settings = theory_settings(c->particles, 0, sosmc_ula(u), theory_follow(&at_rest), seed);
+    sosmc_info last;
+    int code = theory_engine(s, &problem, &settings, steps + 1, (theory_ending){.logw = c->logw, .last = &last});
+    if (code) return code;
+    for (int i = 0; i < c->particles; i++) c->logw[i] += last.logz + log(c->particles);
+    return 0;
 }
 
 static double sample_variance(const cloud *c)
@@ -190,7 +176,8 @@ static double sample_variance(const cloud *c)
 enum { SIZES = 6, BLOCKS = 41, CURVES = 4 };
 static const double curve_u[CURVES] = {0.25, 0.5, 1.5, 2};
 
-/* Where W has more than four moments, so that a standard error means something, the closed form is tested. */
+/* Compares E W^2 with its closed form at steps where W has more than four moments; otherwise its standard error would be
+ * meaningless. */
 static int closed_form(const theory_options *o, theory_statement *s, const theory_lattice *grid, const cloud *c)
 {
     static const struct {
@@ -215,7 +202,8 @@ static int closed_form(const theory_options *o, theory_statement *s, const theor
     return 0;
 }
 
-/* Medians over blocks: of a variance that does not exist nothing else can be compared. */
+/* Takes medians of the sample variance over blocks, because a mean of sample variances means nothing where there is no
+ * variance. */
 static int growth(const theory_options *o, theory_statement *s, const theory_lattice *grid, const cloud *room,
                   int first, double *n, double *const median[CURVES])
 {
@@ -228,7 +216,6 @@ static int growth(const theory_options *o, theory_statement *s, const theory_lat
                 uint64_t seed = theory_seed(o, 3, (u * SIZES + size) * BLOCKS + b);
                 int code = gaussian_weights(curve_u[u], 1, seed, grid, &c, s);
                 if (code) return code;
-                if (interrupt_requested()) return theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted");
                 variance[b] = sample_variance(&c);
             }
             qsort(variance, BLOCKS, sizeof *variance, experiment_ascending);
@@ -237,7 +224,7 @@ static int growth(const theory_options *o, theory_statement *s, const theory_lat
     return 0;
 }
 
-/* Where there is a variance, the median at the largest n must be within a quarter of it; where there is none, the median must
+/* Where W has a variance, the median at the largest n must be within a quarter of it; where it has none, the median must
  * grow by more than `grown` over the range of n. */
 static void judge_growth(theory_statement *s, const double *n, double *const median[CURVES])
 {

@@ -1,9 +1,9 @@
-/* theory_rule.c: the multiplicative rule of Remark 4, steered by the effective sample size.
+/* theory_rule.c: the multiplicative rule of Remark 4, which adapts a step by the effective sample size.
  *
- * An invariant kernel weighs with U_{k-1}(x) - U_k(x) before it moves: its own step cannot enter, so that the rule has nothing
- * to hold on to. Invariant: a run that ends elsewhere than this says is a fault, not a finding. */
+ * The weight of an invariant kernel is U_{k-1}(x) - U_k(x) at the particle before the move. It does not contain the step of
+ * the kernel, so the ESS cannot tell the rule anything about this step. Invariant: a run whose step ends elsewhere than the
+ * table below says is a fault of our statement, not a result. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
@@ -21,7 +21,8 @@ typedef struct {
     sosmc_kernel (*kernel)(double h);
     double start, threshold;
     int target, signal;
-    int rest; /* theta moves once and stays, no resampling; else it moves on at constant speed, always resampled */
+    int rest; /* theta moves once and then stays, and there is no resampling; otherwise theta moves at constant speed and every iteration
+ * resamples */
     ending ends;
 } rule;
 
@@ -67,7 +68,7 @@ static double late(const double *value, int n)
     return sum / (n - from);
 }
 
-/* The ESS of one move, for kernel steps over four orders of magnitude. */
+/* Measures the ESS after one move for kernel steps over four orders of magnitude. */
 static int same_ess(const theory_options *o, theory_statement *s, const theory_moving *m, double gamma)
 {
     static const double step[TRIED] = {1e-4, 1e-2, 0.1, 0.5, 1};
@@ -110,18 +111,12 @@ static void rule_figure(theory_statement *s, const rule_trace *trace)
     plot_panel *panel = arena_take(&s->memory, 2, sizeof *panel);
     if (!step || !ess || !panel) return;
     for (int r = 0; r < SHOWN; r++) {
-        double *x = arena_doubles(&s->memory, 3 * STEPS);
-        if (!x) return;
-        for (int i = 0; i < STEPS; i++) {
-            x[i] = trace[r].k[i];
-            x[STEPS + i] = trace[r].value[i];
-            x[2 * STEPS + i] = trace[r].ess[i];
-        }
         const char *label = arena_words(&s->memory, "%s, τ = %.1f, θ %s: %s", rules[r].kernel_name, rules[r].threshold,
                                         rules[r].scene, rules[r].what);
-        step[r] = ess[r] = (plot_series){.label = label, .colour = colours[r], .dash = dashes[r], .n = STEPS, .x = x};
-        step[r].y = x + STEPS;
-        ess[r].y = x + 2 * STEPS;
+        step[r] = ess[r] = (plot_series){
+            .label = label, .colour = colours[r], .dash = dashes[r], .n = STEPS, .x = trace[r].k};
+        step[r].y = trace[r].value;
+        ess[r].y = trace[r].ess;
         ess[r].width = 1;
     }
     panel[0] = (plot_panel){
@@ -209,7 +204,7 @@ static void judge_rule(theory_statement *s, const rule_trace *t, double settled)
 int theory_remark4(const theory_options *o, theory_statement *s)
 {
     theory_moving m;
-    rule_trace *trace = calloc(RULES, sizeof *trace);
+    rule_trace *trace = arena_take(&s->memory, RULES, sizeof *trace);
     s->title = "The multiplicative rule for the step (Remark 4)";
     s->says =
         "γ_k = c γ_{k−1} when ESS > τN and γ_{k−1}/c when ESS < τN keeps the discrepancy stable. In section 4 γ is the "
@@ -218,10 +213,7 @@ int theory_remark4(const theory_options *o, theory_statement *s)
         "A Gaussian in the plane; one move of its mean leaves ESS/N = 0.7788. c = 1.05, and the step is held between 0.0001 and "
         "10000. The weight of an invariant kernel is U_{k−1}(x) − U_k(x) at the old particle: the ESS of the first move must "
         "have the same bits for every step of the kernel.";
-    if (!trace || theory_moving_make(&m, 2, 0)) {
-        free(trace);
-        return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
-    }
+    if (!trace || theory_moving_make(&s->memory, &m, 2, 0)) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     const double norm = sqrt(theory_gauss_norm2(&m.law, m.gradient)), settled = sqrt(-log(0.5)) / norm;
     int code = run_rules(o, s, &m, speed / norm, trace);
     if (code == SOSMC_EXIT_OK) code = same_ess(o, s, &m, speed / norm);
@@ -230,7 +222,5 @@ int theory_remark4(const theory_options *o, theory_statement *s)
         rule_figure(s, trace);
         judge_rule(s, trace, settled);
     }
-    theory_moving_free(&m);
-    free(trace);
     return code;
 }

@@ -1,4 +1,5 @@
-/* theory_runs.c: see theory_runs.h. Replicates are added in the order of their seeds, so sums have one shape. */
+/* theory_runs.c: replicated runs. Replicates are added in the order of their seeds, so that a sum is the same whoever
+ * computes it. */
 #include "theory_runs.h"
 
 #include <math.h>
@@ -51,6 +52,36 @@ uint64_t theory_seed(const theory_options *o, int statement, int cell)
 {
     return experiment_mix(experiment_mix(experiment_mix(EXPERIMENT_DIGEST, o->seed), (uint64_t)statement),
                           (uint64_t)cell);
+}
+
+sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kernel, sosmc_optimiser optimiser,
+                               uint64_t seed)
+{
+    sosmc_settings settings = sosmc_defaults();
+    settings.on_collapse = SOSMC_COLLAPSE_CONTINUE; /* a statement shows what a method does, also then */
+    settings.scheme = sosmc_scheme_sosmc(particles);
+    settings.scheme.ess_min = ess_min;
+    settings.kernel = kernel;
+    settings.optimiser = optimiser;
+    settings.seed = seed;
+    return settings;
+}
+
+int theory_engine(theory_statement *s, const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations,
+                  theory_ending out)
+{
+    sosmc *engine = NULL;
+    sosmc_status status = sosmc_create(&engine, problem, settings);
+    for (int64_t k = 0; k < iterations && status == SOSMC_OK && !interrupt_requested(); k++)
+        status = sosmc_step(engine);
+    if (status == SOSMC_OK && (out.x || out.logw)) status = sosmc_cloud(engine, out.x, out.logw);
+    if (status == SOSMC_OK && out.last) *out.last = *sosmc_last(engine);
+    int code = interrupt_requested() ? theory_fail(s, SOSMC_EXIT_INTERRUPTED, "interrupted")
+               : status == SOSMC_OK  ? 0
+                                     : theory_fail(s, SOSMC_EXIT_NUMERIC, "a run with %s failed: %s",
+                                                   settings->kernel.name, sosmc_message(engine));
+    sosmc_free(engine);
+    return code;
 }
 
 int theory_replicate(const theory_batch *batch, theory_statement *s, theory_tally *tally)

@@ -1,7 +1,8 @@
-/* theory_runs.h: replicated runs for the statements about particles, and how their means are judged.
+/* theory_runs.h: runs of the engine, single and replicated, for the statements about particles, and how their means are
+ * judged.
  *
- * Every statement announces how many comparisons it makes and judges each by theory_bound of that number, in standard errors
- * from replicates. */
+ * Every statement fixes the number of its comparisons in advance and judges each by theory_bound of that number, in standard
+ * errors from replicates. */
 #ifndef SOSMC_THEORY_THEORY_RUNS_H
 #define SOSMC_THEORY_THEORY_RUNS_H
 
@@ -20,7 +21,7 @@ double theory_z(const theory_tally *t, double expected); /* (mean - expected) / 
 /* "1.0006(20)": four decimals, the standard error in units of the last one. */
 const char *theory_brief(const theory_tally *t, char out[32]);
 
-/* log y = a + slope log x by least squares with weights from the standard errors of y, which enter relatively. */
+/* Fits log y = a + slope log x by least squares, with weights from the relative standard errors of y. */
 typedef struct {
     double slope, error;
 } theory_fit;
@@ -28,7 +29,19 @@ theory_fit theory_power(int n, const double *x, const double *y, const double *s
 
 uint64_t theory_seed(const theory_options *o, int statement, int cell);
 
-/* Reads `count` numbers off an engine after its last iteration. */
+/* The weighted scheme with these values. ess_min: 0 leaves the particles independent of each other. */
+sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kernel, sosmc_optimiser optimiser,
+                               uint64_t seed);
+/* Runs an engine. `out` receives, where its pointers are not NULL, the particles and their log-weights at the end and the
+ * last iteration's info. Returns an exit code; after a failure the sentence is in s->error. */
+typedef struct {
+    double *x, *logw;
+    sosmc_info *last;
+} theory_ending;
+int theory_engine(theory_statement *s, const sosmc_problem *problem, const sosmc_settings *settings, int64_t iterations,
+                  theory_ending out);
+
+/* Reads `count` numbers from an engine after its last iteration. */
 typedef void (*theory_reader)(const void *ctx, const sosmc *s, double *value);
 typedef struct {
     const sosmc_problem *problem;
@@ -39,7 +52,7 @@ typedef struct {
     const void *ctx;
 } theory_batch;
 enum { THEORY_VALUES = 16 };
-/* An exit code; the statement knows why. */
+/* Returns an exit code; after a failure the sentence is in s->error. */
 int theory_replicate(const theory_batch *batch, theory_statement *s, theory_tally *tally);
 
 #endif

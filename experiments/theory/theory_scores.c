@@ -1,14 +1,13 @@
 /* theory_scores.c: the score identities, the gradient of an expectation, and the surrogate loss (Lemmas 2 to 5).
  *
  *     grad log pi = -dU + E dU,    E grad log pi = 0,    grad E f = -Cov(f, dU),
- *     grad l = Cov(A, dU) for l = -E R + beta KL(pi || pi_ref), A = R + beta (U - U_ref),
+ *     grad l = Cov(A, dU) for l = -E R + beta KL(pi || pi_ref), A = R + beta (U - U_ref).
  *
- * all by quadrature against central differences, whose error is about 1e-9. The surrogate is differentiated on a weighted
- * cloud of the engine, once with its multipliers held fixed and once through them, which is the negative control. */
+ * All of them are computed by quadrature and compared with central differences, whose error is about 1e-9. The surrogate is
+ * differentiated on a weighted cloud of the engine, once with its multipliers held fixed and once with the multipliers
+ * differentiated too, which is the negative control. */
 #include <math.h>
-#include <stdlib.h>
 
-#include "common/experiment.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
@@ -27,7 +26,7 @@ static int reward_eval(const void *self, const sosmc_batch *b, double *s)
 typedef struct {
     const theory_target *t;
     const double *theta;
-    theory_lattice *here, *low, *high; /* at theta, and a nudge to either side */
+    theory_lattice *here, *low, *high; /* at theta, and a small distance to either side */
 } place;
 
 static void nudged(const place *p, int j, double sign, double *theta)
@@ -105,7 +104,7 @@ static double multiplier(const place *p, double x)
     return reward(x) + beta * (theory_energy(p->t, p->theta, x) - theory_energy(p->t, reference, x));
 }
 
-/* *right: |Cov(A, dU) - grad l|. *naive: the same when A is differentiated too, which adds beta Cov(U, dU). */
+/* `right` receives |Cov(A, dU) - grad l|, `naive` the same when A is differentiated too, which adds beta Cov(U, dU). */
 static void tuning_error(const place *p, int j, double *right, double *naive)
 {
     double low[THEORY_DIM], high[THEORY_DIM], mean_A = 0, mean_U = 0, estimate = 0, extra = 0;
@@ -128,7 +127,7 @@ static void tuning_error(const place *p, int j, double *right, double *naive)
 /* ------------------------------------------------------------------------------------------------ on a cloud */
 
 typedef struct {
-    double x[PARTICLES], w[PARTICLES], gradient[THEORY_DIM]; /* what the engine made of them */
+    double x[PARTICLES], w[PARTICLES], gradient[THEORY_DIM]; /* the gradient that the engine computed from them */
     const double *theta;
 } weighted_cloud;
 
@@ -136,26 +135,18 @@ static int make_cloud(const theory_options *o, theory_statement *s, const theory
 {
     theory_path path = stage->path;
     sosmc_problem problem = theory_problem(stage, 1);
-    sosmc_settings settings = experiment_defaults();
-    sosmc *engine = NULL;
+    sosmc_settings settings = theory_settings(PARTICLES, 0, theory_kernel_at(0, stage).kernel, theory_follow(&path),
+                                              theory_seed(o, 50, 0));
     path.seen = c->gradient;
     problem.objective = sosmc_reward_reverse((sosmc_score){.eval = reward_eval}, beta, reference);
-    settings.scheme = sosmc_scheme_sosmc(PARTICLES);
-    settings.scheme.ess_min = 0;
-    settings.kernel = theory_kernel_at(0, stage).kernel;
-    settings.optimiser = theory_follow(&path);
-    settings.seed = theory_seed(o, 50, 0);
-    sosmc_status status = sosmc_create(&engine, &problem, &settings);
-    if (status == SOSMC_OK) status = sosmc_run(engine, THEORY_STEPS + 1, NULL, NULL);
-    if (status == SOSMC_OK) status = sosmc_cloud(engine, c->x, c->w);
+    int code = theory_engine(s, &problem, &settings, THEORY_STEPS + 1, (theory_ending){.x = c->x, .logw = c->w});
     for (int i = 0; i < PARTICLES; i++) c->w[i] = exp(c->w[i]);
     c->theta = stage->path.theta[THEORY_STEPS];
-    int code = status == SOSMC_OK ? 0 : theory_fail(s, SOSMC_EXIT_NUMERIC, "surrogate: %s", sosmc_message(engine));
-    sosmc_free(engine);
     return code;
 }
 
-/* sum_i w_i (A_i - mean A) U_theta(x_i), with A taken at `multipliers`: held fixed when that is not theta */
+/* sum_i w_i (A_i - mean A) U_theta(x_i), where A is computed at the theta `multipliers`. A is held fixed when this is not
+ * `theta`. */
 static double surrogate(const theory_target *t, const weighted_cloud *c, const double *theta, const double *multipliers)
 {
     double mean = 0, sum = 0, A[PARTICLES];

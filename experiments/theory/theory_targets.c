@@ -1,5 +1,5 @@
-/* theory_targets.c: see theory_targets.h. A target is one scalar function; everything else is made from it, so value,
- * slope and parameter gradient cannot belong to different targets. */
+/* theory_targets.c: targets and their exact values. A target is one function that returns value, slope and parameter
+ * gradient together, so they cannot belong to different targets. */
 #include "theory_targets.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-/* theory_targets.h: small targets whose every expectation is known, for the statements about particles.
+/* theory_targets.h: small targets of which every expectation is known, for the statements about particles.
  *
- * All are one-dimensional with two parameters, none is symmetric unless it is Gaussian, and none has a Z that does not
- * move with theta: an estimator that is right by symmetry, or by Z being constant, is not right here. Expectations come
- * from Simpson's rule on a fixed lattice with a node at the only kink, accurate to about 1e-10. */
+ * All are one-dimensional with two parameters. None is symmetric unless it is Gaussian, and Z depends on theta in all of
+ * them, so that an estimator cannot agree here by symmetry or because Z is constant. Expectations come from Simpson's rule
+ * on a fixed lattice with a node at the only kink, accurate to about 1e-10. */
 #ifndef SOSMC_THEORY_THEORY_TARGETS_H
 #define SOSMC_THEORY_THEORY_TARGETS_H
 
@@ -21,14 +21,14 @@ typedef struct {
     const char *name;
     theory_value (*at)(double x, const double *theta);
     double (*curvature)(const double *theta); /* a bound on |d2U/dx2| of the smooth part */
-    double kink; /* U has kink |x| besides, of which the slope knows nothing; with its proximal map */
+    double kink; /* U has the further term kink |x|, which is not part of `slope` and has a proximal map */
 } theory_target;
 
 /* (x - theta0)^2 / 2 + theta1 log(1 + e^{2x}); curvature 1 + theta1 for theta1 >= 0 */
 extern const theory_target theory_skew;
 /* 0.35 x^2 + theta0 sin(2x + 1/2) + theta1 x; curvature 0.7 + 4 |theta0|, with several modes for larger theta0 */
 extern const theory_target theory_waves;
-/* the first one with |x| / 2 besides */
+/* the first target with the further term |x| / 2 */
 extern const theory_target theory_kinked;
 /* e^{theta1} (x - theta0)^2 / 2 */
 extern const theory_target theory_normal;
@@ -44,10 +44,10 @@ typedef struct {
 } theory_lattice;
 void theory_tabulate(const theory_target *t, const double *theta, theory_lattice *grid);
 
-/* Exact draws from what was integrated: the initial law of Lemma 1, W_0 = 1. Borrows the grid. */
+/* Exact draws from the density that was tabulated: the initial law of Lemma 1, with W_0 = 1. The source borrows the grid. */
 sosmc_source theory_exact_source(const theory_lattice *grid);
 
-/* N(mean, sd^2), with its density; borrows. */
+/* N(mean, sd^2) with its density. The source borrows the struct. */
 typedef struct {
     double mean, sd;
 } theory_bell;
@@ -68,7 +68,7 @@ void theory_gradient(const theory_target *t, const double *theta, const theory_l
 /* 0, or -1: no memory. */
 int theory_descend(const theory_target *t, const double *start, double rate, theory_path *path);
 double theory_curvature(const theory_target *t, const theory_path *path); /* the largest on the path */
-/* An optimiser that does as the path says, whatever the gradient. */
+/* An optimiser that moves theta along the path, whatever the gradient is. */
 sosmc_optimiser theory_follow(const theory_path *path);
 
 #endif

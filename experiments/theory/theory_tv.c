@@ -1,18 +1,17 @@
 /* theory_tv.c: the normalising constant of the prior exp(-e^theta TV(x)) on pictures of d pixels (section 5.4).
  *
- * TV does not see a constant added to all pixels: over all of R^d the integral is infinite, and over pictures modulo
- * constants, which have d - 1 coordinates, scaling x by e^-theta gives e^{-(d-1) theta}. Hence C(theta) ∝ e^{(d-1) theta},
- * and the gradient of -log p(y) is E[e^theta TV(x)] - (d - 1).
+ * TV does not change when a constant is added to all pixels. So the integral over all of R^d is infinite, and over pictures
+ * modulo constants, which have d - 1 coordinates, scaling x by e^-theta gives e^{-(d-1) theta}. Hence C(theta) ∝ e^{(d-1)
+ * theta}, and the gradient of -log p(y) is E[e^theta TV(x)] - (d - 1).
  *
- * A row of three pixels shows what this does to the estimate: with flat data for the mean the posterior of the two
- * differences is a plane integral, the evidence is exact, and the engine finds the optimum of either constant. */
+ * A row of three pixels shows what this does to the estimate: with a flat law for the mean the posterior of the two
+ * differences is an integral over the plane, the evidence is exact, and the engine finds the optimum of either constant. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
-#include "theory.h"
+#include "theory_runs.h"
 
 /* ---------------------------------------------------------------------------- integrals of the prior */
 
@@ -38,8 +37,9 @@ static double total_variation(const small_picture *p, const double *x)
     return sum;
 }
 
-/* log of the integral of exp(-e^theta TV) over the coordinates 1..d-1 with the first pixel at 0, on a grid x = sinh(u) that is
- * dense at the kinks. The grid does not know theta: nothing of the homogeneity is put in. */
+/* The logarithm of the integral of exp(-e^theta TV) over the coordinates 1..d-1 with the first pixel at 0, on a grid x =
+ * sinh(u) that is dense at the kinks. The grid does not depend on theta, so the result does not assume the homogeneity that
+ * it is to show. */
 static double log_integral(const small_picture *p, double theta)
 {
     const int d = p->rows * p->columns, n = p->points;
@@ -98,8 +98,9 @@ static const double seen[PIXELS] = {0.4, 3.1, -0.6};
 static const double noise = 0.8;
 static const double far = 2.5; /* a theta at which the differences are nearly zero */
 
-/* Over the two differences a = x_2 - x_1, b = x_3 - x_2: log of the integral of exp(-|y - x|^2/2s^2 - e^theta(|a| + |b|)), the mean
- * integrated out (a constant), and the posterior mean of e^theta TV. */
+/* Integrates over the two differences a = x_2 - x_1, b = x_3 - x_2. Returns the logarithm of the integral of exp(-|y -
+ * x|^2/2s^2 - e^theta(|a| + |b|)), where integrating over the mean gives a constant; `mean_tv` receives the posterior mean
+ * of e^theta TV. */
 static double log_evidence(double theta, double *mean_tv)
 {
     const double strength = exp(theta), width = 3.2, step = 2 * width / (SIDE - 1); /* sinh 3.2 = 12.2 */
@@ -145,7 +146,7 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
             sum += (seen[j] - x[j]) * (seen[j] - x[j]);
         }
         U[i] = sum / (2 * noise * noise) + strength * (fabs(x[1] - x[0]) + fabs(x[2] - x[1])) - c * theta[0];
-        if (gx) /* the kernel of these runs does not look */
+        if (gx) /* the kernel of these runs does not use it */
             for (int j = 0; j < PIXELS; j++) gx[j * b->ld + i] = (x[j] - seen[j]) / (noise * noise);
     }
     return 0;
@@ -169,14 +170,10 @@ static int optimum(const theory_options *o, theory_statement *s, double exponent
         .model = {.dim_x = PIXELS, .dim_theta = 1, .self = &exponent_used, .energy = energy, .grad_theta = grad_theta},
         .objective = sosmc_mmle(),
         .init = sosmc_standard_normal()};
-    sosmc_settings c = experiment_defaults();
+    sosmc_settings c = theory_settings(2000, 0.5, sosmc_rwm(0.2), sosmc_sgd(0.1), seed);
     sosmc *engine = NULL;
-    c.kernel = sosmc_rwm(0.2);
-    c.scheme = sosmc_scheme_sosmc(2000);
-    c.optimiser = sosmc_sgd(0.1);
     c.average = 1;
     c.average_from = iterations / 2;
-    c.seed = seed;
     sosmc_status status = sosmc_create(&engine, &p, &c);
     if (status == SOSMC_OK) status = sosmc_run(engine, iterations, NULL, NULL);
     if (status == SOSMC_OK) *theta = sosmc_theta_average(engine)[0];
@@ -207,7 +204,7 @@ static int sampled(const theory_options *o, theory_statement *s, double used, do
     return SOSMC_EXIT_OK;
 }
 
-/* The slope and the value belong to the true evidence, whatever the constant that led here. */
+/* The slope and the value are those of the true evidence, whichever constant led to this theta. */
 static void optimum_row(theory_statement *s, const char *name, page_mark mark, double theta, const sample *m)
 {
     double tv, evidence = log_evidence(theta, &tv) + (PIXELS - 1) * theta;
@@ -217,10 +214,8 @@ static void optimum_row(theory_statement *s, const char *name, page_mark mark, d
 
 static void evidence_figure(theory_statement *s, const double *optima)
 {
-    plot_series *series = arena_take(&s->memory, 4, sizeof *series);
-    plot_panel *panel = arena_take(&s->memory, 1, sizeof *panel);
     double *x = arena_doubles(&s->memory, 3 * CURVE + 4), peak = -INFINITY;
-    if (!series || !panel || !x) return;
+    if (!x) return;
     double *right = x + CURVE, *printed = x + 2 * CURVE, *mark = x + 3 * CURVE;
     for (int i = 0; i < CURVE; i++) {
         x[i] = -3 + 5.5 * i / (CURVE - 1);
@@ -233,19 +228,15 @@ static void evidence_figure(theory_statement *s, const double *optima)
         mark[i] = optima[i];
         mark[2 + i] = log_evidence(optima[i], NULL) + (i ? PIXELS : PIXELS - 1) * optima[i];
     }
+    plot_series *series = theory_figure(
+        s, (plot_panel){.x_label = "θ", .y_label = "log p(y) + constant", .y_min = peak - 3, .y_max = peak + 3}, 4,
+        "Three pixels: the evidence by quadrature with either constant, and where it is largest.");
+    if (!series) return;
     series[0] = (plot_series){.label = "log p(y), C ∝ e^{(d−1)θ}", .colour = PLOT_BLUE, .n = CURVE, .x = x, .y = right};
     series[1] = (plot_series){
         .label = "with C ∝ e^{dθ}, as printed", .colour = PLOT_VERMILION, .n = CURVE, .x = x, .y = printed};
     series[2] = (plot_series){.kind = PLOT_DOTS, .colour = PLOT_BLUE, .n = 1, .x = mark, .y = mark + 2};
     series[3] = (plot_series){.kind = PLOT_DOTS, .colour = PLOT_VERMILION, .n = 1, .x = mark + 1, .y = mark + 3};
-    *panel = (plot_panel){.x_label = "θ",
-                          .y_label = "log p(y) + constant",
-                          .series = series,
-                          .n = 4,
-                          .y_min = peak - 3,
-                          .y_max = peak + 3};
-    s->figure = (plot_figure){.panel = panel, .panels = 1};
-    s->figure_caption = "Three pixels: the evidence by quadrature with either constant, and where it is largest.";
 }
 
 int theory_tv_constant(const theory_options *o, theory_statement *s)

@@ -207,7 +207,8 @@ SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
 /* Tests a problem before anyone waits for its run. In this order, where they apply:
  *
  *     initial law         particles can be drawn (only a failure is told)
- *     gradient in x       the Taylor remainder |U(x + e v) - U(x) - e gx.v| falls as e^2; a wrong gradient shows as a rate of 1
+ *     gradient in x       the Taylor remainder |U(x + e v) - U(x) - e gx.v| falls as e^2; a wrong gradient shows as a rate of 1.
+ *                         Skipped for kernels that use model.prox: gx is then that of the smooth part of U alone
  *     gradient in theta   the same of grad_theta
  *     scores              where the model has them: each is what grad_theta gives for its particle alone
  *     weights             along a closed path of theta E[Z_end / Z_start] = 1 with fixed steps, whatever Z is

@@ -1,6 +1,6 @@
 /* commands_ebm_model.c: stored models, their samplers and their rewards, as parts of a run file.
  *
- * Invariant: a flag that does not belong to the model at hand is refused with the reason, never passed over. */
+ * Invariant: a flag that does not suit the model is refused with the reason, never ignored. */
 #include <stdlib.h>
 #include <string.h>
 

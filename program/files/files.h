@@ -18,7 +18,7 @@
 
 enum { FILES_PATH = 4096 }; /* room for a path */
 
-/* Puts the sentence into `error` (NULL is fine). */
+/* Puts the sentence into `error`, unless that is NULL. */
 void files_say(char *error, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* The same with the value -1, so that `return files_fail(...)` reads well. */
 #define files_fail(...) (files_say(__VA_ARGS__), -1)
@@ -162,7 +162,8 @@ void json_put_numbers(json_writer *w, const char *key, const double *value, int6
  * instead (what the parser held is lost). It replaces Jansson's allocator for the whole process, so it is for a program's
  * main function alone, never for a library. */
 void json_survive_lack_of_memory(void);
-/* The value that n bytes hold; duplicate keys are an error. NULL: errno is ENOMEM, or 0 and *why tells. */
+/* The value that n bytes hold; duplicate keys are an error. NULL: memory ran out and errno is ENOMEM; or the text is wrong,
+ * errno is 0 and *why says what is wrong. */
 json_t *json_parse(const char *bytes, size_t n, json_error_t *why);
 /* A JSON file of at most 64 MiB; duplicate keys are an error. The caller calls json_decref. */
 int json_read(const char *path, json_t **out, char *error, size_t room);
@@ -181,7 +182,7 @@ int trace_open(trace **out, const char *path, const char *columns, int64_t from,
 /* Numbers are written as %.17g, NaN as an empty field. The first error is kept and returned by trace_flush. */
 void trace_append(trace *t, int64_t iteration, const double *value, int values);
 int trace_flush(trace *t, char *error, size_t room);
-int trace_close(trace *t, char *error, size_t room); /* flushes; NULL is fine */
+int trace_close(trace *t, char *error, size_t room); /* flushes; t may be NULL */
 /* A bound on the rows: of iterations 0, ..., n - 1 those stay that are multiples of `every` times the smallest power of two
  * that leaves at most `most` of them (0: no bound). It depends on n alone, so a resumed run has the rows of another. */
 int64_t trace_stride(int64_t n, int64_t every, int64_t most);

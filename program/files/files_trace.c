@@ -192,7 +192,7 @@ static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
         }
         inside = c != '\n';
         if (!inside) digits = 0;
-        if (keep && out) (void)putc(c, out->stream); /* atomic_close tells */
+        if (keep && out) (void)putc(c, out->stream); /* the file keeps the first error, and atomic_close returns it */
     }
     return others;
 }

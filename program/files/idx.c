@@ -2,7 +2,7 @@
  *
  *     0, 0, 8 (bytes), number of dimensions | each dimension, 4 bytes with the high one first | the bytes in C order
  *
- * Invariant: the promised bytes are allocated only when the file can hold them, and must be all there is. */
+ * Invariant: memory for the bytes is allocated only when the file is large enough to hold them, and nothing may follow them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +53,8 @@ static int64_t pull(source *s, unsigned char *out, uint64_t n)
         int got = gzread(s->stream, out + done, part), code = Z_OK;
         (void)gzerror(s->stream, &code);
         if (code == Z_MEM_ERROR) return files_fail(s->error, s->room, "no memory to read %s", s->path);
-        if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) { /* a stream cut short gives bytes and an error */
+        /* Of a stream that ends early, zlib returns the bytes and an error. */
+        if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
             return files_fail(s->error, s->room, "%s is damaged: its compressed bytes end early or make no sense",
                               s->path);
         }
@@ -104,7 +105,8 @@ static int pull_all(source *s, int dims, int64_t *shape, unsigned char **out)
     if (pull_header(s, dims, shape, &bytes)) return -1;
     unsigned char *b = malloc((size_t)bytes);
     if (!b) return files_fail(s->error, s->room, "no memory for the %" PRIu64 " bytes of %s", bytes, s->path);
-    int64_t got = pull(s, b, bytes), more = got < 0 ? -1 : pull(s, &beyond, 1); /* its end has the checksum */
+    /* Reads to the end of the stream, where the checksum is. */
+    int64_t got = pull(s, b, bytes), more = got < 0 ? -1 : pull(s, &beyond, 1);
     if (more == 0 && got == (int64_t)bytes) {
         *out = b;
         return 0;

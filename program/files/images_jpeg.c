@@ -129,7 +129,7 @@ static int read_header(job *j, int *oriented)
         return files_fail(j->error, j->room, "%s has %d channels of an unknown kind; expected grey or RGB", j->path,
                           jpeg->num_components);
     jpeg->out_color_space = space == JCS_GRAYSCALE ? JCS_GRAYSCALE : JCS_RGB;
-    jpeg->dct_method = JDCT_ISLOW; /* the exact one */
+    jpeg->dct_method = JDCT_ISLOW; /* the exact transform, not the fast one */
     *oriented = orientation(jpeg);
     int lines = (int)jpeg->image_height, columns = (int)jpeg->image_width, swapped = *oriented >= 5;
     *j->out = (image){.channels = space == JCS_GRAYSCALE ? 1 : 3,
@@ -167,7 +167,7 @@ static int read_lines(job *j, int oriented)
 static int read_guarded(job *j, FILE *file)
 {
     int oriented = 1;
-    if (setjmp(j->jump)) return -1; /* the sentence is there */
+    if (setjmp(j->jump)) return -1; /* the error message has been written */
     jpeg_create_decompress(&j->jpeg);
     j->jpeg.progress = &j->progress;
     jpeg_stdio_src(&j->jpeg, file);

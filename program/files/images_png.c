@@ -91,7 +91,8 @@ static int read_lines(job *j)
     if (stride != (size_t)j->out->columns * (size_t)(j->out->channels + j->out->alpha) * (size_t)(j->out->bits / 8))
         return files_fail(j->error, j->room, "%s is damaged: its lines have a length that its header does not explain",
                           j->path);
-    j->raw = calloc(passes > 1 ? (size_t)j->out->rows : 1, stride); /* early passes leave pixels for later ones */
+    /* The first passes of an interlaced file set some of the pixels only. */
+    j->raw = calloc(passes > 1 ? (size_t)j->out->rows : 1, stride);
     if (!j->raw) return files_fail(j->error, j->room, "no memory to read %s", j->path);
     for (int pass = 0; pass < passes; pass++)
         for (int row = 0; row < j->out->rows; row++) {

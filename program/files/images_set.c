@@ -101,7 +101,7 @@ static int read_npy(const char *path, image_set *out, char *error, size_t room)
     if (!status && a.type == NPY_I64)
         status = files_fail(error, room, "%s holds int64 numbers; expected uint8, float32 or float64", path);
     if (!status && a.type == NPY_U8) {
-        out->bytes = a.owned; /* ours from here */
+        out->bytes = a.owned; /* from here on `out` owns it */
         a.owned = NULL;
     } else if (!status) {
         int64_t n = npy_count(&a);
@@ -127,7 +127,7 @@ static int is_picture(const struct dirent *entry)
 
 static int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
-/* The first picture settles the set's size, and whether bytes are enough. */
+/* The size of the first picture is the size of the set, and its bits decide whether bytes are enough. */
 static int start_set(image_set *out, const image *im, int64_t count, const char *path, char *error, size_t room)
 {
     out->count = count;

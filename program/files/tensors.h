@@ -1,4 +1,4 @@
-/* tensors.h: named arrays of floats in one file, as safetensors or as NPZ: how weights of networks travel.
+/* tensors.h: named arrays of floats in one file, as safetensors or as NPZ: the files that hold the weights of networks.
  *
  * A reader recognises the format by the file's first bytes, a writer chooses by the ending of the path. Both accept
  * only what both formats can hold: finite numbers, distinct names in UTF-8 without control characters, at most

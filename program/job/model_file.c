@@ -381,7 +381,7 @@ static int check_model(const char *path, const model_file *m, char *error, size_
     return model_is_network(m) ? check_network(path, m, error, room) : check_perceptron(path, m, error, room);
 }
 
-/* The next tensor: its numbers come from *theta, which moves on. */
+/* Adds the next tensor. Its numbers are read from *theta, which is advanced behind them. */
 static int put_tensor(const char *path, tensor_file *f, const char *name, int dims, const int64_t *shape,
                       const double **theta, char *error, size_t room)
 {

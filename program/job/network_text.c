@@ -1,7 +1,7 @@
 /* network_text.c: descriptions of networks, read and written.
  *
- * Invariant: network_parse(network_print(n)) is n, field by field, for every network that sosmc_network_problem has
- * nothing against; whatever is refused is told with the number of its clause and the word that is wrong. */
+ * Invariant: network_parse(network_print(n)) is n, field by field, for every network that sosmc_network_problem has nothing
+ * against; the message about a refused description names the number of the clause and the word that is wrong. */
 #include "network_text.h"
 
 #include <math.h>

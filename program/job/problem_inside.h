@@ -52,7 +52,7 @@ struct model_kind {
     int (*exact_law)(builder *b, const double *theta, sosmc_source *out);
     /* What ebm_likelihood changes in the model, once the points are known. */
     int (*fit)(builder *b);
-    /* Refuses combinations that the model cannot serve, when model, objective and init are built. */
+    /* Refuses combinations that the model does not support, when model, objective and init are built. */
     int (*check)(builder *b);
     /* See job_evidence. */
     int (*evidence)(const job *j, const double *theta, sosmc_evidence *out);
@@ -60,8 +60,9 @@ struct model_kind {
     int (*picture)(const job *j, picture_shape *out);
     /* The kernel `gibbs`, which draws from the model's own conditional laws. */
     sosmc_kernel (*gibbs)(const builder *b, double h);
-    int keeps_shape;  /* job_shape tells channels, rows and columns; otherwise a particle is stored as a vector */
-    int per_number;   /* mmle divides the gradient by the numbers of a particle: one learning rate serves all sizes */
+    int keeps_shape; /* job_shape tells channels, rows and columns; otherwise a particle is stored as a vector */
+    /* The objective mmle divides the gradient by the numbers of a particle: one learning rate then suits all sizes. */
+    int per_number;
     int log_strength; /* theta is the logarithm of the strength of a prior; see job_strength */
 };
 

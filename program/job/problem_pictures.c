@@ -46,7 +46,7 @@ static double half_weight(const sosmc_network *n, int row)
     return (row < half ? -0.5 : 0.5) / ((double)n->channels * half * n->columns);
 }
 
-/* The mask's pixels as weights from -1 to 1; a grey mask serves every channel. Returns the sum of their sizes. */
+/* The mask's pixels as weights from -1 to 1; a grey mask is used for every channel. Returns the sum of their sizes. */
 static double weights_of(const image *mask, size_t plane, int channels, double *out)
 {
     double total = 0;

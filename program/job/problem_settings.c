@@ -1,4 +1,4 @@
-/* problem_settings.c: how a run file wants its problem solved: scheme, kernel, optimiser, schedule and adaptation. Nothing
+/* problem_settings.c: how the problem of a run file is solved: scheme, kernel, optimiser, schedule and adaptation. Nothing
  * here can fail: the run file was checked against its schema, and the engine checks the values. */
 #include <float.h>
 #include <stdio.h>

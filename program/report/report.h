@@ -24,7 +24,7 @@ typedef struct {
     const char *title, *caption, *alt;
 } report_figure;
 
-/* What the directory cannot tell. All of it may be zero. */
+/* What does not follow from the files of the directory. All of it may be zero. */
 typedef struct {
     const char *title;           /* NULL: the directory's name */
     const char *about;           /* a sentence below the title; NULL: none */

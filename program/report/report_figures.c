@@ -164,7 +164,7 @@ static void describe(exhibit *e, const curve *c, const digest *d, int panels)
                    d->first, d->last);
 }
 
-/* The way up and down that a curve travels, in units of its range: about 1 when it is smooth. */
+/* The sum of the absolute differences of neighbouring values, in units of the range: about 1 when the curve is smooth. */
 static double roughness(const report_data *r, const double *y, double range)
 {
     double way = 0.0, before = NAN;
@@ -301,7 +301,7 @@ static void add_given(gallery *g, const report_extra *extra)
 void report_gallery(gallery *g, const report_data *r, const report_extra *extra)
 {
     *g = (gallery){0};
-    if (!extra->picture) report_add_cloud(g, r, extra); /* of pictures, single coordinates tell nothing */
+    if (!extra->picture) report_add_cloud(g, r, extra); /* single coordinates of pictures mean little */
     add_given(g, extra);
     for (int i = 0; i < report_curve_count; i++) add_curve(g, r, extra, &report_curves[i]);
     add_theta(g, r);

@@ -1,4 +1,5 @@
-/* hooks.h: what a run receives from its caller: whom to tell how far it is, and when to stop. */
+/* hooks.h: what a run receives from its caller: the functions that it calls to report its progress, and to ask whether it
+ * should stop. */
 #ifndef SOSMC_RUN_HOOKS_H
 #define SOSMC_RUN_HOOKS_H
 

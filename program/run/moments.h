@@ -14,7 +14,8 @@ typedef struct moments moments;
 
 /* *out is NULL when the run file asks for none. `done` iterations are behind the engine; what they left is read. */
 int moments_open(moments **out, const config *c, const job *j, const char *dir, int64_t done, char *error, size_t room);
-/* After an iteration: takes the cloud in when its turn has come. Here as below, m NULL: nothing. */
+/* To be called after every iteration: adds the cloud to the sums in those iterations that are counted. Here as below, m may
+ * be NULL, and then nothing happens. */
 int moments_step(moments *m, const sosmc *s, const sosmc_info *info, char *error, size_t room);
 int moments_save(moments *m, int64_t done, char *error, size_t room); /* before a checkpoint of so many iterations */
 /* DIR/mean.npy and DIR/sd.npy; of the present cloud alone when none has been taken in yet. */

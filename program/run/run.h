@@ -1,6 +1,6 @@
-/* run.h: one run and its directory, without a terminal: nothing here prints or asks for signals. The caller hands in whom to
- * tell and when to stop, and gets a status with a sentence and what the run tells. Any number of runs may go on at once, in
- * different directories, in threads of one process. */
+/* run.h: one run and its directory, without a terminal: nothing here prints or asks for signals. The caller hands in
+ * functions that receive the progress and decide when to stop, and gets a status with a sentence, and the outcome of the run.
+ * Any number of runs may go on at once, in different directories, in threads of one process. */
 #ifndef SOSMC_RUN_RUN_H
 #define SOSMC_RUN_RUN_H
 

@@ -150,7 +150,8 @@ static void judge_weights(tail *t, const sheet *s, int64_t particles)
 
 /* ---------------------------------------------------------------------------- reading */
 
-/* A tenth of the rows, but USUAL_ROWS where the trace has twice as many: fewer tell little. */
+/* A tenth of the rows, but at least USUAL_ROWS or, of a trace that has fewer than twice as many, half of the rows: estimates from
+ * fewer would be too uncertain. */
 static int last_tenth(int rows)
 {
     int tenth = (rows + 9) / 10, usual = rows / 2 < USUAL_ROWS ? rows / 2 : USUAL_ROWS;

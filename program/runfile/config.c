@@ -71,7 +71,7 @@ config *config_parse(const char *text, const char *name, char *error, size_t roo
 /* Everything up to MOST_BYTES; NULL with errno set. */
 static char *read_all(FILE *in, size_t *length)
 {
-    const size_t most = MOST_BYTES + 1; /* one more than allowed, to see that there is more */
+    const size_t most = MOST_BYTES + 1; /* one byte more than allowed, which shows that the file is too long */
     size_t room = 0, used = 0;
     char *text = NULL;
     do {
@@ -388,7 +388,8 @@ const char *config_unread(const config *c, int *at)
 {
     while (schema_keys[*at].path) {
         const schema_key *row = &schema_keys[(*at)++];
-        int several = *at > 1 && !strcmp(row->path, row[-1].path); /* rows of one key: the first of them tells */
+        /* Of several rows for one key, the first is enough. */
+        int several = *at > 1 && !strcmp(row->path, row[-1].path);
         if (row->type != TYPE_MAP && row->type != TYPE_RULES && !several && is_unread(c, row)) return row->path;
     }
     return NULL;

@@ -27,7 +27,7 @@ typedef struct config config;
 config *config_load(const char *path, char *error, size_t room);
 /* The same from memory; `name` stands for the file in messages; relative data files belong to the current folder. */
 config *config_parse(const char *text, const char *name, char *error, size_t room);
-void config_free(config *c); /* NULL is fine */
+void config_free(config *c); /* c may be NULL */
 
 /* One assignment PATH=VALUE. VALUE is YAML when it begins with [ { ' or ", else plain text as it stands (a formula
  * needs no quoting). Mappings on the way are made when missing; null takes a key out, so that its default returns. */
@@ -43,7 +43,7 @@ int config_resolve(config *c, char *error, size_t room);
 int config_has(const config *c, const char *path);
 int config_count(const config *c, const char *path);        /* items of a list, keys of a mapping */
 const char *config_text(const config *c, const char *path); /* words, text, file names (absolute) */
-/* Also of whole numbers. resampling.threshold: `never` is 0, `always` is 2, as sosmc_scheme.ess_min wants it. */
+/* Also of whole numbers. resampling.threshold: `never` is 0, `always` is 2, as in sosmc_scheme.ess_min. */
 double config_number(const config *c, const char *path);
 int64_t config_integer(const config *c, const char *path);
 uint64_t config_unsigned(const config *c, const char *path);

@@ -410,7 +410,8 @@ static int rule_dimension(config *c)
                : 0;
 }
 
-/* model.column has a meaning with model.data alone; its default goes, and a value that was written is a mistake. */
+/* model.column has a meaning with model.data alone. Where model.y is given instead, its default is removed, and a value that the
+ * user wrote is refused. */
 static int rule_column(config *c)
 {
     node *model = config_find(c, "model"), *column = node_child(model, "column");

@@ -256,7 +256,7 @@ struct anchor {
 typedef struct {
     config *c;
     yaml_parser_t parser;
-    node place; /* of the event at hand: what new nodes resemble and messages point to */
+    node place; /* of the present event: new nodes get it, and messages name it */
     const char *text;
     size_t length;
     anchor *anchors;
@@ -270,7 +270,7 @@ static int malformed(reader *r)
     const yaml_parser_t *p = &r->parser;
     size_t line = p->problem_mark.line;
     if (p->error == YAML_MEMORY_ERROR) return config_fail(r->c, NULL, "out of memory");
-    if (p->error == YAML_READER_ERROR) { /* libyaml tells only the byte */
+    if (p->error == YAML_READER_ERROR) { /* libyaml gives the byte alone */
         line = 0;
         for (size_t i = 0; i < p->problem_offset && i < r->length; i++) line += r->text[i] == '\n';
     }

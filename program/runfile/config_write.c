@@ -229,7 +229,7 @@ static int depth_of(const char *path)
     return depth;
 }
 
-/* Rows for the same path stand together and have the same type, so the first of them serves. */
+/* Rows for the same path stand together and have the same type, so the first of them is used. */
 int config_write(const config *c, FILE *out)
 {
     writer w = {.out = out};

@@ -111,7 +111,7 @@ struct node {
     double number;
     uint64_t whole; /* the bits of an int64_t, or a seed */
     double *values; /* rows x cols */
-    int read;       /* somebody asked for it since config_watch */
+    int read;       /* the value was read since config_watch */
 };
 
 struct config {

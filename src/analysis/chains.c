@@ -15,7 +15,8 @@
 #include "base/table.h"
 
 enum { STEPS_BETWEEN_LOOKS = 128 };
-static const int64_t MOST_STEPS = INT64_C(1) << 47; /* what a step's name can hold */
+/* The largest number of a step that the name of a random number can hold. */
+static const int64_t MOST_STEPS = INT64_C(1) << 47;
 
 /* Everything the tiles share. */
 typedef struct {
@@ -74,7 +75,7 @@ static tile tile_at(const ensemble *e, int number, int worker)
     return t;
 }
 
-/* Where the chains begin, and what a kernel that is not blind wants to know there. */
+/* Sets the first states of the chains and, for a kernel that is not blind, the energies and gradients there. */
 static sosmc_status start(const ensemble *e, tile *t)
 {
     sosmc_rng rng = {.seed = e->f.seed, .stream = SOSMC_STREAM_INIT};
@@ -123,7 +124,7 @@ static void note_hits(const ensemble *e, tile *t, int64_t step)
         if (hit[i] < 0 && t->score[i] > 0.5) hit[i] = step, t->waiting--;
 }
 
-/* The score is asked for only while somebody wants it. */
+/* The score is evaluated only at the steps whose scores are used. */
 static sosmc_status observe(const ensemble *e, tile *t, int64_t step)
 {
     int averaging = step > e->f.burn_in;
@@ -162,7 +163,7 @@ static sosmc_status move(const ensemble *e, tile *t, int64_t step)
     return SOSMC_OK;
 }
 
-/* A state that is not finite never becomes finite again, so a look now and then misses none. */
+/* A state that is not finite never becomes finite again, so it is enough to check now and then. */
 static sosmc_status look(ensemble *e, const tile *t)
 {
     for (int j = 0; j < e->model->dim_x; j++)
@@ -175,7 +176,8 @@ static sosmc_status finish(const ensemble *e, const tile *t)
 {
     double *mean = e->chain_mean + t->b.first, count = (double)e->f.averaged;
     if (e->final) copy_states(e, t, e->final);
-    for (int i = 0; e->score && i < t->b.n; i++) mean[i] = t->total[i] / count; /* no steps: 0/0, as promised */
+    /* Without steps this is 0/0, hence NaN, as the header says. */
+    for (int i = 0; e->score && i < t->b.n; i++) mean[i] = t->total[i] / count;
     for (int i = 0; e->score && e->f.averaged && i < t->b.n; i++)
         if (!isfinite(mean[i])) return SOSMC_ENUMERIC;
     return SOSMC_OK;

@@ -1,7 +1,7 @@
 /* host.c: a model at one theta with its memory: energies, gradients, contractions and scores at any points.
  *
- * Invariant: tiles are cut by the model and the number of points alone, and the padding of a tile is zero or what an earlier tile
- * left, so results depend neither on threads nor on what was asked before. */
+ * Invariant: tiles are cut by the model and the number of points alone, and the padding of a tile is zero or what an earlier
+ * tile left, so results depend neither on threads nor on earlier calls. */
 #include "host.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* host.h: a model at one theta with the memory that its callbacks want, for everything that calls a model outside the engine.
+/* host.h: a model at one theta with the memory that its callbacks need, for everything that calls a model outside the engine.
  *
  * Points are cut into tiles by the rules of the engine, or as the caller says. Several workers may call the model at once, each
  * with a room of its own: `vectors` vectors of dim rows of ld doubles, `rows` rows of ld doubles, and the model's scratch.
@@ -24,8 +24,8 @@ typedef struct {
     void *prep;
 } host;
 
-/* Tiles of `points` points as the model wishes; the number of tiles is at most 2^31 - 1. `threads` workers, at most one per tile
- * and at least one. SOSMC_EINVAL: too many tiles. */
+/* Tiles of `points` points, of the size that the model asks for; the number of tiles is at most 2^31 - 1. `threads` workers,
+ * at most one per tile and at least one. SOSMC_EINVAL: too many tiles. */
 sosmc_status sosmc_i_host_cut(host *h, const sosmc_model *model, int64_t points, int threads);
 /* Or tiles of `tile` particles in rows of `ld`, for one worker. */
 void sosmc_i_host_shape(host *h, const sosmc_model *model, int tile, int ld);

@@ -32,7 +32,7 @@ static sosmc_status add_gradient(const host *h, const weighted *cloud, int64_t i
     return h->model->grad_theta(h->model->self, h->theta, &b, &c, g) ? SOSMC_EMODEL : SOSMC_OK;
 }
 
-/* g = E[dU/dtheta]. A particle without weight may be anywhere, even at infinity: it is not looked at. */
+/* g = E[dU/dtheta]. A particle without weight may have coordinates that are not finite, so it is left out. */
 static sosmc_status mean_gradient(host *h, const double *theta, const weighted *cloud, double *g)
 {
     sosmc_status status = sosmc_i_host_move(h, theta);

@@ -3,9 +3,9 @@
  *
  *     log Z = log sum_g exp(-U_g) + log cell,   m_g = exp(-U_g) / sum exp(-U),   KL = sum_g m_g (log m_g - log m'_g)
  *
- * Invariants: the maximum is taken out before exponentials are summed; logarithms of masses come from the energies,
- * never from masses that may have underflowed; a divergence is summed as such, never a difference of two losses. Tiles
- * are cut by the model's wish and the number of points alone, so threads change nothing. */
+ * Invariants: the maximum is taken out before exponentials are summed; logarithms of masses come from the energies, never
+ * from masses that may have underflowed; a divergence is summed as such, never a difference of two losses. The tiles depend
+ * on model.tile and the number of points alone, so threads change nothing. */
 #include <math.h>
 #include <sosmc/analysis.h>
 #include <string.h>

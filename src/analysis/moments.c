@@ -105,7 +105,8 @@ sosmc_status sosmc_moments_add_cloud(sosmc_moments *open, const sosmc *s)
     if (n > m->particles) return SOSMC_EINVAL;
     sosmc_status status = sosmc_cloud(s, m->x, m->w);
     if (status != SOSMC_OK) return status;
-    sosmc_exp(NULL, n, m->w, m->w); /* normalised already: dividing by their sum would only round */
+    /* The weights are normalised already; dividing by their sum would only add a rounding error. */
+    sosmc_exp(NULL, n, m->w, m->w);
     measure(m, n, m->x, m->w, 1);
     take_in(m);
     return SOSMC_OK;

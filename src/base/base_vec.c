@@ -127,7 +127,7 @@ static void sincos2pi_all(int n, const double *x, double *s, double *c)
     }
 }
 
-/* x - x is zero for finite x and NaN otherwise, and a NaN once added never leaves. */
+/* x - x is zero for finite x and NaN otherwise, and a sum that has become NaN stays NaN. */
 static int all_finite(size_t n, const double *x)
 {
     vd acc = vd_set(0.0);
@@ -210,7 +210,8 @@ static double max_of(int n, const double *x)
 {
     vd acc = vd_set(-(double)INFINITY);
     int i = 0;
-    for (; i + LANES <= n; i += LANES) acc = vd_max(vd_load(x + i), acc); /* this order drops NaN */
+    /* With the arguments in this order NaN is ignored. */
+    for (; i + LANES <= n; i += LANES) acc = vd_max(vd_load(x + i), acc);
     double lane[LANES], best = -(double)INFINITY;
     vd_store(lane, acc);
     for (int l = 0; l < LANES; l++) best = lane[l] > best ? lane[l] : best;
@@ -226,7 +227,7 @@ static void weigh(int n, const double *logw, double shift, const double *R, cons
         int k = lanes_at(i, n);
         vd wi = vd_exp(vd_sub(vd_load_n(logw + i, k), vd_set(shift)));
         vd_store_n(w + i, k, wi);
-        if (k < LANES) wi = vd_load_n(w + i, k); /* the unused lanes weigh nothing */
+        if (k < LANES) wi = vd_load_n(w + i, k); /* the unused lanes get weight zero */
         vm live = vd_ne(wi, zero);               /* zero times an infinite energy must not become NaN */
         vd u = vd_load_n(U + i, k);
         sw = vd_add(sw, wi);

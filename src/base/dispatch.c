@@ -1,7 +1,7 @@
 /* dispatch.c: which vector level to use, and the public functions that only pass on to it.
  *
- * The choice is a value, asked of the processor each time: nothing is remembered, so there is no state to initialise or
- * to share. All levels give the same bits; the choice decides speed alone. */
+ * The choice is a value that is computed from the properties of the processor at every call. Nothing is stored, so there is
+ * no state to initialise or to share. All levels give the same bits; the choice decides speed alone. */
 #include "table.h"
 
 #include <string.h>

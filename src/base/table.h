@@ -42,7 +42,7 @@ struct sosmc_simd {
     void (*norm2)(int dim, int n, int ld, const double *p, double *out);
 
     /* --- weights --- */
-    double (*max)(int n, const double *x); /* -inf for n = 0; NaN never wins */
+    double (*max)(int n, const double *x); /* -inf for n = 0; NaN is ignored */
     /* w[i] = exp(logw[i] - shift), and sums[SUM_W] += sum w, W2: w^2, WR: w R, WU: w U, WD: w (U - Uref). R and Uref may be
      * NULL (their sums are left alone). A weight of zero contributes zero whatever its R, U, Uref. */
     void (*weigh)(int n, const double *logw, double shift, const double *R, const double *U, const double *Uref,

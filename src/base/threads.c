@@ -1,13 +1,14 @@
 /* threads.c: a crew of threads that runs numbered tasks.
  *
  * Worker w owns a contiguous share of the tasks, the same in every phase, so that a tile's numbers stay in the cache of one
- * core; who has finished takes from the others' shares. The caller waits for the tasks, not for the helpers: one that the
- * system has put aside delays nobody as long as it holds no task. Which worker runs a task never influences its result.
- * A helper that finds no work spins for a while (an iteration has several phases, microseconds apart) and then sleeps.
+ * core; a worker that has finished its share takes tasks from the others. The caller waits for the tasks, not for the
+ * helpers: a helper that the system has suspended causes no delay as long as it holds no task. Which worker runs a task never
+ * influences its result. A helper that finds no work spins for a while (an iteration has several phases, microseconds apart)
+ * and then sleeps.
  *
  * A share's `claim` holds the job's number (high half) and its next task (low half). Invariant: the fields of a job change
- * only while the low halves are CLOSED, which is more than any number of tasks; so whoever advances a claim by
- * compare-and-swap has seen the fields of the very job it claimed from. */
+ * only while the low halves are CLOSED, which is more than any number of tasks; so a thread that advances a claim by
+ * compare-and-swap has read the fields of the very job whose task it takes. */
 #include "threads.h"
 
 #include <pthread.h>
@@ -94,7 +95,8 @@ static void wait_for_work(crew *p)
         relax();
     }
     pthread_mutex_lock(&p->lock);
-    atomic_fetch_add(&p->sleepers, 1); /* before the last look, so that a job announced meanwhile is seen or wakes us */
+    /* Counted before the last check, so that a job announced meanwhile is either seen there or wakes this thread. */
+    atomic_fetch_add(&p->sleepers, 1);
     while (!has_work(p) && !atomic_load(&p->stop)) pthread_cond_wait(&p->wake, &p->lock);
     atomic_fetch_sub(&p->sleepers, 1);
     pthread_mutex_unlock(&p->lock);

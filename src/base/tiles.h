@@ -9,8 +9,8 @@ enum { TILE_LANES = 8 };
 
 static inline size_t sosmc_i_round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* Particles in a tile: what the model wishes (0: nothing), else one for large dim (a contiguous image, SIMD inside it) and
- * rows of many for small. */
+/* Particles in a tile: the number that the model asks for; where it asks for none (0), one for large dim (a contiguous image,
+ * with vectors along it) and rows of many for small dim. */
 static inline int sosmc_i_tile(int wish, int dim, int64_t particles)
 {
     int tile = wish ? wish : dim >= 4096 ? 1 : dim >= 256 ? 16 : 64;

@@ -41,12 +41,13 @@ static const double cos_c[7] = {
  * factor 2 is folded into the last fma: so n = 1024, the binade of the largest doubles, needs no case of its own. */
 VEC_LONG vd vd_exp(vd x)
 {
-    vd top = vd_min(vd_set(710.0), x); /* this order lets NaN through */
+    vd top = vd_min(vd_set(710.0), x); /* with the arguments in this order NaN stays NaN */
     vd t = vd_fma(top, vd_set(INV_LOG2), vd_set(ROUNDER + 1022.0));
     vd n = vd_sub(t, vd_set(ROUNDER + 1022.0));
     vd r = vd_fnma(n, vd_set(LOG2_LO), vd_fnma(n, vd_set(LOG2_HI), top));
     vd r2 = vd_mul(r, r);
-    vd even = vd_set(exp_c[8]), odd = vd_set(exp_c[9]); /* two short chains instead of one long one */
+    /* Two short chains of dependent operations are faster than one long one. */
+    vd even = vd_set(exp_c[8]), odd = vd_set(exp_c[9]);
     for (int k = 6; k >= 0; k -= 2) {
         even = vd_fma(even, r2, vd_set(exp_c[k]));
         odd = vd_fma(odd, r2, vd_set(exp_c[k + 1]));
@@ -86,7 +87,7 @@ VEC_LONG vd vd_log(vd x)
 {
     vm tiny = vd_lt(x, vd_set(0x1p-1022));
     vd y = vd_log_core(vd_sel(tiny, vd_mul(x, vd_set(0x1p54)), x), vd_sel(tiny, vd_set(-54.0), vd_set(0.0)));
-    y = vd_sel(vd_lt(x, vd_set((double)INFINITY)), y, x); /* +inf and NaN give themselves */
+    y = vd_sel(vd_lt(x, vd_set((double)INFINITY)), y, x); /* the logarithm of +inf is +inf, that of NaN is NaN */
     y = vd_sel(vd_eq(x, vd_set(0.0)), vd_set(-(double)INFINITY), y);
     return vd_sel(vd_lt(x, vd_set(0.0)), vd_set((double)NAN), y);
 }

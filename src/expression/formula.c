@@ -15,7 +15,7 @@
  *     ceil(a) = -floor(-a)   round(a) = floor(a + 0.5)   sign(a) = (a > 0) - (a < 0)
  *     min max                    of two or more; NaN if any of them is
  *     pow(a, b) = a ^ b   mod(a, b) = a - b floor(a / b)   clamp(a, low, high) = min(max(a, low), high)
- *     if(c, a, b)                a where c is true, else b; both are evaluated, the other one's NaN does no harm
+ *     if(c, a, b)                a where c is true, else b; both are evaluated, and a NaN of the other one has no effect
  *     sum mean norm2 norm        of all coordinates: sum x_j, sum / dim, sum x_j^2, sqrt(norm2); with or without ()
  *
  * Where the model's points are pictures, these see pixels held to the picture's [-clamp, clamp], while x1, sum, norm2 and
@@ -209,7 +209,8 @@ static sosmc_expression *room_for(const parser *p)
     return NULL;
 }
 
-/* Shared subexpressions live long. When that takes too many registers, each is computed where it is needed instead. */
+/* A shared subexpression occupies its register until its last use. When that takes too many registers, each is computed again
+ * where it is needed. */
 static sosmc_expression *compile(parser *p, scheduler *s)
 {
     sosmc_expression *f = NULL;

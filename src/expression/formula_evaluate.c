@@ -173,7 +173,7 @@ static void across_avx512(op code, const double *x, int dim, size_t ld, size_t n
 #undef C
 #undef OUT
 
-/* The engine has chosen a level, which this machine is known to run: follow it. */
+/* Takes the vector level that the engine has chosen, since this machine is known to have it. */
 static level level_of(const sosmc_simd *simd)
 {
 #if defined(__x86_64__) && defined(__GNUC__)

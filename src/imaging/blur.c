@@ -2,8 +2,9 @@
  *
  *     (B x)_p = sum_k t_k x_{p+k} / c_p,  c_p = sum of the t_k with p + k inside the image;   B' = W' diag(1 / c)
  *
- * with taps t of sum one. The window W alone is symmetric for box, Gaussian and motion blur (t_k = t_{-k}), so
- * transposing means to divide first and gather afterwards; the taps are turned round nevertheless, to lean on nothing.
+ * with taps t of sum one. The window W alone is symmetric for box, Gaussian and motion blur (t_k = t_{-k}), so transposing
+ * means to divide first and gather afterwards; the taps are reversed nevertheless, so that the code does not depend on their
+ * symmetry.
  *
  * Box and Gaussian factorise, and so do their counts: columns first, then rows. Box sums slide, O(1) per pixel whatever
  * the window. A recursive Gaussian would be O(1) per pixel too, but its kernel is an approximation whose border has no
@@ -119,7 +120,7 @@ static void gather_columns(const imaging_code *code, const axis *a, int columns,
     }
 }
 
-/* Sliding sums of `count` rows side by side: each sum waits for itself alone. */
+/* Sliding sums of `count` rows side by side: each addition depends on the sum of its own row alone. */
 static inline void slide_rows(const axis *a, int count, const double *x, double *y)
 {
     size_t n = (size_t)a->n, radius = (size_t)a->radius;

@@ -3,8 +3,9 @@
  *     U_theta(x) = |y - B x|^2 / (2 sigma^2) + e^theta TV(x) - freedom * theta.
  *
  * TV has no gradient: energy returns dU/dx of the first term alone, prox that of the second, which is what sosmc_myula and
- * its kin take. With an envelope of width lambda the target is smooth instead: min_v e^theta TV(v) + |v - x|^2 / (2 lambda)
- * takes the place of e^theta TV(x), and dU/dx is whole. Every channel is blurred and penalised by itself; they share theta.
+ * sosmc_mymala expect. With an envelope of width lambda the target is smooth instead: min_v e^theta TV(v) + |v - x|^2 / (2
+ * lambda) takes the place of e^theta TV(x), and dU/dx is whole. Every channel is blurred and penalised by itself; they share
+ * theta.
  *
  * Invariant: work holds, behind an energy call with gx, the misfit of each particle and the TV that multiplies e^theta in its
  * first numbers. Another theta at the same x (b->fresh in an energy call) then takes two multiplications, with the same bits. */
@@ -72,7 +73,8 @@ static int proximal(const sosmc_deblur *m, double weight, const double *x, doubl
         return 0;
     }
     sosmc_status status = sosmc_tv_prox(&settings, weight, x, u, scratch, NULL);
-    if (status != SOSMC_OK) memcpy(u, x, pixels_of(m) * sizeof *u); /* not finite: the energy tells */
+    /* x is not finite, and the energy will not be finite either, which the engine notices. */
+    if (status != SOSMC_OK) memcpy(u, x, pixels_of(m) * sizeof *u);
     return status == SOSMC_EINVAL;
 }
 

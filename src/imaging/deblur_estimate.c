@@ -1,5 +1,5 @@
 /* deblur_estimate.c: the noise of a blurred picture, its missing pixels, a first strength of the prior, and where to start.
- * These are given to a run as its inputs, as numbers, so libm's functions may serve.
+ * These are given to a run as its inputs, as numbers, so functions of libm may be used.
  *
  * NOISE. In a window of the picture whose pixels the border does not touch, the blur multiplies the picture's spectrum by
  * H(omega) and the noise is white. With a taper, the power at a frequency is exponentially distributed with mean
@@ -183,8 +183,8 @@ static double fit(int n, const double *g, const double *power, int sloped, doubl
     return sum;
 }
 
-/* The picture's part c g is believed only where it makes the powers clearly more likely: else it takes from the noise what
- * is chance. */
+/* The term c g is kept only where it makes the powers clearly more likely. Otherwise it would explain random fluctuations of
+ * the noise. */
 static double fit_noise(int n, const double *g, const double *power, double *sorted)
 {
     static const double clearly = 3;

@@ -6,9 +6,9 @@
  *     variances | x    independent, inverse Gaussian reciprocals: drawn exactly;
  *     x | variances    Gaussian with precision Q = B'B / sigma^2 + D' diag(1/variances) D.
  *
- * The Gaussian is drawn by solving Q v = eta, eta = Q x + noise of covariance Q, with conjugate gradients that stop early, and
- * a Metropolis test with the residual pays for the early stop (Gilavert, Moussaoui, Idier 2015): x' = v - x is accepted with
- * probability min(1, exp(-(eta - Q v) . (x - x'))).
+ * The Gaussian is drawn by solving Q v = eta, eta = Q x + noise of covariance Q, with conjugate gradients that stop early,
+ * and a Metropolis test with the residual corrects for the early stop (Gilavert, Moussaoui, Idier 2015): x' = v - x is
+ * accepted with probability min(1, exp(-(eta - Q v) . (x - x'))).
  *
  * Invariant: v is a function of eta and the variances alone, never of x, without which the test would not be exact. */
 #include <math.h>
@@ -158,7 +158,8 @@ static void solve(const precision *q, const double *eta, double tolerance, doubl
     square = q->code->dot(q->pixels, r, r);
     for (int i = 0; i < MOST_ITERATIONS && square > 0; i++) {
         double step = square / times(q, p, product), before = square;
-        if (!(step > 0)) return; /* not finite; the energy tells */
+        /* The numbers are not finite, and the energy will not be finite either, which the engine notices. */
+        if (!(step > 0)) return;
         square = q->code->descend(q->pixels, step, p, product, v, r);
         gain[i % DELAY] = step * before;
         double sum = 0;
@@ -173,7 +174,7 @@ static void solve(const precision *q, const double *eta, double tolerance, doubl
 static double propose(const precision *q, const double *eta, double tolerance, const double *x, const double *y,
                       double *r, double *p, double *product, double *x_new)
 {
-    for (size_t e = 0; e < q->pixels; e++) x_new[e] = 2 * y[e]; /* any start that does not look at x */
+    for (size_t e = 0; e < q->pixels; e++) x_new[e] = 2 * y[e]; /* any start that does not depend on x */
     solve(q, eta, tolerance, x_new, r, p, product);
     residual_of(q, eta, x_new, r);
     for (size_t e = 0; e < q->pixels; e++) {

@@ -12,7 +12,7 @@ enum { SSIM_WINDOW = 7, SSIM_SUMS = 5 }; /* sums of x, y, x^2, y^2, x y */
 
 typedef struct {
     double (*tv)(int isotropic, int rows, int columns, const double *x);
-    double (*range)(size_t n, const double *x); /* max - min; NaN is passed over */
+    double (*range)(size_t n, const double *x); /* max - min; NaN is ignored */
     /* u = z - w D' sign(D z); edges along which u no longer has the sign of z go into `suspect` (room for all edges),
      * and some that are level too. Returns their number; *square = |u|^2. */
     int (*closed_form)(int rows, int columns, double w, const double *z, double *u, int32_t *suspect, double *square);

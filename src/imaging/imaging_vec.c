@@ -76,7 +76,7 @@ static double tv(int isotropic, int rows, int columns, const double *x)
     return vd_fold(sum);
 }
 
-/* Four chains, because a maximum waits for the one before it. */
+/* Four chains, because every maximum of a chain depends on the one before it. */
 static double range(size_t n, const double *x)
 {
     enum { CHAINS = 4 };

@@ -139,7 +139,8 @@ line_room sosmc_i_tv_line_room(int n, double *scratch)
 
 size_t sosmc_tv_line_scratch(int n) { return LINE_KNOT_DOUBLES * (2 * (size_t)n + 2) + 2 * (size_t)n; }
 
-/* A weight as large as n (max - min) leaves a constant line. Larger ones would only drown the pixels in rounding. */
+/* A weight as large as n (max - min) leaves a constant line. With larger ones rounding errors would exceed the differences of
+ * the pixels. */
 void sosmc_tv_line(int n, double w, const double *z, double *u, double *scratch)
 {
     line_room room = sosmc_i_tv_line_room(n, scratch);

@@ -289,7 +289,8 @@ static void descend_dual(proximal *p, double *dual)
 
 /* ------------------------------------------------------------------------------------------------ */
 
-/* u = mean z. Constant images, and weights so large that they would drown the pixels in rounding, end here. */
+/* u = mean z. This is the result for constant images, and for weights so large that rounding errors would exceed the
+ * differences of the pixels. */
 static void level(proximal *p)
 {
     double off = 0, first = p->z[0];
@@ -307,7 +308,7 @@ size_t sosmc_tv_prox_scratch(int rows, int columns)
     return 4 * (size_t)rows * (size_t)columns + 2 * longer + 8 + sosmc_tv_line_scratch((int)longer);
 }
 
-/* One line: both kinds are the same, and its map is exact. A number that is not finite might get lost on the way. */
+/* One line: both kinds are the same, and its map is exact. A number that is not finite might not reach the result. */
 static void solve_line(proximal *p)
 {
     sosmc_tv_line((int)p->pixels, p->w, p->z, p->u, p->scratch);

@@ -2,9 +2,9 @@
  *
  *     p -= h/2 g;  x += h/m p;  p -= h/2 grad U(x);       log ratio = U_prev(x) + |p|^2/2m - U(x') - |p'|^2/2m
  *
- * The inner half kicks of neighbouring steps are one full kick. The first kick takes the gradient that is at hand, whatever
- * theta it belongs to. Invariant: every line changes x or p by a function of the other one, so the map keeps volume and can
- * be undone. `steps` evaluations. */
+ * The inner half kicks of neighbouring steps are one full kick. The first kick uses the gradient that is stored with the
+ * particle, whatever theta it belongs to. Invariant: every line changes x or p by a function of the other one, so the map
+ * keeps volume and can be undone. `steps` evaluations. */
 #include <math.h>
 
 #include "kernel.h"

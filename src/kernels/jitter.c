@@ -2,8 +2,9 @@
  *
  *     y = clip_clamp(x + noise z),     x' = clip_clamp(y - step clip_gradient_clip(grad U(y)))
  *
- * The noise comes first, and the gradient is taken where it has led to: U and its gradient at x' are not known, so the kernel is
- * blind (sosmc_kernel.blind) and a sweep costs one model evaluation. It has no density and leaves nothing invariant. */
+ * The noise is added first, and the gradient is taken at the resulting point: U and its gradient at x' are not known, so the
+ * kernel is blind (sosmc_kernel.blind) and a sweep costs one model evaluation. It has no density and leaves nothing
+ * invariant. */
 #include <math.h>
 
 #include "kernel.h"

@@ -1,7 +1,9 @@
-/* mymala.c: the Moreau-Yosida Langevin move with a Metropolis test (maths.md MYMALA). The proposal is that of myula.c, both ways
- * at theta; the test is that of mala.c with the drift D for the gradient and the whole potential U, kink and all.
+/* mymala.c: the Moreau-Yosida Langevin move with a Metropolis test (maths.md MYMALA). The proposal is that of myula.c, both
+ * ways at theta; the test is that of mala.c with the drift D for the gradient and the whole potential U, its non-smooth part
+ * included.
  *
- * Invariant: pi_theta stays as it is, exactly, whatever the proximal map is: a wrong one costs acceptance, nothing else. */
+ * Invariant: pi_theta stays as it is, exactly, whatever the proximal map is: a wrong one lowers the acceptance rate and
+ * changes nothing else. */
 #include <math.h>
 
 #include "moreau.h"

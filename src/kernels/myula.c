@@ -61,7 +61,8 @@ static int myula_step(const sosmc_kernel *k, sosmc_move *m)
     sosmc_normals(m->rng, &m->b, z);
     v->propose(len, m->x, g0, z, m->h, sqrt(2 * m->h) * k->noise, m->x_new);
     if (cached || m->logG) rc = sosmc_i_pull(k, m, m->x_new, pull);
-    if (!rc) rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new); /* last: work is left to it */
+    /* This call is the last one, because what it leaves in work is used afterwards. */
+    if (!rc) rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
     if (rc) return rc;
     if (cached) memcpy(m->aux_new, pull, len * sizeof *pull);
     if (!m->logG) return 0;

@@ -35,7 +35,7 @@ static int ula_step(const sosmc_kernel *k, sosmc_move *m)
     rc = sosmc_evaluate(m, SOSMC_AT_CURRENT, m->x_new, m->U_new, m->gx_new);
     if (rc || !m->logG) return rc;
     if (moved && k->backward_at == SOSMC_AT_PREVIOUS) {
-        if (g0 == other) { /* both gradients are unusual: the noise is no longer needed */
+        if (g0 == other) { /* the noise is no longer needed, so its memory takes the second gradient */
             rc = sosmc_evaluate(m, SOSMC_AT_PREVIOUS, m->x_new, unused_U, z);
             g1 = z;
         } else {

@@ -24,7 +24,7 @@ static int draw(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x
         sosmc_batch part = *b;
         part.n = b->n - from < CHUNK ? b->n - from : CHUNK;
         part.first += from;
-        sosmc_uniforms(rng, 0, &part, u); /* in (0, 1]: share 0 is never met, share 1 always */
+        sosmc_uniforms(rng, 0, &part, u); /* u is in (0, 1], so a share of 0 is never chosen and a share of 1 always */
         for (size_t j = dim; j-- > 0;) {
             double *restrict row = x + j * ld + from;
             for (size_t k = j + 1; k < dim; k++) {

@@ -95,7 +95,7 @@ VEC void block_of_kind(const struct octet *o, int n, int grad, int shifted)
         return;
     }
     switch (o->dim) {
-#if !defined(SOSMC_LEVEL_PLAIN) /* where vectors do not live in registers anyway, the general case is as good */
+#if !defined(SOSMC_LEVEL_PLAIN) /* where a vector is not a register, the general case is as fast */
     case 1: block_terms(*o, n, 1, 1, LANES, grad, shifted); break;
     case 2: block_terms(*o, n, 2, 1, LANES, grad, shifted); break;
     case 3: block_terms(*o, n, 3, 1, LANES, grad, shifted); break;

@@ -76,8 +76,8 @@ sosmc_score sosmc_half_plane_reward(const sosmc_half_plane *half_plane)
     return (sosmc_score){.self = half_plane, .eval = half_plane_eval};
 }
 
-/* A weight of zero leaves its coordinate out: pixels that do not count cannot make a reward NaN. Comparing with the bound
- * first, as here, is one vector instruction each and keeps NaN. */
+/* A weight of zero leaves its coordinate out: pixels of weight zero cannot make a reward NaN. Comparing with the bound first,
+ * as here, is one vector instruction each and keeps NaN. */
 static int linear_eval(const void *self, const sosmc_batch *b, double *s)
 {
     const sosmc_linear *linear = self;

@@ -1,7 +1,7 @@
 /* activations.h: what follows a layer's sums z, and its slope, in float: h = act(z), slope = act'(z). Shared by the vector
  * code of all networks; every function gives the same bits at each vector level.
  *
- * A z that is not a number gives an h that is none, so that a broken energy shows. */
+ * A z that is NaN gives an h that is NaN, so that the engine notices an energy that is not finite. */
 #ifndef SOSMC_NETWORKS_ACTIVATIONS_H
 #define SOSMC_NETWORKS_ACTIVATIONS_H
 
@@ -21,7 +21,7 @@ VEC void silu(vf z, vf *h, vf *slope)
 VEC void softplus(vf z, vf *h, vf *slope)
 {
     vf zero = vf_set(0.0f), e = vf_exp(vf_min(z, vf_sub(zero, z)));
-    *h = vf_fma(z, zero, vf_add(vf_max(zero, z), vf_log1p(e))); /* finite z change nothing; NaN and infinities do */
+    *h = vf_fma(z, zero, vf_add(vf_max(zero, z), vf_log1p(e))); /* this adds zero for finite z, and NaN otherwise */
     *slope = sigmoid(z);
 }
 
@@ -29,8 +29,9 @@ VEC void tanh_of(vf z, vf *h, vf *slope)
 {
     vf one = vf_set(1.0f), e = vf_exp(vf_add(z, z)), r = vf_div(one, vf_add(e, one));
     vf t = vf_fnma(vf_set(2.0f), r, one);
-    *h = vf_fma(z, vf_set(0.0f), t);                        /* exp holds a NaN to its range; here it returns */
-    *slope = vf_mul(vf_mul(vf_set(4.0f), r), vf_mul(e, r)); /* 1 - t t would have no digit left where t is near 1 */
+    /* The exponential returns a number for NaN; this makes the result NaN again. */
+    *h = vf_fma(z, vf_set(0.0f), t);
+    *slope = vf_mul(vf_mul(vf_set(4.0f), r), vf_mul(e, r)); /* 1 - t t would lose all its digits where t is near 1 */
 }
 
 /* erfc(x) for x >= 0 to 2e-7 of itself: t exp(-x^2 + p(t)), t = 1/(1 + x/2), with the Chebyshev fit of Press et al.,
@@ -66,7 +67,7 @@ VEC void gelu(vf z, vf *h, vf *slope)
 VEC void leaky_relu(vf z, vf *h, vf *slope)
 {
     vf above = vf_min(vf_max(vf_mul(vf_mul(z, vf_set(0x1p100f)), vf_set(0x1p100f)), vf_set(0.0f)), vf_set(1.0f));
-    *h = vf_max(vf_mul(z, vf_set(0.01f)), z); /* in this order NaN stays */
+    *h = vf_max(vf_mul(z, vf_set(0.01f)), z); /* with the arguments in this order NaN stays NaN */
     *slope = vf_fma(above, vf_set(0.99f), vf_set(0.01f));
 }
 

@@ -9,7 +9,7 @@
  *     weights in prep:        panel p, inner unit k, lane c   is outer unit 16 p + c  at  p * 16 K  + 16 k + c
  *
  * so that every row is one vector and neighbouring particles or units are 64 bytes apart whatever the widths. Padded units
- * have neither weights nor biases: whatever the activation makes of zero goes nowhere. */
+ * have neither weights nor biases: their activations are multiplied by zero weights. */
 #ifndef SOSMC_NETWORKS_MLP_H
 #define SOSMC_NETWORKS_MLP_H
 
@@ -39,7 +39,7 @@ typedef struct {
     void (*energy)(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double *U, double *gx);
     /* g += sum_i c_i dE_i/dtheta, from a pass left in work (b->fresh) or from a new one */
     void (*contract)(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, const double *c, double *g);
-    /* g += weight d/dtheta of the gradient penalty's sum over the batch, *value += weight times it; spends the pass */
+    /* g += weight d/dtheta of the gradient penalty's sum over the batch, *value += weight times it; overwrites the pass. */
     void (*penalty)(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b, double weight, double *g,
                     double *value);
 } mlp_code;

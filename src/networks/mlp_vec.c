@@ -414,7 +414,7 @@ static size_t steps_of_outer(int n, int outputs, int inputs)
 }
 
 /* g (outputs rows of inputs) += sum_i c_i left_i right_i^T over at most MLP_TILE particles from `first`. `left` has outputs
- * units, `right` inputs units. The right side is multiplied by c and kept close by while all rows of the left pass. */
+ * units, `right` inputs units. The right side is multiplied by c and stays in the cache while all rows of the left are used. */
 static void contract_rows(const sosmc_batch *b, int first, int n, int outputs, int inputs, const float *left,
                           const float *right, const float *c, double *g, prefetch *a)
 {
@@ -453,8 +453,8 @@ VEC void weighted(const int wide, int n, const float *restrict values, size_t pa
     for (int v = 0; v < wide; v++) vf_store(sums + v * PANEL, sum[v]);
 }
 
-/* g (units numbers, stride apart) += sum_i c_i values_i. Several panels at once: one chain of additions alone would wait
- * for itself. */
+/* g (units numbers, stride apart) += sum_i c_i values_i. Several panels are summed at once, because the additions of a single
+ * chain must wait for each other. */
 static void sum_rows(const sosmc_batch *b, int first, int n, int units, const float *values, const float *c, double *g,
                      size_t stride)
 {
@@ -538,7 +538,7 @@ FINISH(finish_tangent, put_tangent)
 FINISH(finish_curved, put_curved)
 FINISH(finish_bent, put_bent)
 
-/* (|dU/dx| - 1)^2 summed, times the penalty's factor; dE/dx gives way to the direction v = 2 (|dU/dx| - 1) dU/dx / |dU/dx|
+/* (|dU/dx| - 1)^2 summed, times the penalty's factor; dE/dx is replaced by the direction v = 2 (|dU/dx| - 1) dU/dx / |dU/dx|
  * along which dE/dx is to be differentiated. */
 static double penalise(const sosmc_mlp *m, const mlp_shape *s, const sosmc_batch *b)
 {

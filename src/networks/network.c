@@ -292,7 +292,7 @@ void sosmc_network_init(const sosmc_network *network, uint64_t seed, double *the
 
 /* ---------------------------------------------------------------------------- as a reward */
 
-/* s[i] = log softmax of number `output` of count rows f of GROUP lanes; spends f. */
+/* s[i] = log softmax of number `output` of count rows f of GROUP lanes; overwrites f. */
 static void log_softmax(const sosmc_simd *simd, int count, int output, double *f, double *s)
 {
     double most[GROUP], sum[GROUP] = {0}, value[GROUP];

@@ -10,8 +10,8 @@
  *     channel c, pixel k (row after row) of a layer, lane i       at  (offset of the layer + c * apart + k) * lanes + i
  *
  * with lanes = GROUP, or what ld leaves for the last group of a tile, so that a tile fits into what model.work promises.
- * `apart` is the number of pixels, made odd where all who read the layer see channels: channels of 2^k pixels would meet in
- * a few sets of the first-level cache.
+ * `apart` is the number of pixels, made odd where all who read the layer see channels: channels of 2^k pixels would all be
+ * mapped to a few sets of the first-level cache.
  *
  * Weights in prep are packed in blocks of output channels of the product that reads them: WIDE of them (padded with zeros),
  * or single ones where fewer than half a block is left. In each block: tap row, tap column, inner channel, channel. */

@@ -355,7 +355,7 @@ static finish *const finish_forward[2][SOSMC_IDENTITY + 1] = {
 static finish *const finish_backward[2] = {finish_few_deltas, finish_deltas};
 static finish *const finish_gx[2] = {finish_few_image, finish_image};
 
-/* What a block will be written to, or multiplied by, comes closer while its sums are made. */
+/* Prefetches the memory that a block will be written to, or multiplied by, while its sums are computed. */
 static void call_for(const sink *to, int channel, int channels, size_t pixel, size_t step, int px)
 {
     for (int c = 0; c < channels; c++)

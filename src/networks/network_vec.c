@@ -22,9 +22,10 @@ static void take_input(const group *g, const sosmc_batch *b, int particle, doubl
     for (int j = 0; j < b->dim; j++) {
         const double *x = b->x + (size_t)j * (size_t)b->ld + (size_t)particle;
         float *to = number_at(g, (size_t)j);
+        /* Lanes without a particle repeat the first one, so their values are finite where those of that particle are. */
         if (g->live == GROUP)
             for (int i = 0; i < GROUP; i++) to[i] = (float)x[i];
-        else /* the lanes that are left repeat a particle: whatever is finite for that one is finite for them */
+        else
             for (int i = 0; i < g->lanes; i++) to[i] = (float)x[i < g->live ? i : 0];
         for (int i = 0; clamp > 0 && i < g->lanes; i++) {
             if (to[i] > (float)clamp) to[i] = (float)clamp;

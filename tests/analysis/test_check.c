@@ -167,6 +167,105 @@ static void wrong_scores_are_found(void **state)
     }
 }
 
+/* U = sum_j 100 log cosh(2 (x_j - theta_j)) in float, whose remainder is quadratic for small steps only, and whose energies are
+ * rounded so much that the smallest steps tell nothing. *self is the factor by which both gradients are wrong. */
+static double curved_part(float away) { return 100 * (fabsf(2 * away) + log1pf(expf(-fabsf(4 * away)))); }
+
+static int curved_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    for (int i = 0; i < b->n; i++) {
+        U[i] = 0;
+        for (int j = 0; j < b->dim; j++) {
+            float away = (float)b->x[j * b->ld + i] - (float)theta[j];
+            U[i] += (float)curved_part(away);
+            if (gx) gx[j * b->ld + i] = *(const double *)self * 200 * tanhf(2 * away);
+        }
+    }
+    return 0;
+}
+
+static int curved_grad_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    for (int i = 0; i < b->n; i++)
+        for (int j = 0; j < b->dim; j++)
+            g[j] -= c[i] * *(const double *)self * 200 * tanhf(2 * (float)(b->x[j * b->ld + i] - theta[j]));
+    return 0;
+}
+
+static void rounding_and_curvature_are_no_faults(void **state)
+{
+    static const double right = 1, wrong[] = {0.99, 1.01, 0.9, 1.1, -1};
+    sosmc_check_options alone = {.iterations = -1, .threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    sosmc_settings cfg = settings();
+    cfg.scheme = sosmc_scheme_unweighted(100);
+    p.model = (sosmc_model){.dim_x = DIM,
+                            .dim_theta = DIM,
+                            .rounding = 1.2e-7,
+                            .self = &right,
+                            .energy = curved_energy,
+                            .grad_theta = curved_grad_theta};
+    for (cfg.seed = 0; cfg.seed < 100; cfg.seed++) { /* the seed names the particles where the check is made */
+        assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+        if (r.failed) fail_msg("seed %d: %s; %s", (int)cfg.seed, r.item[0].sentence, r.item[1].sentence);
+        assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_OK);
+        assert_int_equal(verdict_of(&r, "gradient in theta"), SOSMC_CHECK_OK);
+    }
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        p.model.self = &wrong[k];
+        for (cfg.seed = 0; cfg.seed < 20; cfg.seed++) {
+            assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+            assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_FAIL);
+            /* the parts of the particles in dU/dtheta have both signs and leave less of it */
+            if (fabs(wrong[k] - 1) > 0.05) assert_int_equal(verdict_of(&r, "gradient in theta"), SOSMC_CHECK_FAIL);
+        }
+    }
+}
+
+/* The moves of ula with a log-weight that is too large by 0.02. */
+static int wrong_weights(const sosmc_kernel *k, sosmc_move *m)
+{
+    int rc = sosmc_ula(k->h).step(k, m);
+    for (int i = 0; m->logG && i < m->b.n; i++) m->logG[i] += 0.02;
+    return rc;
+}
+
+static void wrong_weights_are_found(void **state)
+{
+    sosmc_check_options alone = {.threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    sosmc_settings cfg = settings();
+    cfg.kernel.step = wrong_weights;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "weights"), SOSMC_CHECK_FAIL);
+    assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_OK);
+    assert_non_null(strstr(item_named(&r, "weights")->sentence, "the kernel do not agree"));
+}
+
+static int no_prox(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *x)
+{
+    memcpy(x, b->x, (size_t)b->dim * (size_t)b->ld * sizeof *x);
+    return 0;
+}
+
+/* Where a kernel uses the prox, gx is that of the smooth part: it differs from the gradient of U in a right model too. */
+static void a_smooth_part_is_not_compared(void **state)
+{
+    sosmc_check_options alone = {.threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    sosmc_settings cfg = settings();
+    p.model.energy = wrong_gx;
+    p.model.prox = no_prox;
+    cfg.kernel = sosmc_myula(0.05, 0.05, SOSMC_MYULA_RATIO);
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_SKIP);
+    assert_int_equal(verdict_of(&r, "gradient in theta"), SOSMC_CHECK_OK);
+    assert_int_equal(r.failed, 0);
+}
+
 static void shared_memory_is_found(void **state)
 {
     sosmc_settings cfg = settings();
@@ -199,9 +298,10 @@ static void large_steps_are_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_model_passes),      cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(wrong_scores_are_found),    cmocka_unit_test(shared_memory_is_found),
-        cmocka_unit_test(large_steps_are_warned_of),
+        cmocka_unit_test(a_sound_model_passes),    cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(wrong_scores_are_found),  cmocka_unit_test(rounding_and_curvature_are_no_faults),
+        cmocka_unit_test(wrong_weights_are_found), cmocka_unit_test(a_smooth_part_is_not_compared),
+        cmocka_unit_test(shared_memory_is_found),  cmocka_unit_test(large_steps_are_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

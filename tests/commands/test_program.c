@@ -347,6 +347,18 @@ static void checks_pass(void **state)
     expect(0, "nothing is optimised", "check cool.yaml");
 }
 
+/* A published network whose energy is strongly curved, and a potential of which gx is the smooth part's gradient alone. */
+static void checks_of_our_own_run_files_pass(void **state)
+{
+    const char *source = getenv("SOSMC_TEST_SOURCE");
+    char arguments[ROOM];
+    if (!source) skip();
+    (void)snprintf(arguments, sizeof arguments, "check %s/../experiments/ebm2d/chains.yaml", source);
+    expect(0, "ok    gradient in x", arguments);
+    (void)snprintf(arguments, sizeof arguments, "check %s/../examples/denoise.yaml", source);
+    expect(0, "skip  gradient in x: gx is the gradient of the smooth part", arguments);
+}
+
 static int make_directory(void **state)
 {
     const char *base = getenv("TMPDIR");
@@ -379,6 +391,7 @@ int main(void)
                                        cmocka_unit_test(interrupted_runs_resume),
                                        cmocka_unit_test(finished_runs_can_be_extended),
                                        cmocka_unit_test(budgets_stop),
-                                       cmocka_unit_test(checks_pass)};
+                                       cmocka_unit_test(checks_pass),
+                                       cmocka_unit_test(checks_of_our_own_run_files_pass)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -103,18 +103,22 @@ static size_t size_of(const char *name, const char *ending, const char *starts)
     return n;
 }
 
-/* The picture is there in both formats, whole, and no larger than `most` KiB. */
-/* `drawn` is a pointer to the text: it has its value only when the drawing is over. */
-static void assert_drawn(int status, const char *name, char *const *drawn, size_t most)
+static arena memory; /* of the figure under way */
+
+/* Draws the figure. It is there in both formats, whole, and no larger than `most` KiB. Returns the text of the SVG file. */
+static char *drawn(plot_figure f, size_t most)
 {
-    const char *svg = *drawn;
-    if (status) fail_msg("%s: %s", name, error);
+    char *svg = NULL;
+    assert_int_equal(memory.failed, 0);
+    if (plot_write(&f, 1, folder, &svg, ERROR)) fail_msg("%s: %s", f.name, error);
     assert_non_null(svg);
-    size_t n = size_of(name, "svg", "<?xml"), m = size_of(name, "pdf", "%PDF");
-    print_message("%s: SVG %zu KiB, PDF %zu KiB\n", name, n / KILO, m / KILO);
+    size_t n = size_of(f.name, "svg", "<?xml"), m = size_of(f.name, "pdf", "%PDF");
+    print_message("%s: SVG %zu KiB, PDF %zu KiB\n", f.name, n / KILO, m / KILO);
     assert_int_equal(strlen(svg), n);
-    if (!strstr(svg + n - 20, "</svg>")) fail_msg("%s.svg has no end", name);
-    if (n > most * KILO || m > most * KILO) fail_msg("%s is larger than %zu KiB", name, most);
+    if (!strstr(svg + n - 20, "</svg>")) fail_msg("%s.svg has no end", f.name);
+    if (n > most * KILO || m > most * KILO) fail_msg("%s is larger than %zu KiB", f.name, most);
+    arena_free(&memory);
+    return svg;
 }
 
 static void assert_shows(const char *svg, const char *part)
@@ -241,7 +245,7 @@ static void models_are_drawn(void **state)
         samples[m] = rings(2000, 0.5, 0.2);
     }
     ebm2d_models f = {.models = MODELS, .model = names, .data = data, .samples = samples, .density = density};
-    assert_drawn(ebm2d_draw_models(&f, folder, "models", &svg, ERROR), "models", &svg, 700);
+    svg = drawn(ebm2d_draw_models(&memory, &f, "models"), 700);
     assert_shows(svg, "two moons");
     assert_shows(svg, "model samples");
     free(svg);
@@ -275,11 +279,10 @@ static void terminal_densities_are_drawn(void **state)
     char *svg = NULL;
     need_gnuplot();
     for (int i = 0; i < METHODS * BETAS; i++) cloud[i] = rings(2500, 0.99 - 0.1 * (i % BETAS), 0.2);
-    ebm2d_densities f = {
-        .title = "Tuned models", .rows = METHODS, .columns = BETAS, .row = methods, .quantity = "beta ="};
+    ebm2d_densities f = {.rows = METHODS, .columns = BETAS, .row = methods, .quantity = "beta ="};
     f.column = beta;
     f.cloud = cloud;
-    assert_drawn(ebm2d_draw_densities(&f, folder, "terminal", &svg, ERROR), "terminal", &svg, 700);
+    svg = drawn(ebm2d_draw_densities(&memory, &f, "terminal"), 700);
     assert_shows(svg, "beta = 0.25");
     assert_shows(svg, "SOSMC-ULA");
     assert_shows(svg, "particles per hexagon");
@@ -299,7 +302,7 @@ static void sampler_efficiency_is_drawn(void **state)
         cloud[i] = i % TIMES == 0 ? box(3000) : rings(3000, 0.5 + 0.06 * (i % TIMES), 1.5 / (1 + i % TIMES));
     ebm2d_densities f = {.rows = METHODS, .columns = TIMES, .row = methods, .quantity = "step", .column = step};
     f.cloud = cloud;
-    assert_drawn(ebm2d_draw_densities(&f, folder, "efficiency", &svg, ERROR), "efficiency", &svg, 1500);
+    svg = drawn(ebm2d_draw_densities(&memory, &f, "efficiency"), 1500);
     assert_shows(svg, "step 30000");
     assert_hexagons(svg, cloud, METHODS * TIMES);
     free(svg);
@@ -335,7 +338,7 @@ static void draw_trajectories(int panels, int points, int seeds, const char *nam
     ebm2d_trajectories f = {.reward = reward, .methods = METHODS, .panels = panels, .columns = panels > 1 ? 2 : 1};
     f.method = methods;
     f.panel = panel;
-    assert_drawn(ebm2d_draw_trajectories(&f, folder, name, svg, ERROR), name, svg, 100);
+    *svg = drawn(ebm2d_draw_trajectories(&memory, &f, name), 100);
     for (int i = 0; i < panels * METHODS; i++) {
         free((double *)path[i / METHODS][i % METHODS].reward);
         free((double *)path[i / METHODS][i % METHODS].kl);
@@ -369,7 +372,7 @@ static void the_best_point_has_the_largest_objective(void **state)
     ebm2d_trajectories f = {.reward = "R", .methods = 1, .panels = 1, .method = methods, .panel = &panel};
     char *svg = NULL;
     need_gnuplot();
-    assert_drawn(ebm2d_draw_trajectories(&f, folder, "best", &svg, ERROR), "best", &svg, 100);
+    svg = drawn(ebm2d_draw_trajectories(&memory, &f, "best"), 100);
     assert_shows(svg, "ImpDiff 0.7000");
     free(svg);
 }
@@ -386,7 +389,7 @@ static void hitting_times_are_drawn(void **state)
     }
     const double *const given[METHODS] = {first[0], first[1]};
     ebm2d_hitting f = {.methods = METHODS, .chains = CHAINS, .method = methods, .steps = 30000, .first = given};
-    assert_drawn(ebm2d_draw_hitting(&f, folder, "hitting", &svg, ERROR), "hitting", &svg, 100);
+    svg = drawn(ebm2d_draw_hitting(&memory, &f, "hitting"), 100);
     assert_shows(svg, "step t");
     free(svg);
     free(first[0]);
@@ -414,7 +417,7 @@ static void chains_are_drawn(void **state)
     }
     const double *const x[METHODS] = {xy[0], xy[1]}, *const y[METHODS] = {xy[2], xy[3]};
     ebm2d_chains f = {.methods = METHODS, .chains = CHAINS, .n = N, .method = methods, .step = step, .x = x, .y = y};
-    assert_drawn(ebm2d_draw_chains(&f, folder, "chains", &svg, ERROR), "chains", &svg, 700);
+    svg = drawn(ebm2d_draw_chains(&memory, &f, "chains"), 700);
     assert_shows(svg, ">start<");
     assert_shows(svg, ">end<");
     free(svg);
@@ -434,17 +437,17 @@ static void rewards_are_drawn(void **state)
         exact[m] = rising(K, SEEDS, 1, 0.66, 0.98, 30, 0.001);
     }
     weighted[1] = rising(K, SEEDS, 1, 0.53, 0.975, 20, 0.003);
-    ebm2d_rewards f = {.title = "Rewards", .methods = METHODS, .method = methods, .particle = particle, .exact = exact};
+    ebm2d_rewards f = {.methods = METHODS, .method = methods, .particle = particle, .exact = exact};
     f.weighted = weighted;
     f.fresh = fresh;
     f.target = 0.9856;
-    assert_drawn(ebm2d_draw_rewards(&f, folder, "rewards", &svg, ERROR), "rewards", &svg, 300);
+    svg = drawn(ebm2d_draw_rewards(&memory, &f, "rewards"), 300);
     assert_shows(svg, "weighted particles");
     assert_shows(svg, "pi*(H)");
     free(svg);
     f.weighted = f.fresh = NULL;
     f.target = NAN;
-    assert_drawn(ebm2d_draw_rewards(&f, folder, "rewards_few", &svg, ERROR), "rewards_few", &svg, 300);
+    svg = drawn(ebm2d_draw_rewards(&memory, &f, "rewards_few"), 300);
     assert_null(strstr(svg, "weighted particles"));
     assert_null(strstr(svg, "pi*(H)"));
     free(svg);
@@ -470,7 +473,7 @@ static void norms_and_excesses_are_drawn(void **state)
     ebm2d_curves f = {
         .methods = METHODS, .panels = BETAS, .columns = 3, .method = methods, .beta = beta, .curve = curve};
     f.quantity = "excess l - l*";
-    assert_drawn(ebm2d_draw_curves(&f, folder, "excess", &svg, ERROR), "excess", &svg, 300);
+    svg = drawn(ebm2d_draw_curves(&memory, &f, "excess"), 300);
     assert_shows(svg, "excess l - l*");
     free(svg);
     for (int i = 0; i < BETAS * METHODS; i++) curve_free(&curve[i]);
@@ -479,7 +482,7 @@ static void norms_and_excesses_are_drawn(void **state)
         for (int k = 0; k < K; k++) ((double *)curve[m].y)[k] = exp(curve[m].y[k] - 0.4 * m);
     }
     ebm2d_curves g = {.methods = METHODS, .panels = 1, .method = methods, .curve = curve, .quantity = "gradient norm"};
-    assert_drawn(ebm2d_draw_curves(&g, folder, "norms", &svg, ERROR), "norms", &svg, 100);
+    svg = drawn(ebm2d_draw_curves(&memory, &g, "norms"), 100);
     free(svg);
     for (int m = 0; m < METHODS; m++) curve_free(&curve[m]);
 }
@@ -493,7 +496,7 @@ static void ring_shares_are_drawn(void **state)
     need_gnuplot();
     for (int i = 0; i < 3; i++) share[i] = rising(200, 1, 100, 0.3, 0.26 - 0.03 * i, 300, 0.002);
     ebm2d_rings f = {.groups = 3, .group = group, .share = share, .exact = exact};
-    assert_drawn(ebm2d_draw_rings(&f, folder, "rings", &svg, ERROR), "rings", &svg, 100);
+    svg = drawn(ebm2d_draw_rings(&memory, &f, "rings"), 100);
     assert_shows(svg, "pre-trained, exact");
     assert_null(strstr(svg, "ImpDiff, exact"));
     free(svg);
@@ -532,14 +535,14 @@ static void unknown_values_are_left_out(void **state)
         .rows = 1, .columns = 1, .row = methods, .quantity = "beta =", .column = &zero, .cloud = &none};
     char *svg = NULL;
     need_gnuplot();
-    assert_drawn(ebm2d_draw_curves(&f, folder, "unknown", &svg, ERROR), "unknown", &svg, 100);
+    svg = drawn(ebm2d_draw_curves(&memory, &f, "unknown"), 100);
     assert_null(strstr(svg, "SOSMC-ULA"));
     free(svg);
-    assert_drawn(ebm2d_draw_densities(&g, folder, "empty", &svg, ERROR), "empty", &svg, 100);
+    svg = drawn(ebm2d_draw_densities(&memory, &g, "empty"), 100);
     free(svg);
     const double *const nothing[] = {NULL};
     ebm2d_chains h = {.methods = 1, .method = methods, .x = nothing, .y = nothing};
-    assert_drawn(ebm2d_draw_chains(&h, folder, "no_chains", &svg, ERROR), "no_chains", &svg, 100);
+    svg = drawn(ebm2d_draw_chains(&memory, &h, "no_chains"), 100);
     free(svg);
 }
 
@@ -552,13 +555,16 @@ static void what_cannot_be_drawn_is_told(void **state)
     const plot_scale scale = {.min = 0.0, .max = 1.0, .log = 1};
     plot_figure g = {.name = "g", .panel = &panel, .panels = 1};
     char *svg = NULL;
-    assert_int_equal(ebm2d_draw_curves(&f, folder, "no/name", &svg, ERROR), -1);
+    plot_figure bad = ebm2d_draw_curves(&memory, &f, "no/name");
+    assert_int_equal(plot_write(&bad, 1, folder, &svg, ERROR), -1);
     assert_shows(error, "name");
     assert_null(svg);
     f.panels = 1000;
     ebm2d_curve *many = calloc(1000, sizeof *many);
     f.curve = many;
-    assert_int_equal(ebm2d_draw_curves(&f, folder, "many", NULL, ERROR), -1);
+    bad = ebm2d_draw_curves(&memory, &f, "many");
+    assert_int_equal(plot_write(&bad, 1, folder, NULL, ERROR), -1);
+    arena_free(&memory);
     assert_shows(error, "1000 panels");
     free(many);
     assert_int_equal(plot_write(&g, 1, folder, NULL, ERROR), -1);

@@ -136,7 +136,7 @@ static void norms_and_weights(void **state)
     theory_gauss plane = {2, rho};
     double exact = (v[0] * v[0] - 2 * rho * v[0] * v[1] + v[1] * v[1]) / (1 - rho * rho);
     assert_true(fabs(theory_gauss_norm2(&plane, v) - exact) < 1e-14);
-    assert_int_equal(theory_moving_make(&m, 5, rho), 0);
+    assert_int_equal(theory_moving_make(&s.memory, &m, 5, rho), 0);
     double gamma = 0.3 / sqrt(theory_gauss_norm2(&m.law, m.gradient)), sd = 0;
     sosmc_settings c = theory_moving_settings(&m, sosmc_mala(0.1), 20000, gamma, 1);
     sosmc_info last;
@@ -146,7 +146,6 @@ static void norms_and_weights(void **state)
     c.kernel = sosmc_mala(-1);
     assert_int_equal(theory_moving_run(&s, &m, &c, 2, NULL, NULL, NULL, NULL), SOSMC_EXIT_NUMERIC);
     assert_non_null(strstr(s.error, "-1"));
-    theory_moving_free(&m);
     theory_statement_free(&s);
 }
 

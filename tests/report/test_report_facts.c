@@ -1,0 +1,261 @@
+/* test_report_facts.c: a report read back. The runs are made up, with values that no two quantities share, so that a card, a row
+ * or a dot that shows the wrong quantity, unit, sign or weight is noticed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/files.h"
+#include "report/report_inside.h"
+#include "scratch.h"
+
+enum { ROWS = 200 };
+
+static const char *const columns[] = {"mean_score", "loss", "kl",     "mean_energy", "data_energy", "penalty",
+                                      "logz",       "ess",  "accept", "h",           "grad_norm",   "rate"};
+static const char *const labels[] = {
+    "mean reward", "loss", "KL divergence",   "mean log-density", "mean energy of the data", "penalty",
+    "log Z",       "ESS",  "mean acceptance", "step size",        "gradient norm",           "learning rate"};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Column c is 1000 (c + 1) + the row's number. */
+static double value(int c, int row) { return 1000.0 * (c + 1) + row; }
+
+/* DIR/trace.csv and, with a last time above 0, DIR/timing.csv. */
+static void write_run(const char *dir, double seconds)
+{
+    char path[FILES_PATH];
+    assert_fine(files_directory(at(dir), ERROR));
+    (void)snprintf(path, sizeof path, "%s/trace.csv", at(dir));
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("iteration", f);
+    for (int c = 0; c < COLUMNS; c++) fprintf(f, ",%s", columns[c]);
+    for (int i = 0; i < ROWS; i++) {
+        fprintf(f, "\n%d", i);
+        for (int c = 0; c < COLUMNS; c++) fprintf(f, ",%.17g", value(c, i));
+    }
+    fputs("\n", f);
+    assert_int_equal(fclose(f), 0);
+    if (!(seconds > 0)) return;
+    (void)snprintf(path, sizeof path, "%s/timing.csv", at(dir));
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "iteration,seconds\n0,0\n%d,%.17g\n", ROWS - 1, seconds);
+    assert_int_equal(fclose(f), 0);
+}
+
+static char *report_of(const char *dir)
+{
+    static const report_extra nothing;
+    char path[FILES_PATH];
+    if (report_write(at(dir), &nothing, ERROR)) fail_msg("%s", sentence);
+    (void)snprintf(path, sizeof path, "%s/report.html", dir);
+    return slurp(path, NULL);
+}
+
+/* The page has a card with this value above this name. */
+static void assert_card(const char *html, const char *number, const char *name)
+{
+    char card[256];
+    (void)snprintf(card, sizeof card, "<div><b>%s</b><span>%s</span></div>", number, name);
+    if (!strstr(html, card)) fail_msg("the page has no card '%s' = '%s'", name, number);
+}
+
+/* ---------------------------------------------------------------------------- numbers */
+
+static void cards_of_a_run_without_a_summary(void **state)
+{
+    write_run("bare", 12300);
+    char *html = report_of("bare");
+    assert_card(html, "1189", "mean reward (running estimate)"); /* the mean of the last tenth: rows 179 to 199 */
+    assert_card(html, "2189", "loss (running estimate)");
+    assert_card(html, "7189", "log Z (running estimate)");
+    assert_card(html, "200", "iterations");
+    assert_card(html, "3 h 25 min", "wall-clock time");
+    free(html);
+}
+
+static void cards_of_a_summary(void **state)
+{
+    write_run("summed", 0);
+    write_text("summed/summary.json",
+               "{\"reward\": 0.51, \"reward_error\": 0.012, \"reward_from\": \"exact\",\n"
+               " \"loss\": -7.25, \"loss_error\": 0.5, \"loss_from\": \"fresh draws\",\n"
+               " \"best_loss\": -9.125, \"best_loss_from\": \"exact\",\n"
+               " \"log_z\": 3.75, \"log_z_error\": 0.0625, \"log_z_from\": \"running estimate\",\n"
+               " \"theta\": [1.5, -2.25], \"theta_standard_error\": 0.125}\n");
+    char *html = report_of("summed");
+    assert_card(html, "0.51 ± 0.01", "mean reward (exact)");
+    assert_card(html, "-7.25 ± 0.5", "loss (fresh draws)");
+    assert_card(html, "-9.125", "loss of the best of all densities (exact)");
+    assert_card(html, "3.75 ± 0.06", "log Z (running estimate)");
+    assert_non_null(strstr(html, "θ = 1.5, -2.25, standard error 0.125"));
+    assert_null(strstr(html, "wall-clock time</span>"));
+    free(html);
+}
+
+static void times_have_their_unit(void **state)
+{
+    static const struct {
+        double seconds;
+        const char *shown, *axis;
+        double unit; /* of the axis, in seconds */
+    } cases[] = {{0.25, "250 ms", "wall-clock time / ms", 0.001},
+                 {42, "42 s", "wall-clock time / s", 1},
+                 {3723, "62 min 3 s", "wall-clock time / min", 60},
+                 {12300, "3 h 25 min", "wall-clock time / h", 3600}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        static gallery g;
+        report_data r;
+        write_run("timed", cases[k].seconds);
+        char *html = report_of("timed");
+        assert_card(html, cases[k].shown, "wall-clock time");
+        free(html);
+        assert_fine(report_load(&r, at("timed"), ERROR));
+        g = (gallery){.n = 0};
+        report_gallery(&g, &r, &(report_extra){.title = "x"});
+        assert_true(g.n > 0 && g.item[0].figure.panels == 2);
+        const plot_panel *p = &g.item[0].figure.panel[1];
+        assert_string_equal(p->x_label, cases[k].axis);
+        assert_true(fabs(p->series[0].x[p->series[0].n - 1] * cases[k].unit / cases[k].seconds - 1) < 1e-12);
+        report_gallery_free(&g);
+        report_unload(&r);
+    }
+}
+
+/* First and last value, mean and standard deviation over the last tenth, of every column under its own name. U is shown as the
+ * log-density -U, and so is its curve. */
+static void every_column_has_its_row(void **state)
+{
+    char row[512];
+    write_run("rows", 0);
+    char *html = report_of("rows");
+    for (int c = 0; c < COLUMNS; c++) {
+        double sign = strcmp(columns[c], "mean_energy") == 0 ? -1 : 1;
+        (void)snprintf(row, sizeof row,
+                       "<tr><td class=\"l\">%s</td><td class=\"r\">%.6g</td><td class=\"r\">%.6g</td>"
+                       "<td class=\"r strong\">%.6g</td><td class=\"r\">6.20484</td></tr>",
+                       labels[c], sign * value(c, 0), sign * value(c, ROWS - 1), sign * value(c, 189));
+        if (!strstr(html, row)) fail_msg("the page has no row %s", row);
+    }
+    free(html);
+}
+
+static void curves_are_their_columns(void **state)
+{
+    static gallery g;
+    report_data r;
+    int seen = 0;
+    write_run("curves", 0);
+    assert_fine(report_load(&r, at("curves"), ERROR));
+    g = (gallery){.n = 0};
+    report_gallery(&g, &r, &(report_extra){.title = "x"});
+    for (int k = 0; k < g.n; k++)
+        for (int c = 0; c < COLUMNS; c++) {
+            const plot_panel *p = g.item[k].figure.panel;
+            if (!p->y_label || strcmp(p->y_label, labels[c]) != 0) continue;
+            double sign = strcmp(columns[c], "mean_energy") == 0 ? -1 : 1;
+            const plot_series *s = &p->series[0];
+            for (int i = 0; i < s->n; i++) assert_true(s->y[i] == sign * value(c, (int)s->x[i]));
+            seen++;
+        }
+    assert_int_equal(seen, COLUMNS);
+    report_gallery_free(&g);
+    report_unload(&r);
+}
+
+/* ---------------------------------------------------------------------------- clouds */
+
+enum { PARTICLES = 100 };
+
+/* Particle i is at (i, 1000 + i, ...); the weight is shared by the particles i with heavy[i]. */
+static void write_cloud(const char *dir, int dim, const int heavy[PARTICLES])
+{
+    static double x[PARTICLES * 2], logw[PARTICLES];
+    char path[FILES_PATH];
+    for (int i = 0; i < PARTICLES; i++) {
+        for (int j = 0; j < dim; j++) x[i * dim + j] = 1000.0 * j + i;
+        logw[i] = heavy[i] ? -5 : -INFINITY;
+    }
+    npz_member m[] = {{"x", npy_matrix(x, PARTICLES, dim)}, {"logw", npy_vector(logw, PARTICLES)}};
+    (void)snprintf(path, sizeof path, "%s/particles.npz", at(dir));
+    assert_fine(npz_write(path, m, 2, 0, ERROR));
+}
+
+static const exhibit *cloud_of(gallery *g, report_data *r, const char *dir)
+{
+    assert_fine(report_load(r, at(dir), ERROR));
+    *g = (gallery){.n = 0};
+    report_gallery(g, r, &(report_extra){.title = "x"});
+    for (int k = 0; k < g->n; k++)
+        if (strcmp(g->item[k].figure.name, "cloud") == 0) return &g->item[k];
+    fail_msg("there is no cloud");
+    return NULL;
+}
+
+static void dots_follow_the_weights(void **state)
+{
+    static gallery g;
+    report_data r;
+    int heavy[PARTICLES] = {0}, first = 0;
+    write_run("plane", 0);
+    heavy[17] = 1;
+    write_cloud("plane", 2, heavy);
+    const plot_series *dots = cloud_of(&g, &r, "plane")->figure.panel->series;
+    assert_int_equal(dots->n, PARTICLES);
+    for (int k = 0; k < dots->n; k++) assert_true(dots->x[k] == 17 && dots->y[k] == 1017);
+    report_gallery_free(&g);
+    report_unload(&r);
+    heavy[60] = 1;
+    write_cloud("plane", 2, heavy);
+    dots = cloud_of(&g, &r, "plane")->figure.panel->series;
+    for (int k = 0; k < dots->n; k++) {
+        assert_true((dots->x[k] == 17 && dots->y[k] == 1017) || (dots->x[k] == 60 && dots->y[k] == 1060));
+        first += dots->x[k] == 17;
+    }
+    assert_int_equal(first, PARTICLES / 2);
+    report_gallery_free(&g);
+    report_unload(&r);
+}
+
+static void histograms_follow_the_weights(void **state)
+{
+    static gallery g;
+    report_data r;
+    int heavy[PARTICLES] = {0};
+    double area = 0, mean = 0;
+    write_run("line", 0);
+    for (int i = 20; i < 30; i++) heavy[i] = 1;
+    write_cloud("line", 1, heavy);
+    const plot_series *bars = cloud_of(&g, &r, "line")->figure.panel->series;
+    double width = bars->x[1] - bars->x[0];
+    for (int k = 0; k < bars->n; k++) {
+        area += width * bars->y[k];
+        mean += width * bars->y[k] * bars->x[k];
+    }
+    assert_true(fabs(area - 1) < 1e-12);    /* a density */
+    assert_true(fabs(mean - 24.5) < width); /* of the particles that have weight */
+    report_gallery_free(&g);
+    report_unload(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_of_a_run_without_a_summary),
+        cmocka_unit_test(cards_of_a_summary),
+        cmocka_unit_test(times_have_their_unit),
+        cmocka_unit_test(every_column_has_its_row),
+        cmocka_unit_test(curves_are_their_columns),
+        cmocka_unit_test(dots_follow_the_weights),
+        cmocka_unit_test(histograms_follow_the_weights),
+    };
+    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+}
