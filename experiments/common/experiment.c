@@ -99,6 +99,7 @@ void experiment_set(experiment_file *f, const char *format, ...)
 int experiment_go(experiment_file *f, const char *dir, int quiet)
 {
     session_options options = {.out = dir, .resume = 1, .quiet = quiet, .experiment = 1};
+    experiment_set(f, "judge=none"); /* the tables have definitions of their own, most of them exact */
     if (!f->c) return complain(f->code, "%s", f->error);
     int code = config_resolve(f->c, f->error, sizeof f->error) ? complain(SOSMC_EXIT_USAGE, "%s", f->error)
                                                                : session_run(f->c, &options);

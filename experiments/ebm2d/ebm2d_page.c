@@ -160,12 +160,12 @@ static void training_table(const ebm2d_page_context *x)
         "The pre-trained networks come from persistent contrastive divergence; beside each stands a network of the same "
         "shape over a Gaussian base, trained with weighted particles (train/NAME-weighted). Both are scored by the mean "
         "log-density of the %lld training points, log Z by quadrature, in nats; the bound is that of the law the points "
-        "were drawn from.",
+        "were drawn from, on the same points.",
         (long long)ebm2d_recipe(EBM2D_CIRCLES)->points);
     page_paragraph(
         x->page,
-        "Weights give the log-likelihood while the network trains: the running estimate is that of the last "
-        "mini-batch by the particles' log Z, and the column behind it tells how far this log Z is above the exact one.");
+        "The running estimate is a diagnostic: the log-likelihood of the last mini-batch by the particles' own log Z, and the "
+        "column behind it tells how far this log Z is above the exact one. No number of this page is a judged one.");
     experiment_page_table(x->page, NULL,
                           "l data set|l method|r exact log-likelihood|r bound|r network evaluations|r running estimate|"
                           "r log Z, error|r seconds");

@@ -296,7 +296,7 @@ static int read_weighted(ebm2d_training *t, const char *dir, char *error, size_t
         json_read(path, &summary, error, room))
         return -1;
     t->seconds = number_in(summary, "seconds");
-    t->logz_error = number_in(summary, "log_z") - logz;
+    t->logz_error = number_in(json_object_get(summary, "last_iteration"), "log_z") - logz;
     json_decref(summary);
     if (files_join(path, dir, "run.yaml", error, room)) return -1;
     t->of[EBM2D_WEIGHTS].evaluations = evaluations_of(path);

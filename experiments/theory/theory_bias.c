@@ -59,7 +59,7 @@ static int run_once(const remark *r, const sosmc_scheme *scheme, int own, uint64
     sosmc_optimiser watched = {.name = "watched", .lr = rate, .self = &w, .step = watch};
     sosmc_settings settings = theory_settings(scheme->particles, 0, theory_kernel_at(0, r->stage).kernel, watched,
                                               seed);
-    sosmc_info last;
+    sosmc_info last = {0};
     settings.scheme = *scheme;
     int code = theory_engine(s, &r->problem, &settings, THEORY_STEPS + 1, (theory_ending){.last = &last});
     if (code) return code;
@@ -251,7 +251,7 @@ static int unweighted_bias(const rest *r, double h, int steps, int particles, ui
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     sosmc_problem problem = rest_problem(r);
     sosmc_settings settings = theory_settings(particles, 0, sosmc_ula(h), theory_follow(&r->path), seed);
-    sosmc_info last;
+    sosmc_info last = {0};
     *direct = *by_identity = (theory_tally){0};
     int code = theory_engine(s, &problem, &settings, steps + 1, (theory_ending){x, logw, &last});
     for (int i = 0; i < particles && !code; i++) {

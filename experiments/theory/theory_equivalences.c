@@ -236,7 +236,7 @@ static int parametrisation(const theory_options *o, theory_statement *s, const t
     sosmc_problem problem = theory_problem(stage, 1);
     sosmc_settings settings = theory_settings(particles, 0, sosmc_ula(0.5 / stage->largest),
                                               theory_follow(&stage->path), theory_seed(o, 41, which));
-    sosmc_info last;
+    sosmc_info last = {0};
     if (!x || !logw) return theory_fail(s, SOSMC_EXIT_NUMERIC, "out of memory");
     settings.kernel.forward_at = which & 1 ? SOSMC_AT_CURRENT : SOSMC_AT_PREVIOUS;
     settings.kernel.backward_at = which & 2 ? SOSMC_AT_PREVIOUS : SOSMC_AT_CURRENT;

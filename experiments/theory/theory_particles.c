@@ -159,7 +159,7 @@ static int gaussian_weights(double u, int steps, uint64_t seed, const theory_lat
                              .init = theory_exact_source(grid),
                              .theta0 = at_rest.theta[0]};
     sosmc_settings settings = theory_settings(c->particles, 0, sosmc_ula(u), theory_follow(&at_rest), seed);
-    sosmc_info last;
+    sosmc_info last = {0};
     int code = theory_engine(s, &problem, &settings, steps + 1, (theory_ending){.logw = c->logw, .last = &last});
     if (code) return code;
     for (int i = 0; i < c->particles; i++) c->logw[i] += last.logz + log(c->particles);

@@ -56,12 +56,16 @@ typedef struct {
     double newton_limit;         /* what may be left of the loss beside that error */
     int newton_worst;            /* the parameter whose step is the largest in its own errors */
     double newton_worst_step, newton_worst_error;
-    int groups_alive;        /* of SOSMC_GROUPS; -1: not measured */
-    int hessian_definite;    /* 1, 0, or -1: not measured */
-    int at_bound;            /* a parameter that ended at a bound of the optimiser, or -1 */
-    double bound;            /* that bound */
-    double mobility;         /* mean squared jump over twice the squared width of the cloud, mean over the tail */
-    double step, step_bound; /* the kernel's step, and the bound of its adaptation where it stands at one; else NaN */
+    int groups_alive;     /* of SOSMC_GROUPS; -1: not measured */
+    int hessian_definite; /* 1, 0, or -1: not measured */
+    int unresolved; /* directions of theta along which the loss is too flat for the cloud to tell where its minimum is */
+    double unresolved_hides;   /* what the worst of them may hide of the loss */
+    int unresolved_where;      /* the parameter that it mostly is */
+    const char *theta_unknown; /* not NULL: why nothing is known of theta's convergence */
+    int at_bound;              /* a parameter that ended at a bound of the optimiser, or -1 */
+    double bound;              /* that bound */
+    double mobility;           /* mean squared jump over twice the squared width of the cloud, mean over the tail */
+    double step, step_bound;   /* the kernel's step, and the bound of its adaptation where it stands at one; else NaN */
     /* weights and laws */
     double first_ess;    /* share of effective draws of the initial law under its first weights */
     double first_khat;   /* Pareto index of those weights: above 0.7 the initial law does not cover the target */

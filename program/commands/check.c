@@ -1,13 +1,21 @@
-/* check.c: prints what the library's checks of a problem found (sosmc_check), a line each. */
+/* check.c: prints what the library's checks of a problem found (sosmc_check), a line each, and the verdict on a short run. */
 #include "check.h"
 
 #include <sosmc/analysis.h>
+#include <sosmc/judge.h>
 
 #include "run/curvature.h"
 #include "job/problem.h"
 #include "terminal/say.h"
 
 enum { SENTENCE = 1024 };
+
+/* The weights pass their test where its error is large, whatever they are: then nothing was learnt. */
+static const double PRECISE = 0.02;
+static int cannot_tell(const sosmc_check_item *item)
+{
+    return item->verdict == SOSMC_CHECK_OK && item->error > PRECISE;
+}
 
 static void print_item(const job *j, const sosmc_check_report *report, const sosmc_check_item *item, FILE *out)
 {
@@ -19,13 +27,77 @@ static void print_item(const job *j, const sosmc_check_report *report, const sos
     char sentence[SENTENCE];
     int step = item->verdict == SOSMC_CHECK_WARN && /* the sentence is the one with which `run` warns of the step */
                curvature_sentence(j->settings.kernel.h, &report->step, sentence, sizeof sentence);
-    fprintf(out, "%s  %s: %s\n", verdict[item->verdict], item->name, step ? sentence : item->sentence);
+    if (cannot_tell(item))
+        fprintf(out, "note  %s: %s: too coarse to tell; a bias of less than %.0f %% would not be seen\n", item->name,
+                item->sentence, 100 * 4.5 * item->error);
+    else
+        fprintf(out, "%s  %s: %s\n", verdict[item->verdict], item->name, step ? sentence : item->sentence);
+}
+
+/* ---------------------------------------------------------------------------- the verdict on a short run */
+
+enum { SHORT = 256, FEW_PARTICLES = 1000, MANY_NUMBERS = 200 };
+
+static sosmc_status judge_short_run(const job *j, int64_t iterations, sosmc_judgement *out, char *message, size_t room)
+{
+    sosmc *s = NULL;
+    sosmc_settings cfg = j->settings;
+    sosmc_judge_options options = {.rows = job_rows(j), .why_no_log_z = job_why_no_log_z(j)};
+    if (cfg.scheme.particles > FEW_PARTICLES) {
+        if (cfg.scheme.pool == cfg.scheme.particles) cfg.scheme.pool = FEW_PARTICLES;
+        cfg.scheme.particles = FEW_PARTICLES;
+    }
+    if (!(cfg.judge > 0)) cfg.judge = sosmc_defaults().judge;
+    *out = (sosmc_judgement){.dim_theta = 0};
+    sosmc_status status = sosmc_create(&s, &j->problem, &cfg);
+    if (status == SOSMC_OK) (void)sosmc_run(s, iterations, NULL, NULL); /* a failed run is judged too */
+    if (status == SOSMC_OK) status = sosmc_judge(s, &options, out, message, room);
+    sosmc_free(s);
+    return status;
+}
+
+/* How many lines say that something could not be told or speaks against the run. */
+static int print_verdict(const job *j, FILE *out)
+{
+    char message[SENTENCE] = "";
+    sosmc_judgement judged;
+    int64_t iterations = j->iterations < SHORT ? j->iterations : SHORT;
+    if (!j->problem.objective.scale || iterations == 0 || j->problem.model.dim_theta > MANY_NUMBERS ||
+        j->problem.model.dim_x > MANY_NUMBERS) {
+        fputs("skip  verdict: a short run of this problem tells nothing about convergence\n", out);
+        return 0;
+    }
+    if (judge_short_run(j, iterations, &judged, message, sizeof message) != SOSMC_OK) {
+        fprintf(out, "note  verdict: the short run could not be judged%s%s\n", *message ? ": " : "", message);
+        sosmc_judgement_free(&judged);
+        return 1;
+    }
+    const sosmc_verdict_words *v = &judged.verdict;
+    if (v->reasons == 0) fprintf(out, "ok    verdict: converged within %lld iterations\n", (long long)iterations);
+    for (int i = 0; i < v->reasons; i++)
+        fprintf(out, "note  verdict: after %lld of %lld iterations: %s\n", (long long)iterations,
+                (long long)j->iterations, v->reason[i]);
+    int notes = v->reasons;
+    sosmc_judgement_free(&judged);
+    return notes;
+}
+
+/* ---------------------------------------------------------------------------- all of it */
+
+static void conclude(const sosmc_check_report *report, int notes, FILE *out)
+{
+    if (report->failed)
+        fprintf(out, "%d of the checks failed\n", report->failed);
+    else if (report->warned)
+        fputs("no check failed, but see the warning\n", out);
+    else
+        fputs(notes ? "no check failed, but see the notes\n" : "all is well\n", out);
 }
 
 int check_job(const config *c, FILE *out)
 {
     char error[SENTENCE];
-    int io = 0;
+    int io = 0, notes = 0;
     job j;
     sosmc_check_report report;
     if (job_build(&j, c, &io, error, sizeof error)) {
@@ -35,11 +107,12 @@ int check_job(const config *c, FILE *out)
     int64_t few = j.iterations < 20 ? j.iterations : 20;
     sosmc_check_options options = {.iterations = few ? few : -1, .threads = 1};
     (void)sosmc_check(&j.problem, &j.settings, &options, &report);
-    for (int i = 0; i < report.count; i++) print_item(&j, &report, &report.item[i], out);
+    for (int i = 0; i < report.count; i++) {
+        notes += cannot_tell(&report.item[i]);
+        print_item(&j, &report, &report.item[i], out);
+    }
+    if (!report.failed) notes += print_verdict(&j, out);
     job_free(&j);
-    if (report.failed)
-        fprintf(out, "%d of the checks failed\n", report.failed);
-    else
-        fputs(report.warned ? "no check failed, but see the warning\n" : "all is well\n", out);
+    conclude(&report, notes, out);
     return report.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
 }

@@ -20,11 +20,13 @@ const char run_text[] =
     "  --overwrite           replace the run in DIR\n"
     "  --budget-seconds B    stop after B seconds; --resume goes on\n"
     "  --quiet               no progress, no closing words\n"
+    "  --strict              exit code 5 unless the verdict is that the run has converged\n"
     "\n"
     "Ctrl-C stops after the current iteration with everything saved (exit 130); after kill -9 --resume goes on from the last\n"
-    "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files.\n";
+    "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files,\n"
+    "5 not converged (with --strict).\n";
 
-enum { SET, OUT, SEED, THREADS, ITERATIONS, PARTICLES, BUDGET, RESUME, OVERWRITE, QUIET, HELP, FLAGS };
+enum { SET, OUT, SEED, THREADS, ITERATIONS, PARTICLES, BUDGET, RESUME, OVERWRITE, QUIET, STRICT, HELP, FLAGS };
 static const flag_row table[FLAGS] = {
     [SET] = {.name = "set", .takes_value = 1},
     [OUT] = {.name = "out", .takes_value = 1},
@@ -36,6 +38,7 @@ static const flag_row table[FLAGS] = {
     [RESUME] = {.name = "resume"},
     [OVERWRITE] = {.name = "overwrite"},
     [QUIET] = {.name = "quiet"},
+    [STRICT] = {.name = "strict"},
     [HELP] = {.name = "help"},
 };
 
@@ -63,6 +66,7 @@ int command_run(int argc, char **argv)
                                .resume = flag_given(&v, RESUME),
                                .overwrite = flag_given(&v, OVERWRITE),
                                .quiet = flag_given(&v, QUIET),
+                               .strict = flag_given(&v, STRICT),
                                .budget_seconds = flag_number(&v, BUDGET, 0)};
     code = session_run(c, &options);
     config_free(c);

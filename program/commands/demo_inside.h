@@ -13,7 +13,7 @@ enum { DEMO_PLAYERS = 18, DEMO_AT_BATS = 45, DEMO_WARNINGS = 8, DEMO_WARNING = 4
 #define DEMO_REWARD "reward"
 #define DEMO_PHOTOGRAPH "photograph"
 
-/* The first sentences of `warnings` in a summary.json. */
+/* The first sentences of a summary.json against the run: reasons of the verdict, and warnings. */
 typedef struct {
     int n;
     char text[DEMO_WARNINGS][DEMO_WARNING];

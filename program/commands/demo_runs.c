@@ -80,13 +80,26 @@ static double number_of(const json_t *object, const char *key)
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-static void read_warnings(demo_warnings *w, const json_t *summary)
+/* The first number of a list. */
+static double first_of(const json_t *object, const char *key)
 {
-    const json_t *list = json_object_get(summary, "warnings");
+    const json_t *v = json_array_get(json_object_get(object, key), 0);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static void read_list(demo_warnings *w, const json_t *list)
+{
     for (size_t i = 0; i < json_array_size(list) && w->n < DEMO_WARNINGS; i++) {
         const char *text = json_string_value(json_array_get(list, i));
         if (text) (void)snprintf(w->text[w->n++], DEMO_WARNING, "%s", text);
     }
+}
+
+/* What speaks against a run, and what else must be said of it. */
+static void read_warnings(demo_warnings *w, const json_t *summary)
+{
+    read_list(w, json_object_get(json_object_get(summary, "verdict"), "reasons"));
+    read_list(w, json_object_get(summary, "warnings"));
 }
 
 /* OUT/NAME/FILE as JSON; NULL, having said why. */
@@ -168,10 +181,8 @@ int demo_run_likelihood(demo *d)
     config_free(c);
     json_t *s = left_by(d, DEMO_LIKELIHOOD, "summary.json");
     if (!s) return SOSMC_EXIT_IO;
-    const json_t *theta = json_array_get(json_object_get(s, "theta"), 0);
-    l->theta = (demo_estimate){json_is_number(theta) ? json_number_value(theta) : NAN,
-                               number_of(s, "theta_standard_error")};
-    l->log_likelihood = (demo_estimate){number_of(s, "log_likelihood"), number_of(s, "log_likelihood_error")};
+    l->theta = (demo_estimate){first_of(s, "theta"), first_of(s, "theta_standard_error")};
+    l->log_likelihood = (demo_estimate){number_of(s, "log_z"), number_of(s, "log_z_error")};
     l->particles = (int)number_of(s, "particles");
     l->iterations = (int)number_of(s, "iterations");
     read_warnings(&l->warnings, s);

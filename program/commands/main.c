@@ -24,6 +24,7 @@ static const char usage_text[] =
     "  sosmc deblur PHOTO         sharpen a photograph, with error bars\n"
     "  sosmc demo                 all of this in half a minute, on one page\n"
     "  sosmc check FILE.yaml      test the model's gradients and weights before you wait for a run\n"
+    "  sosmc judge DIR            say what the run in a directory is worth: errors and a verdict\n"
     "  sosmc report DIR           write a run directory's report again\n"
     "  sosmc reproduce langevin   the paper's first experiment: tables, figures, verdicts (--quick: seconds)\n"
     "  sosmc reproduce ebm2d      the second: energy networks of the plane, scored exactly (--quick: under a minute)\n"
@@ -50,8 +51,9 @@ static const struct {
                 {"tune", tune_text, command_tune},       {"sample", sample_text, command_sample},
                 {"deblur", deblur_text, command_deblur}, {"check", check_text, command_check},
                 {"report", report_text, command_report}, {"reproduce", NULL, command_reproduce},
-                {"list", list_text, command_list},       {"fetch", fetch_text, command_fetch},
-                {"demo", demo_text, command_demo},       {"help", usage_text, command_help}};
+                {"judge", judge_text, command_judge},    {"list", list_text, command_list},
+                {"fetch", fetch_text, command_fetch},    {"demo", demo_text, command_demo},
+                {"help", usage_text, command_help}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)

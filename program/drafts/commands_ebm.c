@@ -62,6 +62,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_RESUME] = {.name = "resume"},
     [FLAG_OVERWRITE] = {.name = "overwrite"},
     [FLAG_QUIET] = {.name = "quiet"},
+    [FLAG_STRICT] = {.name = "strict"},
     [FLAG_PRINT] = {.name = "print"},
     [FLAG_HELP] = {.name = "help"},
 };
@@ -112,6 +113,7 @@ static int run_config(const flag_values *q, const config *c, const char *out)
                                .resume = flag_given(q, FLAG_RESUME),
                                .overwrite = flag_given(q, FLAG_OVERWRITE),
                                .quiet = flag_given(q, FLAG_QUIET),
+                               .strict = flag_given(q, FLAG_STRICT),
                                .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};
     return session_run(c, &options);
 }

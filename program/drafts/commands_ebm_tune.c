@@ -386,6 +386,7 @@ static int run_start(const flag_values *q, const session_options *options, const
     session_options first = *options;
     first.out = dir;
     first.resume = options->resume || !options->overwrite;
+    first.strict = 0; /* particles to start from are no result */
     first.budget_seconds = left_of_budget(q);
     int code = session_run(start, &first);
     *done = 0;
@@ -402,7 +403,8 @@ static int run_plan(const plan *p, config *const *start, const config *tune)
     const flag_values *q = p->q;
     session_options options = {.resume = flag_given(q, FLAG_RESUME),
                                .overwrite = flag_given(q, FLAG_OVERWRITE),
-                               .quiet = flag_given(q, FLAG_QUIET)};
+                               .quiet = flag_given(q, FLAG_QUIET),
+                               .strict = flag_given(q, FLAG_STRICT)};
     if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "

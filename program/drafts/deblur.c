@@ -81,7 +81,7 @@ const char deblur_text[] =
     "  --threads T           the same as --set threads=T; the results do not depend on it\n"
     "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=0.05\n"
     "  --print               write the run file to standard output instead of running it\n"
-    "  --resume, --overwrite, --quiet    as for 'sosmc run'\n"
+    "  --resume, --overwrite, --quiet, --strict    as for 'sosmc run'\n"
     "\n"
     "Example:\n"
     "  sosmc deblur photo.png --blur gaussian:1.5 --threads 2\n"
@@ -105,6 +105,7 @@ typedef enum {
     OVERWRITE,
     PRINT,
     QUIET,
+    STRICT,
     HELP,
     FLAGS
 } flag;
@@ -126,6 +127,7 @@ static const flag_row flag_table[FLAGS] = {
     [OVERWRITE] = {.name = "overwrite"},
     [PRINT] = {.name = "print"},
     [QUIET] = {.name = "quiet"},
+    [STRICT] = {.name = "strict"},
     [HELP] = {.name = "help"},
 };
 
@@ -428,6 +430,8 @@ static void put_method(draft *d, const plan *p)
         method.rate_left);
 }
 
+enum { JUDGED_FROM = 128 }; /* in fewer iterations nothing can be told of theta's convergence; the picture needs less */
+
 static config *configure(const plan *p)
 {
     const flag_values *q = p->q;
@@ -437,6 +441,7 @@ static config *configure(const plan *p)
     put_method(&d, p);
     draft_put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles,
               p->iterations, flag_text(q, SEED, "0"), flag_text(q, THREADS, "1"));
+    if (p->iterations < JUDGED_FROM) draft_put(&d, "judge: none\n");
     draft_put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
               p->moments_from, method.every);
     return draft_config(&d, q->command, q->set, q->sets);
@@ -554,6 +559,7 @@ static int restore(plan *p)
                                .resume = flag_given(q, RESUME),
                                .overwrite = flag_given(q, OVERWRITE),
                                .quiet = flag_given(q, QUIET),
+                               .strict = flag_given(q, STRICT),
                                .budget_seconds = flag_number(q, TIME_LIMIT, 0)};
     int code = files_directory(p->out, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : write_seen(p);
     if (code == SOSMC_EXIT_OK) code = write_start(p);
@@ -571,7 +577,7 @@ static int restore(plan *p)
                               .quiet = flag_given(q, QUIET),
                               .seen = &p->seen,
                               .clean = flag_given(q, SIMULATE) ? &p->clean : NULL};
-    if (code == SOSMC_EXIT_OK && deblur_results(&outcome, p->error, sizeof p->error))
+    if ((code == SOSMC_EXIT_OK || code == SOSMC_EXIT_UNTRUSTED) && deblur_results(&outcome, p->error, sizeof p->error))
         code = plan_says(p, SOSMC_EXIT_IO);
     config_free(c);
     return code;

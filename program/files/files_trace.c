@@ -18,6 +18,7 @@ enum { BUFFER = 65536 };
 
 struct trace {
     FILE *stream;
+    int earlier;       /* the columns are those of earlier versions, without mobility */
     int error, commas; /* errno of the first failure; commas in every row */
     int64_t kept;
     double kept_value;
@@ -247,14 +248,37 @@ int64_t trace_kept(const trace *t, double *value)
     return t->kept;
 }
 
-void trace_columns(int dim_theta, char out[TRACE_COLUMNS])
+/* The names of the fields of sosmc_info, in the order of trace_info; mobility, the last of them, is the youngest. */
+#define INFO_COLUMNS                                                                     \
+    "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty," \
+    "loss,kl,logz,grad_norm,accept,h,rate,resampled,nonfinite,retries"
+
+static void name_columns(int dim_theta, int earlier, char out[TRACE_COLUMNS])
 {
-    size_t n = (size_t)snprintf(out, TRACE_COLUMNS,
-                                "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,"
-                                "loss,kl,logz,grad_norm,accept,h,rate,resampled,nonfinite,retries");
+    size_t n = (size_t)snprintf(out, TRACE_COLUMNS, "%s", earlier ? INFO_COLUMNS : INFO_COLUMNS ",mobility");
     if (dim_theta > TRACE_THETAS) (void)snprintf(out + n, TRACE_COLUMNS - n, ",theta_norm");
     for (int j = 0; dim_theta <= TRACE_THETAS && j < dim_theta; j++)
         n += (size_t)snprintf(out + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
+}
+
+void trace_columns(int dim_theta, char out[TRACE_COLUMNS]) { name_columns(dim_theta, 0, out); }
+
+static int has_header(const char *path, const char *columns)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), same = fd >= 0 && header_matches(fd, columns);
+    if (fd >= 0) (void)close(fd);
+    return same;
+}
+
+int trace_open_info(trace **out, const char *path, int dim_theta, int64_t from, char *error, size_t room)
+{
+    char columns[TRACE_COLUMNS];
+    name_columns(dim_theta, 1, columns);
+    int earlier = from > 0 && has_header(path, columns);
+    name_columns(dim_theta, earlier, columns);
+    if (trace_open(out, path, columns, from, error, room)) return -1;
+    (*out)->earlier = earlier;
+    return 0;
 }
 
 /* The sum has a fixed order, so that its bits do not depend on whether the compiler vectorises it. */
@@ -265,7 +289,7 @@ static double norm(const double *x, int n)
     return sqrt(sum);
 }
 
-enum { TRACE_INFO = 17 }; /* columns between the iteration and theta */
+enum { TRACE_INFO = 18 }; /* columns between the iteration and theta */
 
 void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta)
 {
@@ -285,13 +309,14 @@ void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_t
                                                info->rate,
                                                info->resampled,
                                                info->nonfinite,
-                                               info->retries};
-    int p = dim_theta > TRACE_THETAS ? 1 : dim_theta;
+                                               info->retries,
+                                               info->mobility};
+    int p = dim_theta > TRACE_THETAS ? 1 : dim_theta, n = t->earlier ? TRACE_INFO - 1 : TRACE_INFO;
     if (dim_theta > TRACE_THETAS)
-        value[TRACE_INFO] = norm(theta, dim_theta);
+        value[n] = norm(theta, dim_theta);
     else if (p > 0)
-        memcpy(value + TRACE_INFO, theta, (size_t)p * sizeof(double));
-    trace_append(t, info->iteration, value, TRACE_INFO + p);
+        memcpy(value + n, theta, (size_t)p * sizeof(double));
+    trace_append(t, info->iteration, value, n + p);
 }
 
 void trace_time(trace *t, int64_t iteration, double seconds) { trace_append(t, iteration, &seconds, 1); }

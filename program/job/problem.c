@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sosmc/lattice.h>
-
 #include "files/files.h"
 #include "problem_inside.h"
 
@@ -125,42 +123,43 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
     return rc;
 }
 
-int job_evidence(const job *j, const double *theta, sosmc_evidence *out)
-{
-    const model_kind *kind = j->parts->kind;
-    return kind->evidence && kind->evidence(j, theta, out) == 0 ? 0 : -1;
-}
-
 double job_strength(const job *j, const sosmc *s)
 {
     return j->parts->kind->log_strength ? exp(sosmc_theta(s)[0]) : NAN;
 }
 
-/* Log-weights of a cloud at the engine's theta become those of the same particles at another one. */
-static int reweigh(const job *j, const sosmc *s, const double *theta, int64_t n, const double *x, double *logw)
+void job_theta_name(const job *j, int k, char out[JOB_NAME])
 {
-    const sosmc_model *m = &j->problem.model;
-    if (memcmp(theta, sosmc_theta(s), (size_t)m->dim_theta * sizeof *theta) == 0) return 0;
-    double *here = malloc((size_t)n * sizeof *here), *there = malloc((size_t)n * sizeof *there);
-    int rc = !here || !there || sosmc_energies(m, sosmc_theta(s), n, x, 1, here) != SOSMC_OK ||
-             sosmc_energies(m, theta, n, x, 1, there) != SOSMC_OK;
-    for (int64_t i = 0; rc == 0 && i < n; i++) logw[i] += here[i] - there[i];
-    free(here);
-    free(there);
-    return rc ? -1 : 0;
+    const model_kind *kind = j->parts->kind;
+    if (j->parts->tempering.model.energy)
+        (void)snprintf(out, JOB_NAME, "temperature");
+    else if (kind->theta_name)
+        kind->theta_name(j, k, out);
+    else if (j->problem.model.dim_theta == 1)
+        (void)snprintf(out, JOB_NAME, "theta");
+    else
+        (void)snprintf(out, JOB_NAME, "theta_%d", k + 1);
 }
 
-double job_information(const job *j, const sosmc *s, const double *theta)
+int64_t job_rows(const job *j)
 {
-    double information = NAN;
-    int64_t n = sosmc_particles(s);
-    if (j->problem.model.dim_theta != 1) return NAN;
-    double *x = malloc((size_t)n * (size_t)j->problem.model.dim_x * sizeof *x),
-           *logw = malloc((size_t)n * sizeof *logw);
-    if (!x || !logw || sosmc_cloud(s, x, logw) != SOSMC_OK || reweigh(j, s, theta, n, x, logw) ||
-        sosmc_louis(&j->problem.model, theta, n, x, logw, &information) != SOSMC_OK)
-        information = NAN;
-    free(x);
-    free(logw);
-    return information;
+    const model_kind *kind = j->parts->kind;
+    return j->problem.objective.loss == SOSMC_LOSS_MMLE && kind->observations ? kind->observations(j) : 0;
+}
+
+double job_log_z(const job *j, const double *theta)
+{
+    const model_kind *kind = j->parts->kind;
+    return kind->log_z && !j->parts->tempering.model.energy ? kind->log_z(j, theta) : NAN;
+}
+
+const char *job_why_no_log_z(const job *j)
+{
+    const model_kind *kind = j->parts->kind;
+    const char *sampler = j->settings.kernel.name;
+    if (sampler && strcmp(sampler, "jitter") == 0)
+        return "the sampler jitter clips its moves, and no density is known that it leaves invariant";
+    if (sampler && strcmp(sampler, "clamped ula") == 0)
+        return "kernel.clamp cuts the moves off, and no density is known that they leave invariant";
+    return kind->why_no_log_z ? kind->why_no_log_z(j) : NULL;
 }

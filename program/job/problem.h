@@ -39,12 +39,17 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
 /* e^theta, the strength of the prior that a deblurring model learns; NaN for other models. */
 double job_strength(const job *j, const sosmc *s);
 
-/* Maximum marginal likelihood with a scalar theta: Louis' observed information at `theta` from the engine's cloud, which is
- * reweighted where it belongs to another theta. NaN where the model does not provide it. */
-double job_information(const job *j, const sosmc *s, const double *theta);
+/* What parameter k is called: a word for a reader, without blanks. */
+enum { JOB_NAME = 32 };
+void job_theta_name(const job *j, int k, char out[JOB_NAME]);
 
-/* The log-likelihood at `theta` with its Monte Carlo error, from fresh independent draws: a check on the running log Z. -1
- * where the model has no law to draw from. */
-int job_evidence(const job *j, const double *theta, sosmc_evidence *out);
+/* How many observations are behind a marginal likelihood; 0: the objective is none, or their number is not known. */
+int64_t job_rows(const job *j);
+
+/* log Z at `theta` where there is a formula for it, which no estimate can improve on; NaN: there is none. */
+double job_log_z(const job *j, const double *theta);
+
+/* Why exp(-U_theta) has no normalising constant, or none that could be told; NULL: it has one. */
+const char *job_why_no_log_z(const job *j);
 
 #endif

@@ -153,9 +153,17 @@ static sosmc_kernel deblur_gibbs(const builder *b, double h)
     return sosmc_deblur_gibbs(&p->deblur, h);
 }
 
+static void deblur_theta_name(const job *j, int k, char out[JOB_NAME])
+{
+    (void)j;
+    (void)k;
+    (void)snprintf(out, JOB_NAME, "log_strength");
+}
+
 const model_kind kind_deblur = {.build = deblur_build,
                                 .init = deblur_init,
                                 .picture = deblur_picture,
+                                .theta_name = deblur_theta_name,
                                 .gibbs = deblur_gibbs,
                                 .keeps_shape = 1,
                                 .per_number = 1,

@@ -1,6 +1,4 @@
 /* problem_hierarchical.c: model.type hierarchical_gaussian, observations around latent means around theta. */
-#include <sosmc/lattice.h>
-
 #include "files/files.h"
 #include "problem_inside.h"
 
@@ -50,12 +48,18 @@ static int hierarchical_init(builder *b)
     return 0;
 }
 
-static int hierarchical_evidence(const job *j, const double *theta, sosmc_evidence *out)
+static int64_t hierarchical_observations(const job *j)
 {
-    sosmc_hierarchical_law law = {.data = j->parts->model, .theta = *theta};
-    return sosmc_importance(&j->problem.model, theta, sosmc_hierarchical_source(&law), JOB_EVIDENCE_DRAWS,
-                            j->settings.seed, out);
+    const sosmc_hierarchical *h = j->parts->model;
+    return h->dim;
 }
 
-const model_kind kind_hierarchical_gaussian = {
-    .build = hierarchical_build, .init = hierarchical_init, .evidence = hierarchical_evidence};
+static double hierarchical_log_z(const job *j, const double *theta)
+{
+    return sosmc_hierarchical_loglik(j->parts->model, *theta);
+}
+
+const model_kind kind_hierarchical_gaussian = {.build = hierarchical_build,
+                                               .init = hierarchical_init,
+                                               .observations = hierarchical_observations,
+                                               .log_z = hierarchical_log_z};

@@ -54,8 +54,12 @@ struct model_kind {
     int (*fit)(builder *b);
     /* Refuses combinations that the model does not support, when model, objective and init are built. */
     int (*check)(builder *b);
-    /* See job_evidence. */
-    int (*evidence)(const job *j, const double *theta, sosmc_evidence *out);
+    /* See job_theta_name, which calls it where theta is the model's own; NULL: theta, or theta_1, theta_2, ... */
+    void (*theta_name)(const job *j, int k, char out[JOB_NAME]);
+    /* See job_rows, job_log_z and job_why_no_log_z; NULL: 0, NaN and NULL. */
+    int64_t (*observations)(const job *j);
+    double (*log_z)(const job *j, const double *theta);
+    const char *(*why_no_log_z)(const job *j);
     /* See job_picture. */
     int (*picture)(const job *j, picture_shape *out);
     /* The kernel `gibbs`, which draws from the model's own conditional laws. */
@@ -66,7 +70,7 @@ struct model_kind {
     int log_strength; /* theta is the logarithm of the strength of a prior; see job_strength */
 };
 
-enum { JOB_COMMON_INIT = 1, JOB_EVIDENCE_DRAWS = 100000 };
+enum { JOB_COMMON_INIT = 1 };
 
 /* The table of kinds: a row is the word that stands in model.type, and kind_WORD is defined in one of problem_*.c. */
 #define MODEL_KINDS(KIND)       \

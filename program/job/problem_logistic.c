@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <sosmc/lattice.h>
-
 #include "files/files.h"
 #include "problem_inside.h"
 
@@ -137,20 +135,11 @@ static int logistic_init(builder *b)
     return job_normal_init(b, &law);
 }
 
-static int logistic_evidence(const job *j, const double *theta, sosmc_evidence *out)
+static int64_t logistic_observations(const job *j)
 {
     const sosmc_logistic *l = j->parts->model;
-    size_t dim = (size_t)l->dim;
-    double *mode = malloc(dim * sizeof *mode), *factor = calloc(dim * dim, sizeof *factor);
-    sosmc_gaussian law = laplace_law(l, *theta, mode, factor, 0.02);
-    int rc = -1;
-    if (mode && factor && sosmc_logistic_laplace(l, *theta, mode, factor) == SOSMC_OK)
-        rc = sosmc_importance(&j->problem.model, theta, sosmc_gaussian_source(&law), JOB_EVIDENCE_DRAWS,
-                              j->settings.seed, out);
-    free(mode);
-    free(factor);
-    return rc;
+    return l->rows;
 }
 
 const model_kind kind_logistic_regression = {
-    .build = logistic_build, .init = logistic_init, .evidence = logistic_evidence};
+    .build = logistic_build, .init = logistic_init, .observations = logistic_observations};

@@ -1,4 +1,7 @@
 /* problem_mixture.c: model.type gaussian_mixture, a mixture of normal laws whose weights are the softmax of theta. */
+#include <math.h>
+#include <stdio.h>
+
 #include "problem_inside.h"
 
 static int mixture_build(builder *b)
@@ -37,4 +40,22 @@ static int mixture_init(builder *b)
     return 0;
 }
 
-const model_kind kind_gaussian_mixture = {.build = mixture_build, .init = mixture_init, .exact_law = mixture_law};
+/* theta are logits: the weights of the components are their softmax. */
+static void mixture_theta_name(const job *j, int k, char out[JOB_NAME])
+{
+    (void)j;
+    (void)snprintf(out, JOB_NAME, "logit_%d", k + 1);
+}
+
+static double mixture_log_z(const job *j, const double *theta)
+{
+    const sosmc_mixture *m = j->parts->model;
+    (void)theta;
+    return m->eps == 0 ? sosmc_mixture_logz(m) : NAN;
+}
+
+const model_kind kind_gaussian_mixture = {.build = mixture_build,
+                                          .init = mixture_init,
+                                          .exact_law = mixture_law,
+                                          .theta_name = mixture_theta_name,
+                                          .log_z = mixture_log_z};

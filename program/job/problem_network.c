@@ -20,9 +20,8 @@ static void release(void *p)
 }
 
 /* The standard deviation of the network's Gaussian base; 0: it has none. */
-static double base_sd(const builder *b)
+static double base_of(const network *n)
 {
-    const network *n = b->p->model;
     return model_is_network(&n->file) ? n->file.network.base_sd : n->mlp.base_sd;
 }
 
@@ -123,7 +122,7 @@ static int stored_build(builder *b)
 static int network_init(builder *b)
 {
     if (!is(b, "init.type", "base")) return JOB_COMMON_INIT;
-    if (base_sd(b) > 0) return job_centred_init(b, base_sd(b));
+    if (base_of(b->p->model) > 0) return job_centred_init(b, base_of(b->p->model));
     return job_wrong(b, "init.type", "is base, but the network has none; see model.base");
 }
 
@@ -147,11 +146,11 @@ static int network_fit(builder *b)
 static int network_check(builder *b)
 {
     if (!is(b, "objective.type", "ebm_likelihood") || !is(b, "scheme.type", "sosmc")) return 0;
-    if (is(b, "model.type", "network") && base_sd(b) == 0)
+    if (is(b, "model.type", "network") && base_of(b->p->model) == 0)
         return job_wrong(b, "model.layers",
                          "has no base: the energy of an untrained network is flat, and there is nothing to weigh "
                          "against; expected a clause such as 'base 0.8', or scheme.type pcd");
-    if (is(b, "model.type", "mlp") && base_sd(b) == 0)
+    if (is(b, "model.type", "mlp") && base_of(b->p->model) == 0)
         return job_wrong(
             b, "model.base",
             "is none: the energy of an untrained network is flat, exp(-U) has no finite integral, and there is "
@@ -171,10 +170,16 @@ static int network_picture(const job *j, picture_shape *out)
     return n->count > 0;
 }
 
+static const char *network_why_no_log_z(const job *j)
+{
+    return base_of(j->parts->model) > 0 ? NULL
+                                        : "the network has no base law, and exp(-U) need not have a finite integral";
+}
+
 #define NETWORK(build_)                                                                      \
     {                                                                                        \
         .build = (build_), .init = network_init, .fit = network_fit, .check = network_check, \
-        .picture = network_picture                                                           \
+        .picture = network_picture, .why_no_log_z = network_why_no_log_z                     \
     }
 const model_kind kind_mlp = NETWORK(mlp_build);
 const model_kind kind_network = NETWORK(layers_build);

@@ -150,5 +150,6 @@ void job_build_settings(builder *b)
     s->threads = (int)config_integer(b->c, "threads");
     s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");
     s->on_collapse = is(b, "on_collapse", "continue") ? SOSMC_COLLAPSE_CONTINUE : SOSMC_COLLAPSE_STOP;
+    s->judge = config_number(b->c, "judge.cost"); /* 0 for none */
     b->job->iterations = config_integer(b->c, "iterations");
 }

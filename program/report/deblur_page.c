@@ -339,6 +339,7 @@ static int write_page(results *r, char *error, size_t room)
     if (files_join(path, r->o->dir, "report.html", error, room)) return -1;
     (void)snprintf(title, sizeof title, "%s, restored", slash ? slash + 1 : r->o->photo);
     page *p = page_new(title, NULL);
+    page_verdict(p, r->summary);
     if (r->o->warning) page_note(p, "%s.", r->o->warning);
     page_warnings(p, r->summary);
     page_paragraph(p, "%d x %d pixels, %s. Blur: %s. %s", seen->columns, seen->rows,

@@ -9,7 +9,12 @@
 #include "view/page.h"
 #include "report_inside.h"
 
-enum { VALUE = 256, SHOWN = 16 /* numbers of a list */, DEPTH = 8 };
+enum {
+    VALUE = 256,
+    SHOWN = 16 /* numbers of a list */,
+    ESTIMATES = 10 /* parameters on the first screen */,
+    DEPTH = 8
+};
 
 /* ---------------------------------------------------------------------------- words for numbers */
 
@@ -71,6 +76,11 @@ static void json_words(const json_t *v, char out[VALUE])
         (void)snprintf(out, VALUE, "%.8g", json_real_value(v));
     } else if (json_is_boolean(v)) {
         (void)snprintf(out, VALUE, "%s", json_is_true(v) ? "yes" : "no");
+    } else if (json_is_string(json_array_get(v, 0))) {
+        size_t used = 0;
+        for (size_t i = 0; i < json_array_size(v) && i < SHOWN && used < VALUE - 40; i++)
+            used += (size_t)snprintf(out + used, VALUE - used, "%s%.30s", i ? ", " : "",
+                                     json_string_value(json_array_get(v, i)));
     } else if (json_is_array(v)) {
         for (; n < SHOWN && n < (int64_t)json_array_size(v); n++) {
             const json_t *e = json_array_get(v, (size_t)n);
@@ -103,7 +113,7 @@ static double summary_number(const report_data *r, const char *name, const char 
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* "exact", "fresh draws", "running estimate"; NULL: the summary is of an earlier version, or has no such value. */
+/* "exact" or "judged"; NULL: the summary has no such value. */
 static const char *told_from(const report_data *r, const char *name)
 {
     char key[VALUE];
@@ -111,46 +121,35 @@ static const char *told_from(const report_data *r, const char *name)
     return json_string_value(json_object_get(r->summary, key));
 }
 
-/* A quantity: its key in summary.json, its column in the trace, its name on the page. */
+/* A quantity: its key in summary.json, its name on the page. */
 typedef struct {
-    const char *key, *column, *shown;
+    const char *key, *shown;
 } told_name;
+static const told_name told_names[] = {{"loss", "loss"},
+                                       {"best_loss", "loss of the best of all densities"},
+                                       {"reward", "mean reward"},
+                                       {"kl", "divergence"},
+                                       {"log_z", "log Z"}};
+enum { TOLD_NAMES = sizeof told_names / sizeof *told_names };
 
-/* Adds a card with the value of the summary or, in a directory without a summary, with the mean over the last tenth of the
- * trace. */
 static int make_fact(const report_data *r, const told_name *q, char value[VALUE], char words[VALUE])
 {
-    const char *name = q->key, *from = told_from(r, name);
-    double v = summary_number(r, name, ""), error = summary_number(r, name, "_error");
-    if (from && isfinite(v)) {
-        int n = snprintf(value, VALUE, "%.5g", v);
-        if (error > 1e-5 * fabs(v)) (void)snprintf(value + n, VALUE - (size_t)n, " ± %.1g", error);
-        (void)snprintf(words, VALUE, "%s (%s)", q->shown, from);
-        return 1;
-    }
-    if (from || json_object_get(r->summary, "last_iteration")) return 0;
-    for (int i = 0; i < report_curve_count; i++) {
-        if (strcmp(report_curves[i].column, q->column) != 0) continue;
-        digest d = report_digest(r, &report_curves[i]);
-        if (d.n == 0 || (d.min == 0.0 && d.max == 0.0)) return 0;
-        (void)snprintf(value, VALUE, "%.4g", d.mean);
-        (void)snprintf(words, VALUE, "%s (running estimate)", q->shown);
-        return 1;
-    }
-    return 0;
+    const char *from = told_from(r, q->key);
+    double v = summary_number(r, q->key, ""), error = summary_number(r, q->key, "_error");
+    if (!from || !isfinite(v)) return 0;
+    int n = snprintf(value, VALUE, "%.5g", v);
+    if (error > 1e-5 * fabs(v)) (void)snprintf(value + n, VALUE - (size_t)n, " ± %.1g", error);
+    (void)snprintf(words, VALUE, "%s (%s)", q->shown, from);
+    return 1;
 }
 
 static void put_facts(page *p, const report_data *r)
 {
-    static const told_name wanted[] = {{"reward", "mean_score", "mean reward"},
-                                       {"loss", "loss", "loss"},
-                                       {"best_loss", "", "loss of the best of all densities"},
-                                       {"log_z", "logz", "log Z"}};
-    page_fact fact[8];
-    char text[8][VALUE], words[8][VALUE];
+    page_fact fact[TOLD_NAMES + 2];
+    char text[TOLD_NAMES + 2][VALUE], words[TOLD_NAMES][VALUE];
     int n = 0;
-    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
-        if (!make_fact(r, &wanted[k], text[n], words[n])) continue;
+    for (int k = 0; k < TOLD_NAMES; k++) {
+        if (!make_fact(r, &told_names[k], text[n], words[n])) continue;
         fact[n].value = text[n];
         fact[n].name = words[n];
         n++;
@@ -168,21 +167,81 @@ static void put_facts(page *p, const report_data *r)
     page_facts(p, fact, n);
 }
 
-/* Shows theta on the first screen, with its standard error or the reason why it has none. */
+static const char *why(const report_data *r, const char *name)
+{
+    char key[VALUE];
+    (void)snprintf(key, sizeof key, "%s_why", name);
+    return json_string_value(json_object_get(r->summary, key));
+}
+
+/* What is missing of the facts, and why: many quantities are missing for one reason. */
+static void put_missing(page *p, const report_data *r)
+{
+    char list[VALUE];
+    for (int k = 0; k < TOLD_NAMES; k++) {
+        const char *reason = why(r, told_names[k].key);
+        size_t used = 0;
+        int first = 1;
+        for (int i = 0; i < TOLD_NAMES && reason; i++) {
+            const char *other = why(r, told_names[i].key);
+            if (!other || strcmp(other, reason) != 0) continue;
+            if (i < k) first = 0; /* it was told with that one */
+            used += (size_t)snprintf(list + used, VALUE - used, "%s%s", used ? ", " : "", told_names[i].shown);
+        }
+        if (reason && first)
+            page_paragraph(p, "Without %s: %s: %s.",
+                           isnan(summary_number(r, told_names[k].key, "")) ? "a value" : "an error", list, reason);
+    }
+}
+
+static double item(const report_data *r, const char *key, size_t i)
+{
+    const json_t *v = json_array_get(json_object_get(r->summary, key), i);
+    return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+static const char *short_number(const char *format, double v, char out[VALUE])
+{
+    (void)snprintf(out, VALUE, "–");
+    if (isfinite(v)) (void)snprintf(out, VALUE, format, v);
+    return out;
+}
+
+/* theta by name, with its errors: those of the summary alone, which an earlier version may not have written. Standard errors have
+ * a column where the objective is a likelihood. */
 static void put_estimate(page *p, const report_data *r)
 {
-    char text[VALUE];
-    const json_t *theta = json_object_get(r->summary, "theta");
-    const char *why = json_string_value(json_object_get(r->summary, "theta_standard_error_why"));
-    double error = summary_number(r, "theta", "_standard_error");
-    if (!json_is_array(theta)) return;
-    json_words(theta, text);
-    if (isfinite(error))
-        page_paragraph(p, "θ = %s, standard error %.3g", text, error);
-    else if (why)
-        page_paragraph(p, "θ = %s; no standard error is given, because %s.", text, why);
-    else
-        page_paragraph(p, "θ = %s", text);
+    static const char *const head[] = {"parameter", "estimate", "95 % interval", "Monte Carlo error", "standard error"};
+    const json_t *names = json_object_get(r->summary, "theta_names");
+    const char *objective = json_string_value(json_object_get(r->summary, "objective")),
+               *no_mc = why(r, "theta_mc_error"), *no_se = why(r, "theta_standard_error");
+    int likelihood = objective && (strcmp(objective, "mmle") == 0 || strcmp(objective, "ebm_likelihood") == 0);
+    size_t n = json_array_size(names), shown = n < ESTIMATES ? n : ESTIMATES;
+    if (n == 0 || !json_is_array(json_object_get(r->summary, "theta"))) return;
+    page_table(p, NULL, likelihood ? "lrrrr" : "lrrr", head);
+    for (size_t i = 0; i < shown; i++) {
+        char value[VALUE], mc[VALUE], se[VALUE], interval[VALUE] = "–";
+        double low = item(r, "theta_low", i), high = item(r, "theta_high", i);
+        if (isfinite(low) && isfinite(high)) (void)snprintf(interval, sizeof interval, "%.5g to %.5g", low, high);
+        const char *row[] = {json_string_value(json_array_get(names, i)), number(item(r, "theta", i), value), interval,
+                             short_number("%.2g", item(r, "theta_mc_error", i), mc),
+                             short_number("%.3g", item(r, "theta_standard_error", i), se)};
+        static const page_mark marks[] = {PAGE_PLAIN, PAGE_STRONG, PAGE_PLAIN, PAGE_PLAIN, PAGE_PLAIN};
+        page_row(p, row, marks);
+    }
+    page_table_end(p);
+    if (n > shown) page_paragraph(p, "%zu more parameters are in summary.json.", n - shown);
+    if (no_mc) page_paragraph(p, "Without a Monte Carlo error: %s.", no_mc);
+    if (no_se && likelihood) page_paragraph(p, "Without a standard error: %s.", no_se);
+}
+
+/* Model, objective and method, in a line. */
+static void put_what(page *p, const report_data *r)
+{
+    const char *model = json_string_value(json_object_get(r->summary, "model")),
+               *objective = json_string_value(json_object_get(r->summary, "objective")),
+               *method = json_string_value(json_object_get(r->summary, "method"));
+    if (model && objective && method) page_paragraph(p, "%s, %s, by %s.", model, objective, method);
 }
 
 static void put_digests(page *p, const report_data *r, const report_extra *extra)
@@ -215,7 +274,8 @@ static void put_object(page *p, json_t *object, const char *before, int depth)
     json_object_foreach(object, key, value)
     {
         char name[VALUE], text[VALUE];
-        if (depth == 0 && strcmp(key, "warnings") == 0) continue; /* they stand at the top of the page */
+        if (depth == 0 && (strcmp(key, "warnings") == 0 || strcmp(key, "verdict") == 0))
+            continue; /* they stand at the top of the page */
         (void)snprintf(name, sizeof name, "%.120s%s%.120s", before, *before ? "." : "", key);
         if (json_is_object(value) && depth < DEPTH) {
             put_object(p, value, name, depth + 1);
@@ -343,10 +403,13 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     make_title(dir, extra, title);
     make_subtitle(r, subtitle);
     page *p = page_new(title, subtitle);
+    put_what(p, r);
+    page_verdict(p, r->summary);
     page_warnings(p, r->summary);
     if (extra->about) page_paragraph(p, "%s", extra->about);
     put_facts(p, r);
     put_estimate(p, r);
+    put_missing(p, r);
     put_notes(p, r, extra);
     if (*why) page_note(p, "This report has no figures: %s.", why);
     if (extra->picture) {

@@ -1,5 +1,5 @@
-/* outcome.c: what a run tells when it ends. The choice between an exact value, fresh draws and a running estimate is made
- * here, once, for the terminal, the summary and the page. */
+/* outcome.c: what a run tells when it ends. The choice between an exact and a judged value is made here, once, for the terminal,
+ * the summary and the page. */
 #include "outcome.h"
 
 #include <math.h>
@@ -7,14 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5, FRESH_ESS = 200 };
-/* The observed information contains a variance over the particles. With fewer particles than this, a standard error is
- * wrong by a fifth or more. */
-enum { ENOUGH_PARTICLES = 100 };
-static const double EDGE = 1e-4;      /* largest fraction of the mass on the edge of a lattice */
-static const double ACCURATE = 1e-3;  /* relative error of quadrature below which no finer lattice is tried */
-static const double USABLE = 0.05;    /* ... and the largest that is told */
-static const double FIRST_ESS = 0.01; /* smallest ESS after the first weights, as a fraction of the particles */
+enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5 };
+static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice */
+static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
+static const double USABLE = 0.05;   /* ... and the largest that is told */
 
 static void warn(outcome *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void warn(outcome *o, const char *format, ...)
@@ -26,12 +22,14 @@ static void warn(outcome *o, const char *format, ...)
     va_end(args);
 }
 
-/* What an outcome is taken from. */
+/* An outcome in the making. */
 typedef struct {
     outcome *o;
+    const outcome_source *from;
     const job *job;
     const sosmc *engine;
-    const double *theta;
+    char *error;
+    size_t room;
 } subject;
 
 /* ---------------------------------------------------------------------------- exact values of models of the plane */
@@ -89,8 +87,7 @@ static double roughness(const evaluation_values *v, const evaluation_values *e)
 
 static told exact(double value, double error)
 {
-    told t = {.from = isnan(value) ? TOLD_NOT : TOLD_EXACT, .value = value, .error = error, .spread = NAN};
-    return t;
+    return (told){.exists = !isnan(value), .exact = 1, .value = value, .error = error};
 }
 
 static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_values *e)
@@ -100,7 +97,7 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     o->kl = exact(v->kl, e->kl);
     o->loss = o->mmle ? exact(-v->logz, e->logz) : exact(v->loss, e->loss);
     o->best_loss = exact(v->best_loss, e->best_loss);
-    if (!o->optimises) o->loss = o->kl = o->best_loss = (told){.from = TOLD_NOT};
+    if (!o->optimises) o->loss = o->kl = o->best_loss = (told){.exists = 0};
 }
 
 /* Takes the values on the lattice of the run file, if it has one, even where another lattice would be better. */
@@ -108,12 +105,13 @@ static int take_asked(const subject *s, const sosmc_lattice *l)
 {
     outcome *o = s->o;
     evaluation_values v, e;
-    if (evaluation_exact(s->job, s->theta, l, &v, &e)) return -1;
+    if (evaluation_exact(s->job, o->theta, l, &v, &e)) return -1;
     if (v.edge > EDGE) {
-        warn(o,
-             "the exact values are cut off: %.2g of the mass lies on the edge of the lattice; take a larger box "
-             "(evaluate.low, evaluate.high)",
-             v.edge);
+        warn(
+            o,
+            "the exact values are cut off and not told: %.2g of the mass lies on the edge of the lattice; take a larger box "
+            "(evaluate.low, evaluate.high)",
+            v.edge);
         return -1;
     }
     keep_exact(o, &v, &e);
@@ -129,231 +127,337 @@ static int take_own(const subject *s)
     if (find_box(s, &l)) return -1;
     for (int i = 0; i < ATTEMPTS; i++) {
         widen(&l);
-        if (evaluation_exact(s->job, s->theta, &l, &v, &e)) return -1;
+        if (evaluation_exact(s->job, s->o->theta, &l, &v, &e)) return -1;
         if (v.edge < EDGE) break;
     }
     if (!(v.edge < EDGE)) return -1;
     if (roughness(&v, &e) > ACCURATE) {
         l.nodes = MANY_NODES;
-        if (evaluation_exact(s->job, s->theta, &l, &v, &e)) return -1;
+        if (evaluation_exact(s->job, s->o->theta, &l, &v, &e)) return -1;
     }
     if (!(roughness(&v, &e) <= USABLE)) return -1;
     keep_exact(s->o, &v, &e);
     return 0;
 }
 
-static int take_exact(const subject *s, const evaluation *e)
-{
-    sosmc_lattice asked = evaluation_lattice(e);
-    if (s->job->problem.model.dim_x != 2 || s->o->iterations == 0) return -1;
-    return asked.nodes ? take_asked(s, &asked) : take_own(s);
-}
-
-/* ---------------------------------------------------------------------------- fresh draws, running estimates */
-
-static void take_evidence(const subject *s)
+/* By a formula: log Z, and with it the loss of a marginal likelihood. No error of fresh particles is as small as none. */
+static void take_formula(const subject *s)
 {
     outcome *o = s->o;
-    if (!o->mmle || job_evidence(s->job, s->theta, &o->evidence)) return;
-    o->has_evidence = isfinite(o->evidence.logz) && o->evidence.ess >= FRESH_ESS;
-    if (!o->has_evidence) {
-        warn(o,
-             "the log-likelihood from fresh draws is not told: their weights leave %.3g of them, and at least %d are "
-             "needed",
-             o->evidence.ess, FRESH_ESS);
+    double value = job_log_z(s->job, o->theta);
+    if (isnan(value)) return;
+    o->log_z = exact(value, 0);
+    if (o->mmle) o->loss = exact(-value, 0);
+}
+
+static void take_exact(const subject *s)
+{
+    sosmc_lattice asked = evaluation_lattice(s->from->evaluation);
+    if (s->o->iterations == 0) return;
+    take_formula(s);
+    if (s->job->problem.model.dim_x != 2) return;
+    (void)(asked.nodes ? take_asked(s, &asked) : take_own(s));
+}
+
+/* ---------------------------------------------------------------------------- judged values */
+
+/* Why there is no judgement; NULL: there is one. */
+static const char *why_not_judged(const subject *s)
+{
+    const outcome *o = s->o;
+    if (o->failed) return "the run failed";
+    if (o->stopped) return "the run was stopped before it was judged";
+    return o->not_judged ? "the run was not judged (judge: none)" : NULL;
+}
+
+static void fill(told *t, const sosmc_number *n, int exists, const char *why_not)
+{
+    if (t->exists) return;
+    *t = (told){.exists = exists, .value = NAN, .error = NAN};
+    if (!exists) return;
+    if (!why_not) {
+        t->value = n->value;
+        t->error = n->error;
+        why_not = n->why;
+    }
+    if (isnan(t->value) || isnan(t->error))
+        (void)snprintf(t->why, sizeof t->why, "%s", *why_not ? why_not : "the judgement has none");
+}
+
+/* Every quantity that the objective has and that is not exact. */
+static void take_judged(const subject *s)
+{
+    outcome *o = s->o;
+    const sosmc_judgement *j = &o->judged;
+    const sosmc_objective *objective = &s->job->problem.objective;
+    const char *why_not = why_not_judged(s);
+    int divergence = (objective->loss == SOSMC_LOSS_FORWARD_KL && objective->b != 0) ||
+                     (objective->loss == SOSMC_LOSS_REVERSE_KL && objective->kl != 0);
+    fill(&o->loss, &j->loss, o->optimises, why_not);
+    fill(&o->reward, &j->reward, objective->score.eval != NULL, why_not);
+    fill(&o->kl, &j->kl, divergence, why_not);
+    fill(&o->log_z, &j->log_z, 1, why_not);
+}
+
+/* From the loss that is told, which may be better than the judged one. */
+static void take_criteria(outcome *o)
+{
+    double p = o->dim_theta, rows = (double)o->judged.rows, times = o->mmle ? 1 : rows;
+    o->aic = o->bic = NAN;
+    if (!o->likelihood || o->network || !isfinite(o->loss.value) || !(times > 0)) return;
+    o->aic = 2 * p + 2 * times * o->loss.value;
+    if (rows > 0) o->bic = p * log(rows) + 2 * times * o->loss.value;
+}
+
+/* ---------------------------------------------------------------------------- theta and the verdict */
+
+static void add_reason(sosmc_verdict_words *v, const char *sentence)
+{
+    if (v->reasons < SOSMC_REASONS) (void)snprintf(v->reason[v->reasons++], SOSMC_SENTENCE, "%s", sentence);
+}
+
+/* What is said of a run that the library did not judge, or whose judgement ended early. */
+static void judge_without(const subject *s, const char *why)
+{
+    sosmc_verdict_words *v = &s->o->judged.verdict;
+    if (s->from->failed) {
+        *v = (sosmc_verdict_words){.status = SOSMC_RUN_FAILED};
+        add_reason(v, s->from->failed);
         return;
     }
-    o->log_z = (told){.from = TOLD_FRESH, .value = o->evidence.logz, .error = o->evidence.error, .spread = NAN};
-    o->loss = o->log_z;
-    o->loss.value = -o->evidence.logz;
+    char sentence[SOSMC_SENTENCE];
+    (void)snprintf(sentence, sizeof sentence, "%s: whether it has converged is not known", why);
+    v->status = SOSMC_NOT_CONVERGED;
+    add_reason(v, sentence);
 }
 
-static void fill(told *t, tail_value v)
+/* The reasons that the judgement itself does not give: there was none. */
+static void explain_missing_errors(const subject *s)
 {
-    if (t->from != TOLD_NOT || v.n == 0) return;
-    *t = (told){.from = TOLD_RUNNING, .value = v.mean, .error = NAN, .spread = v.sd};
+    sosmc_judgement *j = &s->o->judged;
+    const char *why = why_not_judged(s);
+    if (!why) return;
+    if (!j->theta_mc_error && !*j->why_no_mc_error) (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "%s", why);
+    if (!j->theta_standard_error && !*j->why_no_standard_error)
+        (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "%s", why);
 }
 
-static void take_running(outcome *o)
-{
-    fill(&o->loss, o->tail.loss);
-    fill(&o->reward, o->tail.reward);
-    fill(&o->kl, o->tail.kl);
-    fill(&o->log_z, o->tail.logz);
-}
-
-/* ---------------------------------------------------------------------------- theta */
-
-static void judge_theta(outcome *o)
-{
-    const tail *t = &o->tail;
-    int many = o->dim_theta > 1;
-    char which[32] = "theta";
-    if (!o->optimises || o->network || o->iterations == 0) return;
-    if (many) (void)snprintf(which, sizeof which, "theta_%d", t->moving);
-    if (t->motion == TAIL_MOVES && t->rate < 0.1 * t->top_rate)
-        warn(o,
-             "%s has not settled: its updates still go one way although the schedule has brought the rate from %.3g "
-             "down to %.2g; more iterations or a larger rate",
-             which, t->top_rate, t->rate);
-    else if (t->motion == TAIL_MOVES)
-        warn(o, "%s has not settled: it still moves by %.2g an iteration; more iterations or a larger rate", which,
-             fabs(t->move));
-    else if (t->motion == TAIL_UNKNOWN && t->rate > 0 && o->dim_theta <= TRACE_THETAS)
-        warn(o, "the trace has too few rows (%d in its last tenth) to tell whether theta has settled; more iterations",
-             t->rows);
-}
-
-static int weights_failed_at_the_end(const outcome *o)
-{
-    const tail *t = &o->tail;
-    return t->starved >= TAIL_STARVED && t->starved_from + t->starved > o->iterations - t->iterations;
-}
-
-static void take_standard_error(const subject *s)
+static int judge(const subject *s)
 {
     outcome *o = s->o;
-    if (!o->mmle || o->dim_theta != 1) return;
-    o->information = job_information(s->job, s->engine, s->theta);
-    if (o->tail.motion == TAIL_MOVES)
-        o->why_no_standard_error = "theta has not settled";
-    else if (o->tail.motion == TAIL_UNKNOWN)
-        o->why_no_standard_error = "it is not known whether theta has settled";
-    else if (weights_failed_at_the_end(o))
-        o->why_no_standard_error = "the weights were carried by a few particles";
-    else if (!(o->last.ess >= ENOUGH_PARTICLES))
-        o->why_no_standard_error = "it takes an effective sample size of at least 100";
-    else if (!(o->information > 0))
-        o->why_no_standard_error = "the observed information is not positive";
-    else
-        o->standard_error = 1 / sqrt(o->information);
+    const sosmc_judge_options options = {.rows = job_rows(s->job),
+                                         .cost = 0.5 * s->job->settings.judge,
+                                         .why_no_log_z = job_why_no_log_z(s->job),
+                                         .stop = s->from->stop,
+                                         .stop_ctx = s->from->stop_ctx};
+    char message[OUTCOME_SENTENCE] = "";
+    if (why_not_judged(s)) {
+        judge_without(s, why_not_judged(s));
+        return 0;
+    }
+    sosmc_status status = sosmc_judge(s->engine, &options, &o->judged, message, sizeof message);
+    if (status == SOSMC_OK) return 0;
+    if (status == SOSMC_STOPPED) {
+        o->stopped = 1;
+        judge_without(s, why_not_judged(s));
+        return 0;
+    }
+    if (status == SOSMC_ENOMEM) return files_fail(s->error, s->room, "out of memory while the run was judged");
+    return files_fail(s->error, s->room, "the run could not be judged: %s",
+                      *message ? message : sosmc_status_name(status));
 }
 
-static void judge_weights(outcome *o)
+/* The estimate of the judgement, or else what the iterations ended with. */
+static int take_theta(const subject *s)
 {
-    const tail *t = &o->tail;
-    double n = (double)o->particles;
-    if (!o->weighted) return;
-    if (t->first_ess < FIRST_ESS * n)
-        warn(o,
-             "the first weights leave %.3g of %.0f particles: the initial law does not cover the target; take another "
-             "init, or more particles",
-             t->first_ess, n);
-    if (t->starved >= TAIL_STARVED)
-        warn(
-            o,
-            "the effective sample size was below 5 %% of the %.0f particles for %lld iterations in a row from iteration "
-            "%lld on (the least was %.3g): theta then follows a few of them; take a smaller kernel.step or "
-            "optimiser.rate, or more particles",
-            n, (long long)t->starved, (long long)t->starved_from, t->least_ess);
+    outcome *o = s->o;
+    size_t p = (size_t)o->dim_theta, bytes = p * sizeof(double);
+    const double *average = sosmc_theta_average(s->engine);
+    o->theta = malloc(bytes + 1);
+    if (!o->theta) return -1;
+    memcpy(o->theta, o->judged.theta && o->optimises ? o->judged.theta : average, bytes);
+    if (o->network) return 0;
+    o->last_theta = malloc(2 * bytes + 1);
+    o->name = calloc(p + 1, sizeof *o->name);
+    if (!o->last_theta || !o->name) return -1;
+    memcpy(o->last_theta, sosmc_theta(s->engine), bytes);
+    memcpy(o->last_theta + p, average, bytes);
+    for (int k = 0; k < o->dim_theta; k++) job_theta_name(s->job, k, o->name[k]);
+    return 0;
 }
+
+static int take_interval(outcome *o)
+{
+    const sosmc_judgement *j = &o->judged;
+    int p = o->dim_theta;
+    if (o->network || !(j->theta_low || (!o->likelihood && j->theta_mc_error))) return 0;
+    o->low = malloc((size_t)p * sizeof(double) + 1);
+    o->high = malloc((size_t)p * sizeof(double) + 1);
+    if (!o->low || !o->high) return -1;
+    for (int k = 0; k < p; k++) {
+        o->low[k] = j->theta_low ? j->theta_low[k] : o->theta[k] - j->t_quantile * j->theta_mc_error[k];
+        o->high[k] = j->theta_low ? j->theta_high[k] : o->theta[k] + j->t_quantile * j->theta_mc_error[k];
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- all of it */
 
 /* What is known of a run before anything is measured. */
 static void describe(const subject *s)
 {
     outcome *o = s->o;
+    const config *c = s->from->c;
     const sosmc_settings *cfg = &s->job->settings;
     *o = (outcome){.optimises = s->job->problem.objective.scale != 0,
                    .network = job_has_network(s->job),
                    .mmle = s->job->problem.objective.loss == SOSMC_LOSS_MMLE,
+                   .likelihood = s->job->problem.objective.loss == SOSMC_LOSS_MMLE ||
+                                 s->job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD,
                    .weighted = cfg->scheme.weighted,
                    .accepts = cfg->kernel.metropolis,
                    .averaged = cfg->average > 0,
+                   .failed = s->from->failed != NULL,
+                   .not_judged = !(cfg->judge > 0) && !s->from->anyway,
                    .particles = sosmc_particles(s->engine),
                    .dim_theta = s->job->problem.model.dim_theta,
                    .iterations = sosmc_iteration(s->engine),
-                   .last = *sosmc_last(s->engine),
-                   .why_no_loss = sosmc_why_no_loss(s->engine),
-                   .information = NAN,
-                   .standard_error = NAN};
-    size_t kept = (size_t)(o->dim_theta < TRACE_THETAS ? o->dim_theta : TRACE_THETAS);
-    memcpy(o->theta, s->theta, kept * sizeof *o->theta);
-    memcpy(o->last_theta, sosmc_theta(s->engine), kept * sizeof *o->theta);
+                   .last = *sosmc_last(s->engine)};
+    (void)snprintf(o->model, sizeof o->model, "%s", config_text(c, "model.type"));
+    (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
+    const char *optimiser = o->optimises ? config_text(c, "optimiser.type") : NULL;
+    (void)snprintf(o->method, sizeof o->method, "%s, %s%s%s", config_text(c, "scheme.type"),
+                   config_text(c, "kernel.type"), optimiser ? ", " : "", optimiser ? optimiser : "");
 }
 
-int outcome_take(outcome *o, const job *j, const sosmc *s, const evaluation *e, const char *dir, const char *first,
-                 char *error, size_t room)
+int outcome_take(outcome *o, const outcome_source *from, char *error, size_t room)
 {
-    subject from = {.o = o, .job = j, .engine = s, .theta = sosmc_theta_average(s)};
-    describe(&from);
-    if (tail_read(&o->tail, dir, o->particles, error, room)) return -1;
-    if (first && *first) warn(o, "%s", first);
-    if (take_exact(&from, e)) take_evidence(&from);
-    take_running(o);
-    judge_theta(o);
-    judge_weights(o);
-    take_standard_error(&from);
+    subject s = {.o = o, .from = from, .job = from->job, .engine = from->engine, .error = error, .room = room};
+    describe(&s);
+    if (from->warning && *from->warning) warn(o, "%s", from->warning);
+    if (judge(&s)) return -1;
+    explain_missing_errors(&s);
+    if (take_theta(&s) || take_interval(o))
+        return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
+    if (!o->failed) take_exact(&s);
+    take_judged(&s);
+    take_criteria(o);
     return 0;
+}
+
+void outcome_free(outcome *o)
+{
+    free(o->theta);
+    free(o->last_theta);
+    free(o->name);
+    free(o->low);
+    free(o->high);
+    sosmc_judgement_free(&o->judged);
+    *o = (outcome){.theta = NULL};
 }
 
 /* ---------------------------------------------------------------------------- summary.json */
 
-static const char *words_for(told_from from)
+static void put_why(json_writer *w, const char *name, const char *why)
 {
-    static const char *const words[] = {NULL, "exact", "fresh draws", "running estimate"};
-    return words[from];
+    char key[64];
+    (void)snprintf(key, sizeof key, "%s_why", name);
+    if (*why) json_put_text(w, key, why);
 }
 
-/* NAME, NAME_error, NAME_spread of a running estimate, NAME_from. */
+/* NAME, NAME_error, NAME_from, NAME_why. */
 static void put(json_writer *w, const char *name, const told *t)
 {
     char key[64];
-    json_put_number(w, name, t->from == TOLD_NOT ? NAN : t->value);
-    if (t->from == TOLD_NOT) return;
+    if (!t->exists) return;
+    json_put_number(w, name, t->value);
     (void)snprintf(key, sizeof key, "%s_error", name);
     json_put_number(w, key, t->error);
-    if (t->from == TOLD_RUNNING) {
-        (void)snprintf(key, sizeof key, "%s_spread", name);
-        json_put_number(w, key, t->spread);
-    }
     (void)snprintf(key, sizeof key, "%s_from", name);
-    json_put_text(w, key, words_for(t->from));
+    if (!isnan(t->value)) json_put_text(w, key, t->exact ? "exact" : "judged");
+    put_why(w, name, t->why);
+}
+
+static void put_list(json_writer *w, const char *key, const double *value, int n)
+{
+    if (value)
+        json_put_numbers(w, key, value, n);
+    else
+        json_put_number(w, key, NAN);
 }
 
 static void put_theta(const outcome *o, json_writer *w)
 {
-    int dim = o->dim_theta;
-    if (dim > TRACE_THETAS) return;
-    json_put_numbers(w, "theta", o->theta, dim);
-    if (o->averaged) json_put_numbers(w, "theta_average", o->theta, dim);
-    if (!o->mmle) return;
-    json_put_number(w, "information", o->information);
-    json_put_number(w, "theta_standard_error", o->standard_error);
-    if (o->why_no_standard_error) json_put_text(w, "theta_standard_error_why", o->why_no_standard_error);
+    const sosmc_judgement *j = &o->judged;
+    int p = o->dim_theta;
+    int listed = !o->network && !o->failed;
+    put_list(w, "theta", listed ? o->theta : NULL, p);
+    if (o->failed)
+        put_why(w, "theta", "the run failed");
+    else if (o->network)
+        put_why(w, "theta", "it is the weights of a network, which are in model.safetensors");
+    if (o->name) {
+        json_open_list(w, "theta_names");
+        for (int k = 0; k < p; k++) json_put_text(w, NULL, o->name[k]);
+        json_close(w);
+    } else {
+        json_put_text(w, "theta_names", NULL);
+    }
+    put_list(w, "theta_mc_error", listed ? j->theta_mc_error : NULL, p);
+    put_why(w, "theta_mc_error", j->why_no_mc_error);
+    put_list(w, "theta_standard_error", listed ? j->theta_standard_error : NULL, p);
+    put_why(w, "theta_standard_error", j->why_no_standard_error);
+    put_list(w, "theta_low", o->low, p);
+    put_list(w, "theta_high", o->high, p);
+}
+
+static void put_verdict(const outcome *o, json_writer *w)
+{
+    const sosmc_verdict_words *v = &o->judged.verdict;
+    json_open_object(w, "verdict");
+    json_put_text(w, "status", sosmc_verdict_name((sosmc_verdict_status)v->status));
+    json_put_truth(w, "judged", !o->not_judged && !o->stopped);
+    json_open_list(w, "reasons");
+    for (int i = 0; i < v->reasons; i++) json_put_text(w, NULL, v->reason[i]);
+    json_close(w);
+    json_close(w);
 }
 
 static void put_last_iteration(const outcome *o, json_writer *w)
 {
     const sosmc_info *info = &o->last;
-    int dim = o->dim_theta;
+    int p = o->dim_theta;
     json_open_object(w, "last_iteration");
-    if (dim <= TRACE_THETAS) json_put_numbers(w, "theta", o->last_theta, dim);
+    if (o->last_theta) json_put_numbers(w, "theta", o->last_theta, p);
+    if (o->last_theta && o->averaged) json_put_numbers(w, "theta_average", o->last_theta + p, p);
     json_put_number(w, "reward", info->mean_score);
     json_put_number(w, "loss", info->loss);
     json_put_number(w, "kl", info->kl);
     json_put_number(w, "log_z", info->logz);
     json_put_number(w, "mean_energy", info->mean_energy);
     json_put_number(w, "data_energy", info->data_energy);
+    json_put_number(w, "mobility", info->mobility);
     json_close(w);
 }
 
 void outcome_write(const outcome *o, json_writer *w)
 {
     const sosmc_info *info = &o->last;
+    put_verdict(o, w);
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
+    json_put_text(w, "model", o->model);
+    json_put_text(w, "objective", o->objective);
+    json_put_text(w, "method", o->method);
     put_theta(o, w);
-    put(w, "reward", &o->reward);
     put(w, "loss", &o->loss);
-    if (o->best_loss.from != TOLD_NOT) put(w, "best_loss", &o->best_loss);
-    put(w, "kl", &o->kl);
+    put(w, "best_loss", &o->best_loss);
     put(w, "log_z", &o->log_z);
-    json_put_text(w, "why_no_loss", o->loss.from == TOLD_NOT ? o->why_no_loss : NULL);
-    if (o->has_evidence) {
-        json_put_number(w, "log_likelihood", o->evidence.logz);
-        json_put_number(w, "log_likelihood_error", o->evidence.error);
-    }
+    put(w, "kl", &o->kl);
+    put(w, "reward", &o->reward);
+    if (!isnan(o->aic)) json_put_number(w, "aic", o->aic);
+    if (!isnan(o->bic)) json_put_number(w, "bic", o->bic);
     json_put_number(w, "ess", o->weighted ? info->ess : NAN);
     json_put_whole(w, "particles", o->particles);
     json_put_number(w, "acceptance", o->accepts ? info->accept : NAN);

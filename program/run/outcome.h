@@ -1,54 +1,73 @@
-/* outcome.h: what a run tells when it ends: the best value it holds of every quantity, and what must be said beside it.
+/* outcome.h: what a run tells when it ends: theta with its errors, the best value it holds of every other quantity, and the
+ * verdict.
  *
- * The best value is an exact one where the model is of the plane; else the evidence from fresh draws with its error; else
- * the mean over the last tenth of the iterations, which has a spread and no error and is called a running estimate. A single
- * iteration is never told: it stays in the summary as `last_iteration`. */
+ * The best value is an exact one where there is a formula or where the model is of the plane, with the error of the lattice;
+ * otherwise it is the judged one, from fresh particles that did not steer theta, with its Monte Carlo error (sosmc/judge.h).
+ * Where neither is to be had there is no number, and a sentence says why. What an iteration said of itself is never told: it
+ * stays in the summary as `last_iteration`. */
 #ifndef SOSMC_RUN_OUTCOME_H
 #define SOSMC_RUN_OUTCOME_H
+
+#include <sosmc/judge.h>
 
 #include "runfile/config.h"
 #include "evaluate.h"
 #include "files/files.h"
 #include "job/problem.h"
-#include "tail.h"
 
-typedef enum { TOLD_NOT, TOLD_EXACT, TOLD_FRESH, TOLD_RUNNING } told_from;
 typedef struct {
-    told_from from;
-    double value;
-    double error;  /* of quadrature or of the fresh draws; NaN: it has none */
-    double spread; /* of a running estimate: the standard deviation over the last tenth; NaN otherwise */
+    int exists; /* the objective has this quantity; otherwise the rest means nothing */
+    int exact;  /* by a formula or by quadrature; otherwise it is judged */
+    double value, error;
+    char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
 
-enum { OUTCOME_WARNINGS = 8, OUTCOME_SENTENCE = 512 };
+enum { OUTCOME_WARNINGS = 2, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
 typedef struct {
+    char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
     int network;           /* theta is a network's weights */
-    int mmle;              /* the loss is minus a log-likelihood */
+    int likelihood;        /* theta is estimated from data: it has a statistical error too */
+    int mmle;              /* the loss is minus a marginal log-likelihood */
     int weighted, accepts; /* there are weights; moves are accepted or rejected */
-    int averaged;          /* theta is an average over updates */
+    int averaged;          /* the iterations kept an average of theta */
+    int failed;            /* the run broke off */
+    int stopped;           /* the judgement was stopped before its end: there are no judged numbers */
+    int not_judged;        /* the run file says `judge: none` */
     int particles, dim_theta;
     int64_t iterations;
-    double theta[TRACE_THETAS];      /* its first numbers: the average where the run averages, else the last one */
-    double last_theta[TRACE_THETAS]; /* of the last iteration, likewise */
-    sosmc_info last;                 /* what the last iteration said */
-    const char *why_no_loss;         /* NULL: there is one */
+    sosmc_info last;    /* what the last iteration said */
+    double *last_theta; /* of the last iteration, then the average; NULL: theta is a network's */
 
+    double *theta;          /* the estimate; of a network too */
+    char (*name)[JOB_NAME]; /* of its numbers; NULL: theta is a network's */
+    /* The other errors, intervals and the verdict are those of the judgement. */
+    sosmc_judgement judged;
+    double *low,
+        *high; /* 95 %: with both errors for likelihoods, with the Monte Carlo error otherwise; NULL: there is none */
     told loss, reward, kl, log_z;
-    told best_loss;   /* of all densities, where it is known */
-    int has_evidence; /* log Z at theta from fresh draws */
-    sosmc_evidence evidence;
-    double information, standard_error; /* of a scalar theta under mmle; NaN: there is none */
-    const char *why_no_standard_error;  /* NULL: there is one, or nobody expects one */
-    tail tail;
-    int warnings;
+    told best_loss;  /* of all densities, where it is known */
+    double aic, bic; /* NaN: there is none */
+    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
 } outcome;
 
-/* Of an engine whose trace is on the disk. Nothing in *o points into the engine. `first` (NULL: none) is a warning that was
- * known when the run began. */
-int outcome_take(outcome *o, const job *j, const sosmc *s, const evaluation *e, const char *dir, const char *first,
-                 char *error, size_t room);
+/* What an outcome is taken from. */
+typedef struct {
+    const config *c;
+    const job *job;
+    const sosmc *engine;
+    const evaluation *evaluation; /* NULL: there is none */
+    const char *warning;          /* that was known when the run began; empty: none */
+    const char *failed;           /* the sentence with which the run broke off; NULL: it did not */
+    int anyway;                   /* judge also where the run file says `judge: none` */
+    int (*stop)(void *ctx);       /* ends the judgement early; may be NULL */
+    void *stop_ctx;
+} outcome_source;
+
+/* Nothing in *o points into the engine or the job. -1: a sentence in `error`. Call outcome_free in any case. */
+int outcome_take(outcome *o, const outcome_source *from, char *error, size_t room);
+void outcome_free(outcome *o); /* zeros are fine */
 
 void outcome_write(const outcome *o, json_writer *w); /* into the open object of summary.json */
 

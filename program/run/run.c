@@ -135,7 +135,7 @@ static void forget_temporaries(run *r)
     }
 }
 
-/* A directory is continued only with the run file that began it; iterations, threads, evaluate and output may change. */
+/* A directory is continued only with the run file that began it, but for what same_run.h lists. */
 static int same_run(run *r)
 {
     char path[FILES_PATH];
@@ -151,12 +151,35 @@ static int write_run_file(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
+/* What a summary.json says of convergence; -1: it has no verdict, as those of earlier versions. */
+static int told_status(const json_t *summary)
+{
+    const char *status = json_string_value(json_object_get(json_object_get(summary, "verdict"), "status"));
+    for (int i = SOSMC_CONVERGED; status && i <= SOSMC_RUN_FAILED; i++)
+        if (strcmp(status, sosmc_verdict_name((sosmc_verdict_status)i)) == 0) return i;
+    return -1;
+}
+
+/* Whether summary.json tells a result: not that of a run that broke off, whose directory may be used again. */
+static int has_result(run *r)
+{
+    char path[FILES_PATH], ignored[SENTENCE];
+    json_t *summary = NULL;
+    if (!exists(r, "summary.json")) return 0;
+    if (path_in(r, "summary.json", path) || json_read(path, &summary, ignored, sizeof ignored)) return 1;
+    int failed = told_status(summary) == SOSMC_RUN_FAILED;
+    json_decref(summary);
+    return !failed;
+}
+
 static run_status open_directory(run *r)
 {
     int found;
+    if (r->options->judge && !has_checkpoint(r))
+        return fail(r, RUN_EIO, "%s has no checkpoint, so there is no cloud to judge", r->dir);
     if (files_directory(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
     if (path_in(r, "checkpoint", r->checkpoint)) return tell_error(r, RUN_EIO);
-    found = has_checkpoint(r) || exists(r, "summary.json");
+    found = has_checkpoint(r) || has_result(r);
     if (found && !r->options->resume && !r->options->overwrite)
         return fail(r, RUN_EUSAGE,
                     "%s already holds a run; continue it with --resume, replace it with --overwrite, or "
@@ -179,10 +202,10 @@ static int thin_traces(run *r)
 
 static int open_traces(run *r)
 {
-    char path[FILES_PATH], columns[TRACE_COLUMNS];
+    char path[FILES_PATH];
     int64_t from = sosmc_iteration(r->engine);
-    trace_columns(r->job.problem.model.dim_theta, columns);
-    if (path_in(r, "trace.csv", path) || trace_open(&r->trace, path, columns, from, r->error, sizeof r->error))
+    if (path_in(r, "trace.csv", path) ||
+        trace_open_info(&r->trace, path, r->job.problem.model.dim_theta, from, r->error, sizeof r->error))
         return -1;
     if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
         return -1;
@@ -262,7 +285,7 @@ static void tell_progress(const run *r)
 static run_status begin_run(run *r)
 {
     look_at_step(r);
-    if (write_run_file(r)) return tell_error(r, RUN_EIO);
+    if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
     if (open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */
     if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
@@ -328,42 +351,16 @@ static int out_of_time(const run *r)
     return r->options->budget_seconds > 0 && monotonic_seconds() - r->begun >= r->options->budget_seconds;
 }
 
-static run_status iterate(run *r)
-{
-    while (sosmc_iteration(r->engine) < r->job.iterations && !must_stop(r) && !out_of_time(r)) {
-        sosmc_status status = sosmc_step(r->engine);
-        if (status != SOSMC_OK) {
-            (void)trace_flush(r->trace, r->error, sizeof r->error);
-            return fail(r, status_of(status), "%s", sosmc_message(r->engine));
-        }
-        const sosmc_info *info = sosmc_last(r->engine);
-        if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
-        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
-            moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
-            char ignored[SENTENCE];
-            (void)trace_flush(r->trace, ignored, sizeof ignored);
-            return tell_error(r, RUN_EIO);
-        }
-        tell_progress(r);
-        if (!due(r, info->iteration + 1)) continue;
-        run_status code = save(r);
-        if (code != RUN_OK) return code;
-    }
-    r->seconds = elapsed(r);
-    run_status code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
-    return code == RUN_OK ? put_last_row(r) : code;
-}
-
 /* ---------------------------------------------------------------------------- the end */
 
-/* Writes the averaged theta where the run averages, because that is the result of such a run. */
+/* theta is the estimate of the judgement; the last iterate is in the checkpoint. */
 static int write_network(run *r)
 {
     static const char *const names[] = {"model.safetensors", "model.npz"};
     char path[FILES_PATH];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (path_in(r, names[i], path) ||
-            job_write_model(&r->job, sosmc_theta_average(r->engine), path, r->error, sizeof r->error))
+            job_write_model(&r->job, r->result->outcome.theta, path, r->error, sizeof r->error))
             return -1;
     return 0;
 }
@@ -372,7 +369,7 @@ static int write_arrays(run *r)
 {
     char path[FILES_PATH];
     int64_t n = sosmc_particles(r->engine), dim = r->job.problem.model.dim_x;
-    npy_array theta = npy_vector(sosmc_theta_average(r->engine), r->job.problem.model.dim_theta);
+    npy_array theta = npy_vector(r->result->outcome.theta, r->job.problem.model.dim_theta);
     if (job_has_network(&r->job)) {
         if (write_network(r)) return -1;
     } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
@@ -409,7 +406,7 @@ static int write_summary(run *r)
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", sosmc_version());
-    json_put_truth(&w, "finished", done >= r->job.iterations);
+    json_put_truth(&w, "finished", done >= r->job.iterations && !r->result->outcome.stopped);
     json_put_whole(&w, "iterations", done);
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
@@ -422,29 +419,81 @@ static int write_summary(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
-/* Whether the results in the directory are those of the engine's state, which has no iterations left. */
+/* Whether the results in the directory are those of the engine's state, which has no iterations left and was judged. */
 static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
-    if (sosmc_iteration(r->engine) < r->job.iterations || !r->options->resume || !exists(r, "summary.json")) return 0;
+    if (sosmc_iteration(r->engine) < r->job.iterations || r->options->judge) return 0;
+    if (!r->options->resume || !exists(r, "summary.json")) return 0;
     if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
     const char *there = json_string_value(json_object_get(summary, "state_hash"));
     state_hash(r, hash);
-    int same = there && strcmp(there, hash) == 0;
+    int same = there && strcmp(there, hash) == 0 && json_is_true(json_object_get(summary, "finished"));
+    r->result->verdict = told_status(summary);
     json_decref(summary);
     return same;
 }
 
+static int take_outcome(run *r, const char *failed)
+{
+    outcome_source from = {.c = r->c,
+                           .job = &r->job,
+                           .engine = r->engine,
+                           .evaluation = r->evaluation,
+                           .warning = r->step_warning,
+                           .failed = failed,
+                           .anyway = r->options->judge,
+                           .stop = r->hooks->stop,
+                           .stop_ctx = r->hooks->ctx};
+    int rc = outcome_take(&r->result->outcome, &from, r->error, sizeof r->error);
+    r->result->verdict = r->result->outcome.judged.verdict.status;
+    return rc;
+}
+
+/* A run that broke off leaves a summary that says so. It is no reason to fail once more: the sentence of the failure stays. */
+static void record_failure(run *r)
+{
+    r->seconds = elapsed(r);
+    forget(r, "report.html");
+    if (take_outcome(r, r->result->message) == 0) (void)write_summary(r);
+}
+
+static run_status iterate(run *r)
+{
+    while (sosmc_iteration(r->engine) < r->job.iterations && !r->options->judge && !must_stop(r) && !out_of_time(r)) {
+        sosmc_status status = sosmc_step(r->engine);
+        if (status != SOSMC_OK) {
+            (void)trace_flush(r->trace, r->error, sizeof r->error);
+            run_status code = fail(r, status_of(status), "%s", sosmc_message(r->engine));
+            record_failure(r);
+            return code;
+        }
+        const sosmc_info *info = sosmc_last(r->engine);
+        if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
+        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
+            moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
+            char ignored[SENTENCE];
+            (void)trace_flush(r->trace, ignored, sizeof ignored);
+            return tell_error(r, RUN_EIO);
+        }
+        tell_progress(r);
+        if (!due(r, info->iteration + 1)) continue;
+        run_status code = save(r);
+        if (code != RUN_OK) return code;
+    }
+    r->seconds = elapsed(r);
+    run_status code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
+    return code == RUN_OK ? put_last_row(r) : code;
+}
+
+/* Judging comes first, because the arrays hold its theta. */
 static run_status finish(run *r)
 {
     int64_t done = sosmc_iteration(r->engine);
+    if (take_outcome(r, NULL)) return tell_error(r, RUN_ENUMERIC);
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
-    if (write_arrays(r) ||
-        outcome_take(&r->result->outcome, &r->job, r->engine, r->evaluation, r->dir, r->step_warning, r->error,
-                     sizeof r->error) ||
-        write_summary(r))
-        return tell_error(r, RUN_EIO);
+    if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
     return fail(r, RUN_STOPPED, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
                 (long long)done, (long long)r->job.iterations);
@@ -465,7 +514,7 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
 {
     static const run nothing;
     static const run_hooks silence;
-    *out = (run_result){.status = RUN_ENUMERIC, .message = "out of memory"};
+    *out = (run_result){.status = RUN_ENUMERIC, .message = "out of memory", .verdict = -1};
     run *r = malloc(sizeof *r);
     if (!r) return out->status;
     *r = nothing;
@@ -493,3 +542,5 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
     free(r);
     return status;
 }
+
+void run_result_free(run_result *result) { outcome_free(&result->outcome); }

@@ -11,6 +11,7 @@
 typedef struct {
     const char *out; /* the run directory */
     int resume, overwrite;
+    int judge;             /* with resume: no iteration is made; what the directory holds is judged, and told again */
     double budget_seconds; /* 0: none */
 } run_options;
 
@@ -28,10 +29,13 @@ typedef struct {
     int complete;       /* there was nothing left to do: the directory holds the whole run */
     int64_t iterations; /* behind the run */
     double seconds;     /* that they took, in all processes that worked on them */
-    outcome outcome;    /* of RUN_OK and RUN_STOPPED, unless `complete` */
+    int verdict;        /* sosmc_verdict_status; -1: there is none */
+    outcome outcome;    /* of RUN_OK and RUN_STOPPED, unless `complete`, and of a run that broke off */
 } run_result;
 
-/* Runs a resolved run file into its directory. The report is not written: see report.h. hooks may be NULL. */
+/* Runs a resolved run file into its directory. The report is not written: see report.h. hooks may be NULL. Call
+ * run_result_free in any case. */
 run_status run_execute(const config *c, const run_options *options, const run_hooks *hooks, run_result *out);
+void run_result_free(run_result *result);
 
 #endif

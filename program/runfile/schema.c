@@ -374,6 +374,13 @@ const schema_key schema_keys[] = {
      "What happens when the effective sample size of a weighted method was below 2 in 100 iterations in a row; it does not "
      "apply to fewer than 20 particles. A run that it ended continues with `--set on_collapse=continue --resume`."},
 
+    {"judge", TYPE_MAP, "cost", "{}", NULL,
+     "What the run is worth: theta with its errors, log Z, loss, divergence and reward from fresh particles that did not steer "
+     "theta, and a verdict. The iterations are the same bits whatever stands here; `judge: none` switches it off."},
+    {"judge.cost", TYPE_LEVEL, "(0, 0.5]|none", "0.05", NULL,
+     "The share of the cost of the iterations that judging may take: half of it while they go on, half of it after the last. "
+     "With `none` nothing is gathered and no fresh particles are drawn: there are no errors and there is no verdict."},
+
     {"evaluate", TYPE_MAP, "every", "{}", NULL,
      "What the model is worth while the run goes on: exact values on a lattice for models of points in the plane, and the "
      "mean reward of fresh chains for any. It goes to evaluation.csv."},
@@ -558,6 +565,7 @@ const schema_choice schema_choices[] = {
     {"on_nonfinite", "restart", "other methods: the particle restarts from `init`"},
     {"on_collapse", "stop", "the run ends with a sentence that says what to change"},
     {"on_collapse", "continue", "it goes on, for studies of what then happens"},
+    {"judge.cost", "none", "the run is not judged"},
     {NULL, NULL, NULL},
 };
 
@@ -852,7 +860,8 @@ static const char *const manual_head =
     "- **`null`** takes a key out, and its default returns: `--set adapt=null`. To change a type together with its "
     "options, replace the whole mapping: `--set 'kernel={type: hmc, step: 0.1, leapfrog: 5}'`.\n"
     "- **A bare value** instead of a mapping stands for its `type`: `scheme: soul`, `kernel: mala`, `objective: mmle`. "
-    "A bare `reward` is a formula, a bare `objective.data` a file, a bare `resampling` its scheme.\n"
+    "A bare `reward` is a formula, a bare `objective.data` a file, a bare `resampling` its scheme, "
+    "a bare `judge` its cost.\n"
     "- **Numbers** are decimal, with or without exponent (`1e-9`, `.5`; `010` is ten), and finite. A whole number may "
     "be written `1e4`. A number in quotes is text. **Flags** are `true` or `false` (also `yes`, `no`, `on`, `off`). "
     "Where a list of numbers is expected, a bare number is a list of one.\n"

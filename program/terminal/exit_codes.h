@@ -9,7 +9,7 @@
     ROW(USAGE, 2, "usage, or an error in the run file")                                                                   \
     ROW(NUMERIC, 3, "numerical failure, a check that failed, or memory ran out")                                          \
     ROW(IO, 4, "a file could not be read or written, or standard output not be written to; also for want of memory")      \
-    ROW(UNTRUSTED, 5, "reserved: finished, but the result is not to be trusted")                                          \
+    ROW(UNTRUSTED, 5, "with --strict: finished, but the verdict is not that the run has converged")                       \
     ROW(BUSY, 6, "reserved: somebody else is writing there")                                                              \
     ROW(INTERRUPTED, 130,                                                                                                 \
         "stopped by SIGINT, SIGTERM or SIGHUP after the iteration under way; everything is saved. A second SIGINT stops " \

@@ -14,7 +14,7 @@
 #include "run/run.h"
 #include "say.h"
 
-enum { SHOWN = 8 /* parameters */, SENTENCE = 1024 };
+enum { SHOWN = 10 /* parameters */, SENTENCE = 1024 };
 
 typedef struct {
     const session_options *options;
@@ -48,63 +48,86 @@ static void say(void *ctx, const char *sentence)
 
 /* ---------------------------------------------------------------------------- the closing lines */
 
-/* Prints the error only where it is large enough to change the printed digits of the value. */
+/* "VALUE +- ERROR"; the error only where it is large enough to change the printed digits of the value. */
 static void print_number(FILE *out, double value, double error)
 {
     fprintf(out, " %.6g", value);
     if (error > 1e-6 * fabs(value)) fprintf(out, " +- %.2g", error);
 }
 
-static void print_value(const outcome *o, FILE *out, const char *name, const told *t)
+/* What has no value is explained; what the objective does not have is not mentioned. */
+static void print_value(FILE *out, const char *name, const told *t, int sign)
 {
-    if (t->from == TOLD_NOT) return;
+    if (!t->exists) return;
     fputs(name, out);
-    print_number(out, t->value, t->error);
-    if (t->from == TOLD_EXACT) fputs(" (exact, by quadrature)", out);
-    if (t->from == TOLD_FRESH) fputs(t->error > 0 ? " (from fresh draws)" : " (exact)", out);
-    if (t->from == TOLD_RUNNING)
-        fprintf(out, " (running estimate: the mean of the last %lld iterations, which spread by %.2g; it has no error)",
-                (long long)o->tail.iterations, t->spread);
+    if (isnan(t->value)) {
+        fprintf(out, ": no number, because %s\n", t->why);
+        return;
+    }
+    print_number(out, sign * t->value, t->error);
+    if (t->exact) fputs(" (exact)", out);
+    if (*t->why) fprintf(out, " (no error, because %s)", t->why);
     fputc('\n', out);
 }
 
+/* A line for each of the first numbers of theta: estimate, Monte Carlo error, standard error, interval. */
 static void print_theta(const outcome *o, FILE *out)
 {
-    int dim = o->dim_theta;
-    fputs("theta =", out);
-    for (int j = 0; j < dim && j < SHOWN; j++) fprintf(out, " %.6g", o->theta[j]);
-    if (dim > SHOWN) fputs(" ...", out);
-    if (o->averaged) fputs(", averaged", out);
-    if (!isnan(o->standard_error)) fprintf(out, ", standard error %.3g", o->standard_error);
-    fputc('\n', out);
-}
-
-static told negative(told t)
-{
-    t.value = -t.value;
-    return t;
+    const sosmc_judgement *j = &o->judged;
+    int width = 0;
+    for (int k = 0; k < o->dim_theta && k < SHOWN; k++)
+        if ((int)strlen(o->name[k]) > width) width = (int)strlen(o->name[k]);
+    for (int k = 0; k < o->dim_theta && k < SHOWN; k++) {
+        fprintf(out, "%-*s %.6g", width, o->name[k], o->theta[k]);
+        if (j->theta_mc_error) fprintf(out, ", Monte Carlo error %.2g", j->theta_mc_error[k]);
+        if (j->theta_standard_error) fprintf(out, ", standard error %.3g", j->theta_standard_error[k]);
+        if (o->low) fprintf(out, ", 95 %% from %.5g to %.5g", o->low[k], o->high[k]);
+        fputc('\n', out);
+    }
+    if (o->dim_theta > SHOWN) fprintf(out, "... %d more in summary.json\n", o->dim_theta - SHOWN);
+    if (!j->theta_mc_error) fprintf(out, "theta has no Monte Carlo error, because %s\n", j->why_no_mc_error);
+    if (o->likelihood && !j->theta_standard_error)
+        fprintf(out, "theta has no standard error, because %s\n", j->why_no_standard_error);
 }
 
 static void print_outcome(const outcome *o, FILE *out)
 {
-    const sosmc_info *info = &o->last;
-    told likelihood = negative(o->loss);
-    print_value(o, out, "reward", &o->reward);
-    print_value(o, out, o->mmle ? "log-likelihood" : "loss", o->mmle ? &likelihood : &o->loss);
-    print_value(o, out, "the best loss of all densities is", &o->best_loss);
-    print_value(o, out, "KL", &o->kl);
-    if (!o->optimises) print_value(o, out, "log Z", &o->log_z);
+    fprintf(out, "%s, %s, by %s\n", o->model, o->objective, o->method);
     if (o->optimises && !o->network) print_theta(o, out);
+    print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
+    print_value(out, "the best loss of all densities is", &o->best_loss, 1);
+    print_value(out, "reward", &o->reward, 1);
+    print_value(out, "KL", &o->kl, 1);
+    if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
     if (o->weighted && o->iterations > 0) {
-        fprintf(out, "ESS %.0f of %d in the last iteration", info->ess, o->particles);
-        if (o->accepts && !isnan(info->accept)) fprintf(out, ", acceptance %.2g", info->accept);
+        fprintf(out, "ESS %.0f of %d in the last iteration", o->last.ess, o->particles);
+        if (o->accepts && !isnan(o->last.accept)) fprintf(out, ", acceptance %.2g", o->last.accept);
         fputc('\n', out);
     }
 }
 
+/* The warning about the step was printed before the first iteration. */
 static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
 
-/* Warnings are printed last, where they are noticed. The warning about the step was printed before the first iteration. */
+/* The verdict is printed last, where it is noticed. What speaks against the result goes to standard error, also when quiet; that
+ * nothing was judged is no news to who asked for it. */
+static void tell_verdict(const session *s)
+{
+    const outcome *o = &s->result.outcome;
+    const sosmc_verdict_words *v = &o->judged.verdict;
+    static const char *const words[] = {
+        [SOSMC_CONVERGED] = "converged", [SOSMC_NOT_CONVERGED] = "not converged", [SOSMC_RUN_FAILED] = "failed"};
+    if (!s->options->quiet) {
+        printf("verdict: %s\n",
+               o->not_judged ? "none, because the run was not judged (judge: none)" : words[v->status]);
+        (void)fflush(stdout);
+    }
+    if (s->options->experiment) return;
+    for (int i = 0; i < v->reasons && !o->not_judged; i++) (void)complain(0, "%s", v->reason[i]);
+    for (int i = 0; i < o->warnings; i++)
+        if (!said_before(o, i)) (void)complain(0, "warning: %s", o->warning[i]);
+}
+
 static void tell(const session *s)
 {
     const outcome *o = &s->result.outcome;
@@ -115,10 +138,8 @@ static void tell(const session *s)
         if (o->network && o->optimises)
             printf("the network of %d parameters is stored as %s/model.safetensors\n", o->dim_theta, dir);
         printf("results in %s\n", dir);
-        (void)fflush(stdout);
     }
-    for (int i = 0; i < o->warnings && !s->options->experiment; i++)
-        if (!said_before(o, i)) (void)complain(0, "warning: %s", o->warning[i]);
+    tell_verdict(s);
 }
 
 /* ---------------------------------------------------------------------------- the run */
@@ -147,6 +168,16 @@ static int write_report(const config *c, const char *dir)
     return complain(SOSMC_EXIT_IO, "%s", error);
 }
 
+static int strict_code(const session *s)
+{
+    if (s->result.verdict == SOSMC_CONVERGED) return SOSMC_EXIT_OK;
+    if (s->result.verdict < 0)
+        return complain(SOSMC_EXIT_UNTRUSTED, "%s has no verdict; 'sosmc judge %s' gives it one", s->options->out,
+                        s->options->out);
+    if (!s->result.complete) return SOSMC_EXIT_UNTRUSTED;
+    return complain(SOSMC_EXIT_UNTRUSTED, "%s has not converged; its summary.json says why", s->options->out);
+}
+
 int session_run(const config *c, const session_options *options)
 {
     session *s = calloc(1, sizeof *s);
@@ -156,6 +187,7 @@ int session_run(const config *c, const session_options *options)
     run_options what = {.out = options->out,
                         .resume = options->resume,
                         .overwrite = options->overwrite,
+                        .judge = options->judge,
                         .budget_seconds = options->budget_seconds};
     int code = exit_code(run_execute(c, &what, &hooks, &s->result));
     if (s->begun) progress_end(&s->bar);
@@ -164,6 +196,8 @@ int session_run(const config *c, const session_options *options)
     if (code == SOSMC_EXIT_OK && s->result.complete && !options->quiet)
         printf("%s is finished: %lld iterations\n", options->out, (long long)s->result.iterations);
     if (code == SOSMC_EXIT_OK && !s->result.complete) tell(s);
+    if (code == SOSMC_EXIT_OK && options->strict) code = strict_code(s);
+    run_result_free(&s->result);
     free(s);
     return code;
 }

@@ -8,8 +8,10 @@
 typedef struct {
     const char *out; /* the run directory */
     int resume, overwrite;
-    int quiet;             /* no progress and no closing lines; warnings are printed all the same */
-    int experiment;        /* part of an experiment, which has a page of its own: warnings go to summary.json alone */
+    int judge;  /* with resume: no iteration is made; the directory is judged as it is */
+    int strict; /* SOSMC_EXIT_UNTRUSTED unless the verdict is that the run has converged */
+    int quiet;  /* no progress and no closing lines; what speaks against the result is printed all the same */
+    int experiment; /* part of an experiment, which has a page of its own: what speaks against the result goes to summary.json alone */
     double budget_seconds; /* 0: none */
 } session_options;
 

@@ -21,6 +21,7 @@ struct page {
 };
 
 static const char style[] =
+    ":root{color-scheme:light dark}\n"
     "html{-webkit-text-size-adjust:100%}\n"
     "body{margin:0 auto;padding:2.2rem 1.6rem 4rem;max-width:67.5rem;color:#222;background:#fff;"
     "font:1.05rem/1.55 \"Source Sans 3\",\"Helvetica Neue\",Helvetica,Arial,\"Liberation Sans\",sans-serif}\n"
@@ -30,6 +31,11 @@ static const char style[] =
     "p{margin:.6rem 0;max-width:52rem}\n"
     ".subtitle{margin:.4rem 0 0;color:#555;font-size:1.1rem}\n"
     ".note{max-width:none;margin:1rem 0;padding:.6rem 1rem;border-left:5px solid #e69f00;background:#fdf6e7}\n"
+    ".verdict{margin:1.2rem 0;padding:.7rem 1rem;border-left:8px solid #d55e00;background:#fbe9dd}\n"
+    ".verdict.good{border-color:#009e73;background:#e5f5f0}\n"
+    ".verdict.unknown{border-color:#888;background:#f1f1f1}\n"
+    ".verdict b{font-size:1.3rem;font-weight:650}\n"
+    ".verdict ul{margin:.4rem 0 0;padding-left:1.2rem}\n"
     ".facts{display:flex;flex-wrap:wrap;gap:.9rem;margin:1.6rem 0}\n"
     ".facts div{flex:1 1 7rem;padding:.8rem 1rem;border:1px solid #d9d9d9;"
     "border-top:4px solid #0072b2;border-radius:3px}\n"
@@ -59,13 +65,32 @@ static const char style[] =
     "figure{overflow-x:auto}\n"
     "figure img[src^=\"data:image/svg\"]{max-width:none;width:42rem}\n"
     "}\n"
+    /* on a dark screen the figures, which are drawn on white, keep their ground */
+    "@media screen and (prefers-color-scheme:dark){\n"
+    "body{color:#e4e4e4;background:#161616}\n"
+    ".subtitle,.facts span,caption,figcaption{color:#b0b0b0}\n"
+    ".dim{color:#969696}\n"
+    ".note{background:#33270a}\n"
+    ".verdict{background:#3a1f10}\n"
+    ".verdict.good{background:#0e2f25}\n"
+    ".verdict.unknown{background:#2a2a2a}\n"
+    ".warn{background:#4a2a17}\n"
+    ".facts div,pre{border-color:#444}\n"
+    ".facts div,h2{border-top-color:#3d9bd6;border-bottom-color:#3d9bd6}\n"
+    ".facts div{border-bottom-color:#444}\n"
+    "th,td{border-bottom-color:#3a3a3a}\n"
+    "th{border-bottom-color:#777}\n"
+    "pre{background:#202020}\n"
+    "a{color:#7cc4f0}\n"
+    "figure img{background:#fff}\n"
+    "}\n"
     "@media print{\n"
     "@page{size:A4;margin:16mm 15mm}\n"
     "html{font-size:9.5pt}\n"
     "body{max-width:none;padding:0}\n"
     "h2{margin-top:2rem;break-after:avoid}h3{margin-top:1rem;break-after:avoid}\n"
     "figure{margin:.3rem 0 1rem}\n"
-    "figure,.facts,.note,tr{break-inside:avoid}\n"
+    "figure,.facts,.note,.verdict,tr{break-inside:avoid}\n"
     "thead{display:table-header-group}\n"
     "pre{break-before:avoid;overflow:visible;white-space:pre-wrap;overflow-wrap:anywhere}\n"
     ".facts div{flex-basis:5.5rem;padding:.6rem .7rem}\n"
@@ -186,6 +211,23 @@ void page_warnings(page *p, const json_t *summary)
     for (size_t i = 0; i < json_array_size(list); i++)
         if (json_is_string(json_array_get(list, i)))
             page_note(p, "Warning: %s.", json_string_value(json_array_get(list, i)));
+}
+
+void page_verdict(page *p, const json_t *summary)
+{
+    const json_t *verdict = json_object_get(summary, "verdict"), *reasons = json_object_get(verdict, "reasons");
+    const char *status = json_string_value(json_object_get(verdict, "status"));
+    if (!status) return;
+    int good = strcmp(status, "converged") == 0, failed = strcmp(status, "failed") == 0,
+        unknown = !failed && json_is_false(json_object_get(verdict, "judged"));
+    raw(p, good      ? "<div class=\"verdict good\">"
+           : unknown ? "<div class=\"verdict unknown\">"
+                     : "<div class=\"verdict\">");
+    element(p, "<b>", good ? "Converged" : failed ? "Failed" : unknown ? "Not judged" : "Not converged", "</b>\n");
+    if (json_array_size(reasons) > 0) raw(p, "<ul>\n");
+    for (size_t i = 0; i < json_array_size(reasons); i++)
+        element(p, "<li>", json_string_value(json_array_get(reasons, i)), "</li>\n");
+    raw(p, json_array_size(reasons) > 0 ? "</ul></div>\n" : "</div>\n");
 }
 
 void page_facts(page *p, const page_fact *fact, int n)

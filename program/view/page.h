@@ -21,7 +21,10 @@ void page_paragraph(page *p, const char *format, ...) __attribute__((format(prin
 /* A paragraph that is set off from the others, for what a reader must not miss. */
 void page_note(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A note for every sentence in the `warnings` of a run's summary (NULL: none); they belong before everything else. */
+/* The verdict of a run's summary with its reasons, nothing where it has none; it belongs before everything else. */
+void page_verdict(page *p, const json_t *summary);
+
+/* A note for every sentence in the `warnings` of a run's summary (NULL: none); they come next. */
 void page_warnings(page *p, const json_t *summary);
 
 /* Large numbers with small words below them; for the few results that matter most. */

@@ -115,7 +115,7 @@ typedef struct {
     int *difference_tile;
     double *difference_c, *data_x;
     int64_t data_members;
-    double *step, *columns, *H; /* of dim_theta; dim_theta squared */
+    double *step, *fisher, *columns, *H; /* of dim_theta; dim_theta squared */
     watch_worker *worker;
 } watch;
 

@@ -517,6 +517,7 @@ static sosmc_status take_watch(sosmc *s)
     TAKE(w->difference_c, (size_t)w->difference_tiles * (size_t)s->cut.ld);
     TAKE(w->data_x, (size_t)w->data_tiles * s->batch.vector);
     TAKE(w->step, p);
+    TAKE(w->fisher, p);
     TAKE(w->columns, p * p);
     TAKE(w->H, p * p);
     TAKE(w->worker, s->cfg.threads);

@@ -15,7 +15,7 @@
 size_t sosmc_i_watch_doubles(int dim_theta)
 {
     size_t p = (size_t)dim_theta;
-    return HEAD_ALL + SOSMC_GROUPS + 1 + 2 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + WATCH_BLOCKS + WATCH_BLOCKS * p * p;
+    return HEAD_ALL + SOSMC_GROUPS + 1 + 3 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + WATCH_BLOCKS + WATCH_BLOCKS * p * p;
 }
 
 watch_sums sosmc_i_watch_sums(double *base, int dim_theta)
@@ -27,7 +27,8 @@ watch_sums sosmc_i_watch_sums(double *base, int dim_theta)
     w.grad = w.theta + p;
     w.group_weight = w.grad + p;
     w.T = w.group_weight + SOSMC_GROUPS;
-    w.H_weight = w.T + SOSMC_GROUPS * p;
+    w.fisher = w.T + SOSMC_GROUPS * p;
+    w.H_weight = w.fisher + p;
     w.H = w.H_weight + WATCH_BLOCKS;
     return w;
 }
@@ -388,6 +389,7 @@ static void centre_moments(sosmc *s)
             variance += w->moment_w[i] * *D * *D;
         }
         variance = total > 0 ? variance / total : 0;
+        w->fisher[j] = variance;
         double size = 1 + fabs(theta[j]), step = variance > 0 ? 0.05 / sqrt(variance) : 1e-3 * size;
         step = fmin(fmax(step, 1e-6 * size), 0.05 * size);
         if (opt->low < opt->high)
@@ -520,6 +522,7 @@ static void add_observation(sosmc *s, watch_sums *to, double weight)
         to->head[HEAD_HESSIANS] += 1;
         to->H_weight[block] += weight;
         for (size_t k = 0; k < p * p; k++) to->H[block * p * p + k] += weight * s->watch.H[k];
+        for (size_t j = 0; j < p; j++) to->fisher[j] += weight * s->watch.fisher[j];
     }
     to->head[HEAD_COUNT] += 1;
     to->head[HEAD_WEIGHT] += weight;
@@ -577,7 +580,7 @@ double sosmc_i_score_spread(const sosmc *s)
 {
     const layout *l = &s->cut;
     double n = 0, mean = 0, square = 0;
-    if (!s->now->c.R) return NAN;
+    if (!s->now->c.R || l->particles < 2 * SOSMC_GROUPS) return NAN;
     for (int t = l->tile_lo; t < l->tile_hi; t++)
         for (int i = 0; i < l->count[t]; i++) {
             double away = row_at(s->now->c.R, l, t)[i] - mean;

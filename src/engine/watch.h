@@ -28,6 +28,7 @@ typedef struct {
     double *theta, *grad; /* dim_theta each */
     double *group_weight; /* SOSMC_GROUPS: the weights of the groups at the last observation */
     double *T;            /* SOSMC_GROUPS rows of dim_theta */
+    double *fisher;       /* dim_theta: variances of D over the cloud, with the weights of the Hessians */
     double *H_weight;     /* WATCH_BLOCKS */
     double *H;            /* WATCH_BLOCKS matrices of dim_theta x dim_theta */
 } watch_sums;

@@ -104,6 +104,9 @@ static void note_newton(sosmc_measured *m, const theta_estimate *e)
     if (!e->definite) return;
     m->newton = e->newton;
     m->newton_expected = e->expected;
+    m->unresolved = e->unresolved;
+    m->unresolved_hides = e->hides;
+    m->unresolved_where = e->hides_where;
     for (int j = 0; j < e->dim; j++) {
         double size = fabs(e->step[j]) / e->mc_error[j];
         if (!(size > worst)) continue;
@@ -155,7 +158,7 @@ static void give_standard_errors(judging *j)
         why = out->why_no_mc_error;
     else if (!j->theta.definite)
         why = "the observed information is not positive definite";
-    else if (j->theta.flat > 0)
+    else if (j->theta.flat > 0 || j->theta.unresolved > 0)
         why = "the likelihood is flat along a direction of theta, which the data do not identify";
     else if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0)
         why = "the number of data rows is not known";
@@ -188,6 +191,7 @@ static sosmc_status judge_theta(judging *j)
         m->newton_limit = LOSS_PRECISION * m->loss_unit;
     if (sosmc_i_watch_tail(j->engine, &tail, &why)) {
         (void)snprintf(j->out->why_no_mc_error, SOSMC_WHY, "%s", why);
+        m->theta_unknown = why;
         note_bounds(j);
         give_standard_errors(j);
         return SOSMC_OK;

@@ -53,27 +53,69 @@ static double eigen_error(const theta_estimate *e, const watch_sums *tail, const
     return parts > 1 ? sqrt(sum / (parts * (parts - 1))) : 0;
 }
 
-/* H^-1 in units in which H has ones on its diagonal. work: 2 p^2 + 2 p doubles. Returns 1 unless H is positive. */
+/* What a direction that H does not resolve may hide of the loss, per unit of length: the gradient along it, and twice its error. */
+static double hidden(const theta_estimate *e, const watch_sums *tail, const double *unit, const double *v)
+{
+    size_t p = (size_t)e->dim;
+    double n = tail->head[HEAD_WEIGHT], slope = 0, variance = 0;
+    for (size_t j = 0; j < p; j++) slope += v[j] * tail->grad[j] / (n * unit[j]);
+    for (size_t c = 0; c < SOSMC_GROUPS; c++) {
+        double along = 0;
+        for (size_t j = 0; j < p; j++) along += v[j] * tail->T[c * p + j] / (n * unit[j]);
+        variance += SOSMC_GROUPS / (SOSMC_GROUPS - 1.0) * along * along;
+    }
+    return 0.5 * (fabs(slope) + 2 * sqrt(variance));
+}
+
+static void note_unresolved(theta_estimate *e, const watch_sums *tail, const double *unit, const double *v)
+{
+    size_t p = (size_t)e->dim;
+    double hides = hidden(e, tail, unit, v), most = 0;
+    e->unresolved++;
+    for (size_t j = 0; j < p; j++)
+        e->mc_error[j] += square(v[j] / unit[j]); /* a unit of length: it is not known better */
+    if (!(hides > e->hides)) return;
+    e->hides = hides;
+    for (size_t j = 0; j < p; j++)
+        if (fabs(v[j]) > most) {
+            most = fabs(v[j]);
+            e->hides_where = (int)j;
+        }
+}
+
+/* H^-1, by eigenvectors in units of the standard deviations of D: one unit changes the law of the particles by about one standard
+ * deviation. work: 2 p^2 + 2 p doubles. Returns 1 where an eigenvalue is negative, or none is positive. */
 static int invert(theta_estimate *e, const watch_sums *tail, double *work)
 {
     const double flat = 1e-6, errors = 3;
     size_t p = (size_t)e->dim;
-    double *scaled = work, *vectors = scaled + p * p, *values = vectors + p * p, *unit = values + p;
-    for (size_t j = 0; j < p; j++) unit[j] = fabs(e->H[j * p + j]) > 0 ? sqrt(fabs(e->H[j * p + j])) : 1;
+    int resolved = 0;
+    double *scaled = work, *vectors = scaled + p * p, *values = vectors + p * p, *unit = values + p, weight = 0;
+    for (int b = 0; b < WATCH_BLOCKS; b++) weight += tail->H_weight[b];
+    for (size_t j = 0; j < p; j++) {
+        double size = tail->fisher[j] > 0 ? tail->fisher[j] / weight : fabs(e->H[j * p + j]);
+        unit[j] = size > 0 ? sqrt(size) : 1;
+    }
     for (size_t j = 0; j < p; j++)
         for (size_t k = 0; k < p; k++) scaled[j * p + k] = e->H[j * p + k] / (unit[j] * unit[k]);
     if (sosmc_i_eigen(p, scaled, values, vectors)) return 1;
     for (size_t m = 0; m < p; m++) {
         const double *v = vectors + m * p;
+        double error = errors * eigen_error(e, tail, unit, v, values[m]);
         if (fabs(values[m]) <= flat * fabs(values[p - 1])) {
             e->flat++;
             continue;
         }
-        if (!(values[m] > errors * eigen_error(e, tail, unit, v, values[m]))) return 1;
+        if (values[m] < -error) return 1;
+        if (values[m] <= error) {
+            note_unresolved(e, tail, unit, v);
+            continue;
+        }
+        resolved++;
         for (size_t j = 0; j < p; j++)
             for (size_t k = 0; k < p; k++) e->inverse[j * p + k] += v[j] * v[k] / (values[m] * unit[j] * unit[k]);
     }
-    return e->flat == e->dim;
+    return resolved == 0;
 }
 
 /* Adds the error of H along the step to the squared errors. work: 2 dim doubles. */
@@ -114,7 +156,7 @@ sosmc_status sosmc_i_theta_estimate(theta_estimate *e, int dim, const watch_sums
 {
     size_t p = (size_t)dim;
     double n = tail->head[HEAD_WEIGHT];
-    double *memory = calloc(10 * p + 4 * p * p, sizeof *memory);
+    double *memory = calloc(11 * p + 4 * p * p, sizeof *memory);
     *e = (theta_estimate){.dim = dim, .newton = NAN, .memory = memory};
     if (!memory) return SOSMC_ENOMEM;
     e->theta = memory;

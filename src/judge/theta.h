@@ -6,9 +6,12 @@
 
 typedef struct {
     int dim;
-    int definite;     /* every direction of H is resolved and positive, but for those along which the loss is flat */
-    int flat;         /* directions along which the loss does not change at all: theta stays there as it is */
-    int newton_taken; /* theta holds the Newton step */
+    int definite;   /* no direction of H is negative, and at least one is positive */
+    int flat;       /* directions along which the loss does not change at all: theta stays there as it is */
+    int unresolved; /* directions whose curvature is within three of its errors: theta is not determined there */
+    double hides;   /* what the worst of these may hide of the loss, and the parameter that it mostly is */
+    int hides_where;
+    int newton_taken;        /* theta holds the Newton step */
     double *theta, *mean;    /* the estimate; the mean over the tail */
     double *mc_error;        /* Monte Carlo standard errors of theta */
     double *step;            /* of Newton, H^-1 g */

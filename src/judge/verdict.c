@@ -26,6 +26,8 @@ sosmc_measured sosmc_nothing_measured(void)
                             .newton_worst_error = NAN,
                             .groups_alive = -1,
                             .hessian_definite = -1,
+                            .unresolved_hides = NAN,
+                            .unresolved_where = -1,
                             .at_bound = -1,
                             .bound = NAN,
                             .mobility = NAN,
@@ -89,6 +91,8 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
         say(v, SOSMC_NOT_CONVERGED,
             "%lld iterations are too few to tell whether theta has converged; it takes at least %d",
             (long long)m->iterations, SHORTEST);
+    else if (m->theta_unknown)
+        say(v, SOSMC_NOT_CONVERGED, "whether theta has converged is not known: %s", m->theta_unknown);
     if (m->at_bound >= 0)
         say(v, SOSMC_NOT_CONVERGED,
             "%s ended at its bound %g: the loss still falls there; widen the bound, or leave the parameter out",
@@ -103,6 +107,11 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
             "%.3g, its error is %.2g); take more iterations or a larger rate",
             m->newton, m->newton_expected, which(m, m->newton_worst < 0 ? 0 : m->newton_worst, name),
             -m->newton_worst_step, m->newton_worst_error);
+    if (m->unresolved > 0 && m->unresolved_hides > 5 * m->newton_limit)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta is not determined along a direction that is mostly %s: the cloud cannot tell the curvature of the loss there, and "
+            "its slope may hide %.2g of the loss; take more particles, or leave the parameter out",
+            which(m, m->unresolved_where, name), m->unresolved_hides);
     if (m->groups_alive >= 0 && m->groups_alive < GROUPS_NEEDED)
         say(v, SOSMC_NOT_CONVERGED,
             "the error of theta is not to be trusted: %d of %d groups of particles are left at the end; take more particles or a "
@@ -142,6 +151,9 @@ static void judge_cloud(const sosmc_measured *m, sosmc_verdict_words *v)
 
 static void judge_pass(const sosmc_measured *m, sosmc_verdict_words *v)
 {
+    if (m->pass_particles == 0 && !m->optimises)
+        say(v, SOSMC_NOT_CONVERGED,
+            "nothing was measured of what the particles follow, so nothing can be said of them");
     if (m->pass_particles == 0) return;
     if (!(m->pass_arrived >= 1))
         say(v, SOSMC_NOT_CONVERGED,

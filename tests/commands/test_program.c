@@ -336,8 +336,12 @@ static void budgets_stop(void **state)
 
 static void checks_pass(void **state)
 {
-    expect(0, "all is well", "check run.yaml");
-    expect(0, "all is well", "check run.yaml --set kernel.type=hmc --set scheme.order=authors");
+    write_text("ten.yaml",
+               "model: {type: hierarchical_gaussian, y: [1.1, 2.2, 3.7, 0.8, 2.5, 1.9, 4, -0.3, 2.1, 2.4]}\n"
+               "objective: mmle\n");
+    expect(0, "all is well", "check ten.yaml");
+    expect(0, "ok    weights", "check run.yaml");
+    expect(0, "ok    weights", "check run.yaml --set kernel.type=hmc --set scheme.order=authors");
     write_text("network.yaml", "model: {type: mlp, hidden: [16, 16], init_sd: 0.3, base: gaussian, base_sd: 2}\n"
                                "objective: {type: ebm_likelihood, data: {type: circles, points: 100}, batch: 20}\n"
                                "init: base\nparticles: 50\n");
@@ -357,6 +361,21 @@ static void checks_of_our_own_run_files_pass(void **state)
     expect(0, "ok    gradient in x", arguments);
     (void)snprintf(arguments, sizeof arguments, "check %s/../examples/denoise.yaml", source);
     expect(0, "skip  gradient in x: gx is the gradient of the smooth part", arguments);
+}
+
+/* A test that could not have failed is a note, and so is a run that is too short to be judged. */
+static void checks_that_cannot_tell_say_so(void **state)
+{
+    write_text(
+        "many.yaml",
+        "model: {type: hierarchical_gaussian, y: [1, 2, 4, 1, 2, 2, 4, -1, 2, 2, 1, 2, 4, 1, 2, 2, 4, -1, 2, 2]}\n"
+        "objective: mmle\nkernel: {type: ula, step: 0.2}\n");
+    expect(0, "note  weights: Z along a closed path of theta returns to ", "check many.yaml");
+    expect(0, "too coarse to tell; a bias of less than ", "check many.yaml");
+    expect(0, "no check failed, but see the notes", "check many.yaml");
+    expect(0, "note  verdict: after 50 of 50 iterations: 50 iterations are too few to tell",
+           "check ten.yaml --iterations 50");
+    expect(0, "no check failed, but see the notes", "check ten.yaml --iterations 50");
 }
 
 static int make_directory(void **state)
@@ -392,6 +411,7 @@ int main(void)
                                        cmocka_unit_test(finished_runs_can_be_extended),
                                        cmocka_unit_test(budgets_stop),
                                        cmocka_unit_test(checks_pass),
-                                       cmocka_unit_test(checks_of_our_own_run_files_pass)};
+                                       cmocka_unit_test(checks_of_our_own_run_files_pass),
+                                       cmocka_unit_test(checks_that_cannot_tell_say_so)};
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -697,7 +697,7 @@ static void sign(bytes *f)
  * run saves. Words: 36 of the header, 19 of the info, then iteration, updates, averaged, h, ... */
 static void checkpoints(void **state)
 {
-    enum { INFO = 36, COLLAPSED = INFO + 18, ITERATION, UPDATES, AVERAGED, STEP, RATE };
+    enum { INFO = 36, COLLAPSED = INFO + 18, MOBILITY, ITERATION, UPDATES, AVERAGED, STEP, RATE };
     const double nan = NAN, negative = -1, many = 4, huge = 1e300;
     const int64_t below = -1000, most = INT64_MAX;
     const struct {

@@ -150,7 +150,8 @@ static void the_info_becomes_a_row(void **state)
                        .rate = 0.125,
                        .resampled = 1,
                        .nonfinite = 0,
-                       .retries = 6};
+                       .retries = 6,
+                       .mobility = 0.75};
     double theta[65] = {3.0, 4.0};
     trace *t = NULL;
     trace_columns(2, head);
@@ -161,21 +162,48 @@ static void the_info_becomes_a_row(void **state)
     assert_string_equal(
         text,
         "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
-        "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3,4\n");
+        "grad_norm,accept,h,rate,resampled,nonfinite,retries,mobility,theta_1,theta_2\n3,4,2,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,0.75,3,4\n");
     free(text);
     trace_columns(65, head);
-    assert_non_null(strstr(head, "retries,theta_norm"));
+    assert_non_null(strstr(head, "retries,mobility,theta_norm"));
     assert_int_equal(trace_open(&t, at("t.csv"), head, 0, ERROR), 0);
     trace_info(t, &info, theta, 65);
     assert_int_equal(trace_close(t, ERROR), 0);
     text = slurp("t.csv", NULL);
-    assert_non_null(strstr(text, ",0,6,5\n"));
+    assert_non_null(strstr(text, ",0,6,0.75,5\n"));
     free(text);
     trace_columns(64, head);
     assert_non_null(strstr(head, ",theta_64"));
     assert_int_equal(trace_open(&t, at("t.csv"), TRACE_TIMING, 0, ERROR), 0);
     trace_time(t, 1, 0.5);
     assert_int_equal(trace_close(t, ERROR), 0);
+}
+
+/* A trace that an earlier version began has no column mobility: it goes on without it, and a new one has it. */
+static void a_trace_of_an_earlier_version_goes_on(void **state)
+{
+    static const char old[] =
+        "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty,loss,kl,logz,"
+        "grad_norm,accept,h,rate,resampled,nonfinite,retries,theta_1\n"
+        "0,1,0,9.5,1,2,,7,,,-1,5,0.5,0.25,0.125,1,0,6,3\n";
+    sosmc_info info = {.iteration = 1, .updates = 2, .retries = 6, .mobility = 0.75};
+    double theta[1] = {4.0};
+    trace *t = NULL;
+    assert_int_equal(files_write(at("old.csv"), old, strlen(old), ERROR), 0);
+    assert_int_equal(trace_open_info(&t, at("old.csv"), 1, 1, ERROR), 0);
+    trace_info(t, &info, theta, 1);
+    assert_int_equal(trace_close(t, ERROR), 0);
+    char *text = slurp("old.csv", NULL);
+    assert_memory_equal(text, old, strlen(old));
+    assert_string_equal(text + strlen(old), "1,2,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,6,4\n");
+    free(text);
+    assert_int_equal(trace_open_info(&t, at("old.csv"), 1, 0, ERROR), 0); /* begun again */
+    trace_info(t, &info, theta, 1);
+    assert_int_equal(trace_close(t, ERROR), 0);
+    text = slurp("old.csv", NULL);
+    assert_non_null(strstr(text, "retries,mobility,theta_1\n"));
+    assert_non_null(strstr(text, ",0,6,0.75,4\n"));
+    free(text);
 }
 
 static void a_full_disk_stops_a_trace(void **state)
@@ -206,6 +234,7 @@ int main(void)
         cmocka_unit_test(a_finished_trace_is_extended_or_started_anew),
         cmocka_unit_test(a_foreign_trace_is_refused),
         cmocka_unit_test(the_info_becomes_a_row),
+        cmocka_unit_test(a_trace_of_an_earlier_version_goes_on),
         cmocka_unit_test(a_full_disk_stops_a_trace),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

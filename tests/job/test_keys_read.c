@@ -124,30 +124,14 @@ static const char *const files[] = {
     SMALL "optimiser: {schedule: {type: steps, a: 10, b: 0.5}}\n",
 };
 
-/* The text with the folder of the examples in place of every $. */
-static config *resolved_beside_the_examples(const char *text, const char *folder)
-{
-    char whole[4 * RUNTEXT_PATH];
-    FILE *out = fmemopen(whole, sizeof whole, "w");
-    assert_non_null(out);
-    for (const char *p = text; *p; p++)
-        if (*p == '$')
-            (void)fputs(folder, out);
-        else
-            (void)fputc(*p, out);
-    assert_int_equal(fclose(out), 0);
-    config *c = config_parse(whole, "file", ERROR);
-    if (!c || config_resolve(c, ERROR)) fail_msg("%s\n%s", error, text);
-    return c;
-}
-
 static void every_key_of_every_type(void **state)
 {
     int count = 0;
-    char folder[RUNTEXT_PATH];
-    if (!runtext_source("examples", folder)) skip();
+    char text[4 * RUNTEXT_PATH];
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        config *c = resolved_beside_the_examples(files[i], folder);
+        if (!runtext_beside_examples(files[i], text)) skip();
+        config *c = config_parse(text, "file", ERROR);
+        if (!c || config_resolve(c, ERROR)) fail_msg("%s\n%s", error, text);
         count += unread_keys(c, files[i]);
         config_free(c);
     }

@@ -100,6 +100,7 @@ static long check_rows(const char *name, long n)
     return rows;
 }
 
+/* Here and below nothing is judged: fresh particles take memory of their own at the end. */
 static void many_iterations(void **state)
 {
     long n = program_long() ? 1000000 : 60000, most = program_long() ? 100000 : 4000;
@@ -107,7 +108,7 @@ static void many_iterations(void **state)
     (void)snprintf(arguments, sizeof arguments,
                    "run run.yaml --out run --quiet --set particles=4 --set iterations=%ld --set output.thin=1 "
                    "--set output.trace_rows=%ld --set evaluate.every=0 --set output.checkpoint_every=%ld "
-                   "--set objective.reference.batch=4 --set output.report=false",
+                   "--set objective.reference.batch=4 --set output.report=false --set judge=none",
                    n, most, n / 50);
     watch w = watched(arguments);
     long rows = check_rows("run/trace.csv", n);
@@ -126,10 +127,11 @@ static void many_particles(void **state)
 {
     char arguments[512];
     int million = program_long();
-    (void)snprintf(arguments, sizeof arguments,
-                   "run run.yaml --out run --quiet --set particles=%d --set iterations=%d --set evaluate.every=0 "
-                   "--set output.checkpoint_every=%d --set output.particles=false --set output.report=false",
-                   million ? 1000000 : 50000, million ? 300 : 200, million ? 20 : 10);
+    (void)snprintf(
+        arguments, sizeof arguments,
+        "run run.yaml --out run --quiet --set particles=%d --set iterations=%d --set evaluate.every=0 "
+        "--set output.checkpoint_every=%d --set output.particles=false --set output.report=false --set judge=none",
+        million ? 1000000 : 50000, million ? 300 : 200, million ? 20 : 10);
     watch w = watched(arguments);
     print_message("many particles: memory %.2f MB, then at most %.2f MB (%ld samples)\n", w.first / 1e6, w.most / 1e6,
                   w.samples);

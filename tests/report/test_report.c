@@ -376,6 +376,61 @@ static void a_report_shows_the_run(void **state)
     free(svg);
 }
 
+/* The page of a run with this summary.json; the caller frees it. */
+static char *page_with(const char *summary)
+{
+    char path[FILES_PATH];
+    const char *dir = make_run("told", 2, 2, 0);
+    assert_int_equal(files_join(path, dir, "summary.json", ERROR), 0);
+    assert_int_equal(files_write(path, summary, strlen(summary), ERROR), 0);
+    if (report_write(dir, NULL, ERROR)) fail_msg("%s", sentence);
+    return slurp("told/report.html", NULL);
+}
+
+#define JUDGED(status, judged, reasons)                                                                                           \
+    "{\"verdict\": {\"status\": \"" status "\", \"judged\": " judged ", \"reasons\": [" reasons                                   \
+    "]}, \"model\": \"m\", "                                                                                                      \
+    "\"objective\": \"mmle\", \"method\": \"sosmc, mala, adam\", \"theta\": [1.25, -2], \"theta_names\": [\"a<b\", \"second\"], " \
+    "\"theta_mc_error\": [0.0125, 0.5], \"theta_standard_error\": [0.375, 1.5], \"theta_low\": [0.5, -5], "                       \
+    "\"theta_high\": [2, 1], \"loss\": 3.5, \"loss_error\": 0.25, \"loss_from\": \"judged\", \"log_z\": null, "                   \
+    "\"log_z_error\": null, \"log_z_why\": \"there is no such <number>\"}\n"
+
+/* Verdict, numbers with errors and theta by name come before the first heading, whatever the verdict is. */
+static void the_first_screen_is_the_verdict_and_the_errors(void **state)
+{
+    char *html = page_with(JUDGED("converged", "true", ""));
+    char *heading = strstr(html, "<h2>");
+    assert_non_null(heading);
+    *heading = 0;
+    static const char *const parts[] = {"<div class=\"verdict good\"><b>Converged</b>",
+                                        "m, mmle, by sosmc, mala, adam.",
+                                        "<b>3.5 ± 0.2</b>",
+                                        "loss (judged)",
+                                        "a&lt;b",
+                                        "1.25",
+                                        "0.5 to 2",
+                                        "0.013",
+                                        "0.375",
+                                        "Without a value: log Z: there is no such &lt;number&gt;."};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) assert_has(html, parts[i]);
+    assert_lacks(html, "<li>");
+    free(html);
+    html = page_with(JUDGED("not_converged", "true", "\"theta moves\", \"the cloud is frozen\""));
+    assert_has(html, "<div class=\"verdict\"><b>Not converged</b>");
+    assert_has(html, "<li>theta moves</li>\n<li>the cloud is frozen</li>");
+    free(html);
+    html = page_with(JUDGED("not_converged", "false", "\"nobody looked\""));
+    assert_has(html, "<b>Not judged</b>");
+    free(html);
+    html = page_with(JUDGED("failed", "true", "\"it broke\""));
+    assert_has(html, "<b>Failed</b>");
+    assert_has(html, "prefers-color-scheme:dark");
+    free(html);
+    html = page_with("{\"version\": \"0.1\"}"); /* of an earlier version: no verdict, and none is made up */
+    assert_lacks(html, "<div class=\"verdict");
+    free(html);
+}
+
 static void clouds_of_any_dimension_are_drawn(void **state)
 {
     need_gnuplot();
@@ -473,6 +528,7 @@ int main(void)
         cmocka_unit_test(base64_is_padded),
         cmocka_unit_test(a_page_that_cannot_be_written_says_so),
         cmocka_unit_test(a_report_shows_the_run),
+        cmocka_unit_test(the_first_screen_is_the_verdict_and_the_errors),
         cmocka_unit_test(clouds_of_any_dimension_are_drawn),
         cmocka_unit_test(without_gnuplot_there_is_still_a_report),
         cmocka_unit_test(a_short_or_poor_run_has_a_report),

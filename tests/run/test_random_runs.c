@@ -28,7 +28,7 @@
 #include "runfile/schema.h"
 #include "files/tensors.h"
 
-enum { TEXT = 16384, SENTENCE = 2048, MOST_CHOSEN = 256 };
+enum { TEXT = 16384, SENTENCE = 8192, MOST_CHOSEN = 256 };
 
 /* ------------------------------------------------------------------------------------------------ chance */
 

@@ -94,6 +94,7 @@ static void two_threads_are_two_processes(void **state)
     must_agree("p1", "t1");
     assert_int_equal(e[0].result.iterations, 300);
     assert_int_equal(e[1].result.outcome.dim_theta, 1);
+    for (int i = 0; i < 2; i++) run_result_free(&e[i].result);
 }
 
 typedef struct {
@@ -133,15 +134,44 @@ static void a_stop_is_a_status(void **state)
     assert_int_equal(e.result.status, RUN_STOPPED);
     assert_int_equal(e.result.iterations, 123);
     assert_contains(e.result.message, "stopped after iteration 123 of 400");
+    assert_true(e.result.outcome.stopped);
+    assert_int_equal(e.result.verdict, SOSMC_NOT_CONVERGED);
+    run_result_free(&e.result);
     assert_int_equal(w.calls, 124); /* once before the first iteration */
     w = (witness){.stop_at = 0};
     prepare(&e, 1, "halves")->hooks = (run_hooks){.progress = see, .ctx = &w};
     e.resume = 1;
     (void)go(&e);
     assert_int_equal(e.result.status, RUN_OK);
+    run_result_free(&e.result);
     must_agree("whole", "halves");
     (void)go(&e);
     assert_true(e.result.status == RUN_OK && e.result.complete);
+}
+
+/* Stopped after the last iteration, while it is judged: nothing is finished, no judged number is told, and what continues it judges
+ * it. */
+static void a_stop_in_the_judgement_is_made_up_for(void **state)
+{
+    errand e;
+    witness w = {.stop_at = 400};
+    json_t *summary = NULL;
+    char error[512];
+    prepare(&e, 1, "unjudged")->hooks = (run_hooks){.stop = enough, .progress = see, .ctx = &w};
+    (void)go(&e);
+    assert_int_equal(e.result.status, RUN_STOPPED);
+    assert_int_equal(e.result.iterations, 400);
+    assert_contains(e.result.outcome.judged.verdict.reason[0], "stopped before it was judged");
+    run_result_free(&e.result);
+    if (json_read(folder_path(folder, "unjudged/summary.json"), &summary, error, sizeof error)) fail_msg("%s", error);
+    assert_true(json_is_false(json_object_get(summary, "finished")));
+    assert_true(json_is_false(json_object_get(json_object_get(summary, "verdict"), "judged")));
+    json_decref(summary);
+    prepare(&e, 1, "unjudged")->resume = 1;
+    (void)go(&e);
+    assert_true(e.result.status == RUN_OK && !e.result.complete);
+    run_result_free(&e.result);
+    must_agree("whole", "unjudged");
 }
 
 /* Whatever happens: the streams stay empty. */
@@ -165,6 +195,8 @@ static void nothing_is_printed(void **state)
     assert_int_equal(good.result.status, RUN_OK);
     assert_int_equal(again.result.status, RUN_EUSAGE);
     assert_contains(again.result.message, "already holds a run");
+    run_result_free(&good.result);
+    run_result_free(&again.result);
     assert_int_equal(files_read(file, 1 << 20, &text, &size, error, sizeof error), 0);
     assert_int_equal(size, 0);
     free(text);
@@ -175,7 +207,8 @@ static int tear_down(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(two_threads_are_two_processes),
-                                       cmocka_unit_test(a_stop_is_a_status), cmocka_unit_test(nothing_is_printed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_threads_are_two_processes), cmocka_unit_test(a_stop_is_a_status),
+        cmocka_unit_test(a_stop_in_the_judgement_is_made_up_for), cmocka_unit_test(nothing_is_printed)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

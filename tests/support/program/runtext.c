@@ -74,6 +74,18 @@ const char *runtext_source(const char *rest, char out[RUNTEXT_PATH])
     return out;
 }
 
+const char *runtext_beside_examples(const char *text, char out[4 * RUNTEXT_PATH])
+{
+    const size_t room = (size_t)4 * RUNTEXT_PATH;
+    char folder[RUNTEXT_PATH];
+    size_t n = 0;
+    if (!runtext_source("examples", folder)) return NULL;
+    for (const char *p = text; *p && n < room; p++)
+        n += (size_t)snprintf(out + n, room - n, *p == '$' ? "%s" : "%.1s", *p == '$' ? folder : p);
+    assert_true(n < room);
+    return out;
+}
+
 char *runtext_read(const char *path)
 {
     FILE *in = fopen(path, "rb");

@@ -32,6 +32,8 @@ const char *runtext_complaint(const char *text);
 
 /* The path of `rest` in the source tree, or NULL where SOSMC_TEST_SOURCE is not set. */
 const char *runtext_source(const char *rest, char out[RUNTEXT_PATH]);
+/* The text with the folder of the examples in place of every $, or NULL where SOSMC_TEST_SOURCE is not set. */
+const char *runtext_beside_examples(const char *text, char out[4 * RUNTEXT_PATH]);
 char *runtext_read(const char *path); /* NULL: it cannot be read */
 void runtext_save(const char *path, const char *text);
 
