@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exact_problems.h"
 #include "expect_engine.h"
+#include "expect_problem.h"
 #include "judge/fresh.h"
 #include "judgements.h"
 #include "stats.h"
@@ -36,20 +36,6 @@ enum { PLANNED = 20 + PLANS + 2 + 1 };
 
 static int replicates(void) { return stats_by_tier(40, 400, 10); }
 
-/* 0, after a message, where the data are missing. */
-static int opened(exact_problem *e, const char *name)
-{
-    const char *data = getenv("SOSMC_TEST_DATA");
-    int code = exact_open(e, name, data);
-    if (code && !data && strcmp(name, "cbpp") == 0) {
-        print_message("    skipped: %s, because SOSMC_TEST_DATA names no folder of reference data\n", name);
-        exact_close(e);
-        return 0;
-    }
-    assert_int_equal(code, 0);
-    return 1;
-}
-
 /* ---------------------------------------------------------------------------- judged runs */
 
 static void judge_plan(const plan *of, stats_ledger *ledger)
@@ -57,7 +43,7 @@ static void judge_plan(const plan *of, stats_ledger *ledger)
     exact_problem e;
     int64_t held[QUANTITIES] = {0}, made[QUANTITIES] = {0};
     stats_tally Z = {0}, width[QUANTITIES] = {{0}};
-    if (!opened(&e, of->problem)) return;
+    if (!expect_problem(&e, of->problem)) return;
     for (int r = 0; r < replicates(); r++) {
         sosmc_settings cfg = exact_settings(&e, PARTICLES, ITERATIONS, of->schedule);
         cfg.seed = stats_seed(500 + (uint64_t)r);
@@ -102,7 +88,7 @@ static void the_running_log_z_is_biased(void **state)
     stats_ledger ledger = stats_open(PLANNED);
     stats_tally off = {0};
     exact_problem e;
-    assert_true(opened(&e, "energy"));
+    assert_true(expect_problem(&e, "energy"));
     for (int r = 0; r < RUNS; r++) {
         sosmc_settings cfg = exact_settings(&e, 400, LONG, 'c');
         cfg.seed = stats_seed(900 + (uint64_t)r);
@@ -162,7 +148,7 @@ static void a_wide_start_is_calibrated(void **state)
     int64_t runs = 600, held = 0, with_factor = 0;
     stats_tally Z = {0};
     exact_problem e;
-    assert_true(opened(&e, "reverse"));
+    assert_true(expect_problem(&e, "reverse"));
     double exact = e.values(&e, e.best, NULL).log_z;
     laws q = {.dim = 2};
     add_round(&q, 1, 1, 6);
@@ -191,7 +177,7 @@ static void a_density_must_have_every_component(void **state)
     enum { FRESH = 256, RUNS = 60 };
     stats_ledger ledger = stats_open(PLANNED);
     exact_problem e;
-    assert_true(opened(&e, "reverse"));
+    assert_true(expect_problem(&e, "reverse"));
     double exact = e.values(&e, e.best, NULL).log_z;
     for (int broken = 0; broken < 2; broken++) {
         int64_t held = 0;
@@ -240,7 +226,7 @@ static void a_lost_mode_is_found(void **state)
     int64_t runs = stats_by_tier(40, 100, 20), within = 0, alone = 0;
     int64_t iterations = 20;
     exact_problem e;
-    assert_true(opened(&e, "far"));
+    assert_true(expect_problem(&e, "far"));
     const double *theta = e.problem.theta0;
     double exact = e.values(&e, theta, NULL).log_z;
     for (int64_t r = 0; r < runs; r++) {

@@ -14,8 +14,8 @@
 #include "assertions.h"
 #include "base/linear.h"
 #include "engine/watch.h"
-#include "exact_problems.h"
 #include "expect_engine.h"
+#include "expect_problem.h"
 #include "judgements.h"
 #include "stats.h"
 
@@ -31,20 +31,6 @@ static const plan plans[] = {{"forward", 'c', 0, 1, 3}, {"forward", 'o', 0, 1, 3
 enum { PLANS = sizeof plans / sizeof *plans, PLANNED = PLANS + 3 + 3 + 5 + 5 + 5 + 1 + 5 + 4 };
 
 static int replicates(void) { return stats_by_tier(40, 400, 10); }
-
-/* 0, after a message, where the data are missing. */
-static int opened(exact_problem *e, const char *name)
-{
-    const char *data = getenv("SOSMC_TEST_DATA");
-    int code = exact_open(e, name, data);
-    if (code && !data && strcmp(name, "cbpp") == 0) {
-        print_message("    skipped: %s, because SOSMC_TEST_DATA names no folder of reference data\n", name);
-        exact_close(e);
-        return 0;
-    }
-    assert_int_equal(code, 0);
-    return 1;
-}
 
 /* ---------------------------------------------------------------------------- the path of a run */
 
@@ -114,7 +100,7 @@ static void judge_plan(const plan *of, stats_ledger *ledger)
     exact_problem e;
     int64_t held[MOST] = {0}, told = 0, all = 0;
     stats_tally width = {0};
-    if (!opened(&e, of->problem)) return;
+    if (!expect_problem(&e, of->problem)) return;
     for (int r = 0; r < replicates(); r++) {
         sosmc *s = run(&e, of->schedule, r, NULL, NULL);
         sosmc_judgement j = judge_theta(s);
@@ -160,7 +146,7 @@ static void time_averages_are_too_sure(void **state)
     double H[9], inverse[9];
     stats_ledger ledger = stats_open(PLANNED);
     exact_problem e;
-    assert_true(opened(&e, "forward"));
+    assert_true(expect_problem(&e, "forward"));
     w.p = 3;
     exact_hessian(&e, e.best, H);
     assert_int_equal(sosmc_i_cholesky(3, H), 0);
@@ -184,7 +170,7 @@ static void the_newton_step_is_needed(void **state)
     int64_t with = 0, without = 0;
     stats_ledger ledger = stats_open(PLANNED);
     exact_problem e;
-    assert_true(opened(&e, "reverse1"));
+    assert_true(expect_problem(&e, "reverse1"));
     for (int r = 0; r < RUNS; r++) {
         watch_sums tail;
         const char *why;
@@ -214,7 +200,7 @@ static void standard_errors_are_those_of_the_information(void **state)
     for (int k = 0; k < 3; k++) {
         exact_problem e;
         stats_tally ratio[5] = {{0}};
-        if (!opened(&e, names[k])) continue;
+        if (!expect_problem(&e, names[k])) continue;
         int p = e.problem.model.dim_theta;
         exact_hessian(&e, e.best, H);
         assert_int_equal(sosmc_i_cholesky((size_t)p, H), 0);
@@ -262,7 +248,7 @@ static void expect_no_error(const sosmc *s, const char *words)
 static void what_was_not_gathered_is_not_told(void **state)
 {
     exact_problem e;
-    assert_true(opened(&e, "hier20"));
+    assert_true(expect_problem(&e, "hier20"));
     sosmc_settings cfg = exact_settings(&e, 100, 200, 'c');
     sosmc *s = expect_create(&e.problem, &cfg);
     expect_steps(s, 50);
@@ -280,7 +266,7 @@ static void what_was_not_gathered_is_not_told(void **state)
 static void a_flat_direction_does_no_harm(void **state)
 {
     exact_problem e;
-    assert_true(opened(&e, "softmax"));
+    assert_true(expect_problem(&e, "softmax"));
     sosmc *s = run(&e, 'o', 0, NULL, NULL);
     sosmc_judgement j = expect_judgement(s, NULL);
     assert_non_null(j.theta_mc_error);

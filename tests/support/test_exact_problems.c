@@ -15,26 +15,12 @@
 
 #include "assertions.h"
 #include "base/linear.h"
-#include "exact_problems.h"
+#include "expect_problem.h"
 #include "numbers.h"
-
-/* Non-zero where the problem's data are missing, after a message. */
-static int opened(exact_problem *e, const char *name)
-{
-    int code = exact_open(e, name, getenv("SOSMC_TEST_DATA"));
-    int needs_data = strcmp(name, "cbpp") == 0 || strcmp(name, "logistic") == 0;
-    if (code && needs_data && !getenv("SOSMC_TEST_DATA")) {
-        print_message("    skipped: %s, because SOSMC_TEST_DATA names no folder of reference data\n", name);
-        exact_close(e);
-        return 0;
-    }
-    if (code) fail_msg("%s cannot be opened", name);
-    return 1;
-}
 
 #define FOR_PROBLEMS(e)                     \
     for (int k_ = 0; exact_names[k_]; k_++) \
-        for (exact_problem e = {0}; !e.name && opened(&e, exact_names[k_]); exact_close(&e), e.name = "closed")
+        for (exact_problem e = {0}; !e.name && expect_problem(&e, exact_names[k_]); exact_close(&e), e.name = "closed")
 
 /* ---------------------------------------------------------------------------- the models */
 
@@ -159,7 +145,7 @@ static void published_values_are_met(void **state)
 {
     static const double best[4] = {-1.399230, -0.991404, -1.127819, -1.579471};
     exact_problem e;
-    if (!opened(&e, "cbpp")) skip();
+    if (!expect_problem(&e, "cbpp")) skip();
     for (int j = 0; j < 4; j++) assert_near(e.best[j], best[j], 2e-6);
     assert_near(exp(e.best[4]), 0.647518, 2e-6);
     assert_near(e.values(&e, e.best, NULL).log_z, -91.983369, 2e-6);
@@ -195,7 +181,7 @@ static void lost_modes_are_lost_for_the_engine_alone(void **state)
     enum { MANY = 64 };
     _Alignas(64) double x[2 * MANY];
     exact_problem e;
-    assert_true(opened(&e, "far"));
+    assert_true(expect_problem(&e, "far"));
     sosmc_settings cfg = {.seed = 9};
     int64_t iterations = 0;
     assert_true(exact_spoil(&e, EXACT_LOST, &cfg, &iterations));
