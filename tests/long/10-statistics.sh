@@ -12,7 +12,8 @@ round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
 export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
 programs=(support/test_ledger engine/test_resampling_counts engine/test_coverage engine/test_calibration engine/test_score
     kernels/test_geweke engine/test_sampling engine/test_resample engine/test_mmle_data kernels/test_feynman_kac kernels/test_myula
-    kernels/test_mymala engine/test_mmle_toy engine/test_objectives)
+    kernels/test_mymala engine/test_mmle_toy engine/test_objectives judge/test_judge_theta judge/test_judge_pass
+    judge/test_judge_verdict)
 
 # One line of markdown of a log: comparisons, the largest deviation, the control that was noticed least.
 line_of()

@@ -109,6 +109,12 @@ double stats_binomial_p(int64_t n, int64_t k, double probability)
     return fmin(1, 2 * binomial_tail((double)n, (double)k, up, probability));
 }
 
+double stats_coverage_p(int64_t n, int64_t k)
+{
+    double share = (double)k / (double)n;
+    return share < 0.90 ? stats_binomial_p(n, k, 0.90) : share > 0.98 ? stats_binomial_p(n, k, 0.98) : 1;
+}
+
 double stats_fit_p(int cells, const int64_t *count, const double *probability)
 {
     double n = 0, divergence = 0, free_cells = -1;

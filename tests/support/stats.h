@@ -50,6 +50,8 @@ void stats_run(const sosmc_problem *problem, const sosmc_settings *settings, int
 
 /* Two-sided p-value of k successes in n, each with this probability: exact. */
 double stats_binomial_p(int64_t n, int64_t k, double probability);
+/* k of n intervals held what they should: is each one's probability between 0.90 and 0.98? The exact p-value of the nearer end. */
+double stats_coverage_p(int64_t n, int64_t k);
 /* Do counts follow the probabilities? From the likelihood-ratio chi-square G = 2 n KL(counts/n || probabilities) by
  * P(n KL >= t) <= e^-t (e t / (cells - 1))^(cells - 1) (Agrawal 2020): a bound for every n, however rare a cell. */
 double stats_fit_p(int cells, const int64_t *count, const double *probability);
