@@ -109,7 +109,7 @@ static judged time_run(int particles, sosmc_kernel kernel, double judge)
 
 static void time_judging(void)
 {
-    const int sizes[] = {1000, 10000, 100000};
+    const int sizes[] = {1000, 10000};
     printf(
         "judging at its default, in runs of 500 iterations, one thread, best of 7   (target: at most 7 %% in all)\n");
     printf("%10s %8s %14s %18s %16s %10s\n", "particles", "kernel", "not judged, s", "gathering adds", "the pass adds",

@@ -17,6 +17,7 @@
 #include "base/tiles.h"
 #include "modes.h"
 
+enum { LEAST = 64, MOST_LEAST = 512 }; /* particles of a pass; what a small one may have without being paid for */
 enum {
     STARTS_CLOUD = 4,
     STARTS_INITIAL = 4,
@@ -28,17 +29,6 @@ enum {
 };
 enum { STREAM_INITIAL = 20, STREAM_STARTS = 22 };
 static const double FROM_CLOUD = 0.5, FROM_MODES = 0.3, FROM_INITIAL = 0.2, INFLATE = 1.2, WIDER = 1.1, SURVIVORS = 0.1;
-
-const char *sosmc_i_fresh_refused(const fresh *f)
-{
-    const sosmc_model *m = &f->problem->model;
-    if (f->options->why_no_log_z) return f->options->why_no_log_z;
-    if (m->dim_x > LARGEST_DIM) return "a particle has more than 2000 coordinates, too many for fresh particles";
-    if (m->prox) return "the energy has a non-smooth part, for which fresh particles have no moves";
-    if (f->settings->kernel.clamp > 0) return "the kernel holds coordinates to a box, so the particles have no density";
-    if (f->settings->kernel.no_weight) return "the kernel has no density, so what its particles follow is not pi_theta";
-    return NULL;
-}
 
 /* ---------------------------------------------------------------------------- points */
 
@@ -241,17 +231,33 @@ static sosmc_status add_modes(fresh *f, const double *theta, const points *cloud
     return status;
 }
 
-/* As many particles as the allowance pays for, at a guess of how many temperatures it takes. */
+/* As many particles as the allowance pays for, at a guess of how many temperatures it takes; a small pass, which nobody waits for, is
+ * always allowed. */
 static int affordable(const fresh *f)
 {
+    const double small_pass = 2e6; /* coordinates times moves: some hundredths of a second of a cheap model */
     double dim = f->problem->model.dim_x, cost = f->options->cost > 0 ? f->options->cost : 0.025;
-    double evaluations = 2.0 * (double)sosmc_iteration(f->engine) * sosmc_particles(f->engine) *
-                         f->settings->scheme.sweeps;
-    /* A move costs what the laws take beside the model: some ten evaluations of a cheap one. A reference has a pass of its own. */
-    double particles = cost * evaluations / (10 * (6 + 2 * sqrt(dim)));
-    if (f->problem->objective.theta_ref) particles /= 2;
+    double iterations = (double)sosmc_iteration(f->engine) * f->settings->scheme.sweeps;
+    double evaluations = 2 * iterations * sosmc_particles(f->engine), temperatures = 6 + 2 * sqrt(dim);
+    /* A move costs what the laws take beside the model: some three evaluations of a cheap one. A reference has a pass of its own. */
+    double particles = cost * evaluations / (3 * temperatures);
+    double least = fmin(MOST_LEAST, small_pass / (temperatures * dim));
     if (f->options->pass_particles > 0) return f->options->pass_particles;
-    return particles < 512 ? 512 : particles > 16384 ? 16384 : (int)particles;
+    if (f->problem->objective.theta_ref) particles /= 2;
+    return (int)fmin(fmax(particles, least), 16384);
+}
+
+const char *sosmc_i_fresh_refused(const fresh *f)
+{
+    const sosmc_model *m = &f->problem->model;
+    if (f->options->why_no_log_z) return f->options->why_no_log_z;
+    if (m->dim_x > LARGEST_DIM) return "a particle has more than 2000 coordinates, too many for fresh particles";
+    if (m->prox) return "the energy has a non-smooth part, for which fresh particles have no moves";
+    if (f->settings->kernel.clamp > 0) return "the kernel holds coordinates to a box, so the particles have no density";
+    if (affordable(f) < LEAST)
+        return "fresh particles would cost more than judging may (judge: cost); take more iterations or a larger cost";
+    if (f->settings->kernel.no_weight) return "the kernel has no density, so what its particles follow is not pi_theta";
+    return NULL;
 }
 
 sosmc_status sosmc_i_fresh_open(fresh *f, const double *theta)

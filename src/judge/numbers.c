@@ -174,6 +174,11 @@ static sosmc_status reverse(const fresh *f, const pass_cloud *p, double *values,
     const double beta = f->problem->objective.kl;
     double log_z_ref, ref2;
     int trusted;
+    if (!p->Uref) { /* the divergence has no weight */
+        out->loss = number(-out->reward.value, out->reward.error);
+        sosmc_i_no_number(&out->kl, "the divergence has no weight in the loss (beta 0) and is not measured");
+        return SOSMC_OK;
+    }
     sosmc_status status = reference_log_z(f, &log_z_ref, &ref2, &trusted);
     if (status != SOSMC_OK) return status;
     for (int i = 0; i < p->n; i++) values[i] = -(p->U[i] - p->Uref[i]);

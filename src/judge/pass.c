@@ -405,6 +405,12 @@ sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out)
         double log_n = sosmc_i_log1(NULL, (double)out->n), dim = out->dim < 1 ? 1 : out->dim;
         s.step = 1 / (1 + 0.2 * sqrt(dim));
         for (int i = 0; i < out->n; i++) {
+            out->parts = sosmc_i_law_of(task->q, i, out->n) + 1;
+            out->part_end[out->parts - 1] = i + 1;
+        }
+        for (int k = 1; k < out->parts; k++) /* a component without a particle is empty */
+            if (out->part_end[k] < out->part_end[k - 1]) out->part_end[k] = out->part_end[k - 1];
+        for (int i = 0; i < out->n; i++) {
             out->eve[i] = i;
             out->w[i] = 1.0 / out->n;
             s.logw[i] = -log_n;
@@ -438,15 +444,18 @@ double sosmc_i_pass_mean(const pass_cloud *p, const double *f)
 
 double sosmc_i_pass_error(const pass_cloud *p, const double *f, double c)
 {
-    double mean = f ? sosmc_i_pass_mean(p, f) : 0, sum = 0, n = p->n;
+    double mean = f ? sosmc_i_pass_mean(p, f) : 0, sum = 0;
     memset(p->class_sum, 0, (size_t)p->n * sizeof(double));
     for (int i = 0; i < p->n; i++)
         if (p->w[i] > 0) p->class_sum[p->eve[i]] += p->w[i] * ((f ? f[i] - mean : 0) + c);
-    for (int i = 0; i < p->n; i++) {
-        double e = p->class_sum[i] - c / n;
-        sum += e * e;
+    for (int k = 0, first = 0; k < p->parts; first = p->part_end[k++]) {
+        double n = p->part_end[k] - first, centre = 0, squares = 0;
+        for (int i = first; i < p->part_end[k]; i++) centre += p->class_sum[i] / n;
+        if (n < 2) centre = c / p->n; /* one ancestor has no scatter of its own */
+        for (int i = first; i < p->part_end[k]; i++) squares += (p->class_sum[i] - centre) * (p->class_sum[i] - centre);
+        sum += n < 2 ? squares : squares * n / (n - 1);
     }
-    return sqrt(sum * n / (n - 1));
+    return sqrt(sum);
 }
 
 static int ascending(const void *a, const void *b)

@@ -41,7 +41,9 @@ typedef struct {
     double *U, *R, *Uref; /* n numbers each, or NULL */
     double *D;            /* n rows of dim_theta, or NULL */
     int *eve;             /* first ancestor of every particle */
-    double *class_sum;    /* scratch, n numbers */
+    int parts,
+        part_end[LAW_MOST]; /* first ancestors were drawn component by component: part k ends before part_end[k] */
+    double *class_sum;      /* scratch, n numbers */
     void *memory;
 } pass_cloud;
 
