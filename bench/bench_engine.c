@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <sosmc/judge.h>
+
 #include "limit.h"
 
 /* ---------------------------------------------------------------------------- the engine */
@@ -16,18 +18,34 @@ typedef struct {
     double best, resampled;
 } timing;
 
-static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc_scheme scheme, double beta, int order)
+/* What an engine borrows. */
+typedef struct {
+    sosmc_mixture mixture;
+    sosmc_mixture_law law;
+    sosmc_gate gate;
+} parts;
+
+static void stop_at(const sosmc *s, sosmc_status status)
+{
+    if (status == SOSMC_OK) return;
+    fprintf(stderr, "%s\n", sosmc_message(s));
+    exit(1);
+}
+
+static sosmc *open_engine(parts *q, int threads, sosmc_kernel kernel, sosmc_scheme scheme, double beta, int order,
+                          double judge)
 {
     static const double center[LIMIT_DIM] = {10, 3.8};
-    sosmc_mixture mixture = limit_mixture();
-    sosmc_mixture_law law = {.mixture = &mixture, .theta = limit_theta};
-    sosmc_gate gate = {.dim = LIMIT_DIM, .center = center, .tau = 20, .alpha = 2.5};
-    sosmc_source reference = sosmc_mixture_source(&law);
+    q->mixture = limit_mixture();
+    q->law = (sosmc_mixture_law){.mixture = &q->mixture, .theta = limit_theta};
+    q->gate = (sosmc_gate){.dim = LIMIT_DIM, .center = center, .tau = 20, .alpha = 2.5};
+    sosmc_source reference = sosmc_mixture_source(&q->law);
     reference.exact = 1;
-    sosmc_problem p = {.model = sosmc_mixture_model(&mixture),
-                       .objective = sosmc_reward_forward(sosmc_gate_reward(&gate), beta, reference, 5000, limit_theta),
-                       .init = reference,
-                       .theta0 = limit_theta};
+    sosmc_problem p = {
+        .model = sosmc_mixture_model(&q->mixture),
+        .objective = sosmc_reward_forward(sosmc_gate_reward(&q->gate), beta, reference, 5000, limit_theta),
+        .init = reference,
+        .theta0 = limit_theta};
     sosmc_settings cfg = sosmc_defaults();
     cfg.scheme = scheme;
     cfg.scheme.order = order;
@@ -36,22 +54,24 @@ static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc
     cfg.kernel = kernel;
     cfg.optimiser = sosmc_adam(0.1);
     cfg.threads = threads;
+    cfg.judge = judge;
     sosmc *s = NULL;
+    stop_at(s, sosmc_create(&s, &p, &cfg));
+    return s;
+}
+
+static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc_scheme scheme, double beta, int order)
+{
+    parts q;
+    sosmc *s = open_engine(&q, threads, kernel, scheme, beta, order, 0);
     timing t = {.best = INFINITY};
-    if (sosmc_create(&s, &p, &cfg) != SOSMC_OK) {
-        fprintf(stderr, "%s\n", sosmc_message(s));
-        exit(1);
-    }
     int iterations = 4000000 / particles, repeats = 7;
     iterations = iterations < 4 ? 4 : iterations > 400 ? 400 : iterations;
     for (int r = 0; r < repeats; r++) {
         double begin = limit_now();
         int resampled = 0;
         for (int k = 0; k < iterations; k++) {
-            if (sosmc_step(s) != SOSMC_OK) {
-                fprintf(stderr, "%s\n", sosmc_message(s));
-                exit(1);
-            }
+            stop_at(s, sosmc_step(s));
             resampled += sosmc_last(s)->resampled;
         }
         double ns = (limit_now() - begin) * 1e9 / iterations / particles;
@@ -59,6 +79,54 @@ static timing time_engine(int particles, int threads, sosmc_kernel kernel, sosmc
     }
     sosmc_free(s);
     return t;
+}
+
+/* ---------------------------------------------------------------------------- judging */
+
+/* Seconds of a run of 500 iterations, and of sosmc_judge behind it. */
+typedef struct {
+    double run, judge;
+} judged;
+
+static judged time_run(int particles, sosmc_kernel kernel, double judge)
+{
+    parts q;
+    judged t = {.run = 0};
+    sosmc *s = open_engine(&q, 1, kernel, sosmc_scheme_sosmc(particles), 0, SOSMC_ORDER_PAPER, judge);
+    sosmc_judgement j;
+    double begin = limit_now();
+    stop_at(s, sosmc_run(s, 500, NULL, NULL));
+    t.run = limit_now() - begin;
+    begin = limit_now();
+    if (judge > 0) {
+        stop_at(s, sosmc_judge(s, NULL, &j, NULL, 0));
+        t.judge = limit_now() - begin;
+        sosmc_judgement_free(&j);
+    }
+    sosmc_free(s);
+    return t;
+}
+
+static void time_judging(void)
+{
+    const int sizes[] = {1000, 10000, 100000};
+    printf(
+        "judging at its default, in runs of 500 iterations, one thread, best of 7   (target: at most 7 %% in all)\n");
+    printf("%10s %8s %14s %18s %16s %10s\n", "particles", "kernel", "not judged, s", "gathering adds", "the pass adds",
+           "in all");
+    for (size_t i = 0; i < 2 * sizeof sizes / sizeof *sizes; i++) {
+        int n = sizes[i / 2], mala = i % 2 == 1;
+        sosmc_kernel kernel = mala ? sosmc_mala(0.1) : sosmc_ula(0.1);
+        judged off = {INFINITY, INFINITY}, on = off;
+        for (int r = 0; r < 7; r++) { /* in turn, so that both see the same machine */
+            judged a = time_run(n, kernel, 0), b = time_run(n, kernel, sosmc_defaults().judge);
+            off.run = fmin(off.run, a.run);
+            on.run = fmin(on.run, b.run);
+            on.judge = fmin(on.judge, b.judge);
+        }
+        printf("%10d %8s %14.4f %17.1f%% %15.1f%% %9.1f%%\n", n, mala ? "mala" : "ula", off.run,
+               100 * (on.run / off.run - 1), 100 * on.judge / off.run, 100 * ((on.run + on.judge) / off.run - 1));
+    }
 }
 
 int main(void)
@@ -106,5 +174,7 @@ int main(void)
         timing t = time_engine(10000, 1, rows[i].kernel, rows[i].scheme, rows[i].beta, rows[i].order);
         printf("  %-28s %8.2f\n", rows[i].name, t.best);
     }
+    printf("\n");
+    time_judging();
     return 0;
 }

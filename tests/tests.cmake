@@ -91,6 +91,7 @@ set(sosmc_tests
     "job start_files program"
     "job tables program"
     "judge judge_bits property"
+    "judge judge_laws unit"
     "judge judge_pass stat"
     "judge judge_theta stat"
     "judge judge_verdict stat"

@@ -136,7 +136,7 @@ static int make_fact(const report_data *r, const told_name *q, char value[VALUE]
 {
     const char *from = told_from(r, q->key);
     double v = summary_number(r, q->key, ""), error = summary_number(r, q->key, "_error");
-    if (!from || !isfinite(v)) return 0;
+    if (!from || strcmp(from, "running estimate") == 0 || !isfinite(v)) return 0; /* what earlier versions told */
     int n = snprintf(value, VALUE, "%.5g", v);
     if (error > 1e-5 * fabs(v)) (void)snprintf(value + n, VALUE - (size_t)n, " ± %.1g", error);
     (void)snprintf(words, VALUE, "%s (%s)", q->shown, from);

@@ -96,7 +96,7 @@ enum { ROW_INC, ROW_LOGG, ROW_ACCEPT, ROW_ASIDE, ROW_U, ROW_A, ROW_B, ROW_COUNT 
 /* What observed iterations need (watch.c). */
 typedef struct {
     double *scratch, *D; /* of the scores; dim_theta rows of a tile */
-    double *theta, *row; /* three vectors of dim_theta; a number per moment particle */
+    double *theta, *row; /* three vectors of dim_theta and four numbers; a number per moment particle */
     void *prep;
 } watch_worker;
 typedef struct {

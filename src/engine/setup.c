@@ -524,7 +524,7 @@ static sosmc_status take_watch(sosmc *s)
     for (int i = 0; i < s->cfg.threads; i++) {
         TAKE(w->worker[i].scratch, sosmc_i_scores_scratch(&s->p.model));
         TAKE(w->worker[i].D, p * ld);
-        TAKE(w->worker[i].theta, 3 * p);
+        TAKE(w->worker[i].theta, 3 * p + 4);
         TAKE(w->worker[i].row, w->moment_ld);
         TAKE_BYTES(w->worker[i].prep, s->p.model.prep);
     }

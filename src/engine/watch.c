@@ -47,10 +47,11 @@ static int octave(int64_t k)
     return n;
 }
 
-/* How many iterations an observation at iteration k stands for; at least eight observations are made per doubling of k. */
+/* How many iterations an observation at iteration k stands for. At least eight observations are made per doubling of k, and four in
+ * the first, which is the tail of short runs alone. */
 static int64_t spacing(const sosmc *s, int64_t k)
 {
-    int64_t gap = ((int64_t)1 << octave(k)) / 8;
+    int64_t gap = ((int64_t)1 << octave(k)) / (k < 2 * WATCH_FIRST ? 4 : 8);
     return gap < s->watch.spacing ? gap : s->watch.spacing;
 }
 
@@ -223,21 +224,29 @@ static sosmc_status scores_of_tile(sosmc *s, int task, int worker, sosmc_batch *
     return rc ? sosmc_i_broken(s, task, s->p.model.scores ? "scores" : "grad_theta", rc, b->first) : SOSMC_OK;
 }
 
-/* Adds the products c D of the particles from..to-1 of a tile to a group. */
-static void add_segment(group_sums *g, size_t group, size_t p, size_t ld, int from, int to, const double *c,
-                        const double *w, const double *ws, const double *D)
+/* The sums over the particles from..to-1 of a tile: c D, w and w s~. */
+static void sum_segment(size_t p, size_t ld, int from, int to, const double *c, const double *w, const double *ws,
+                        const double *D, double *sums)
 {
     size_t n = (size_t)(to - from);
-    for (size_t j = 0; j < p; j++) g->A[group * p + j] += dot(n, c + from, D + j * ld + from);
+    for (size_t j = 0; j < p; j++) sums[j] = dot(n, c + from, D + j * ld + from);
+    sums[p] = sums[p + 1] = 0;
     for (int i = from; i < to; i++) {
-        g->W[group] += w[i];
-        g->q[group] += ws[i];
+        sums[p] += w[i];
+        sums[p + 1] += ws[i];
     }
 }
 
-/* Cuts a tile where groups end. */
+static void add_segment(group_sums *g, size_t group, size_t p, const double *sums)
+{
+    for (size_t j = 0; j < p; j++) g->A[group * p + j] += sums[j];
+    g->W[group] += sums[p];
+    g->q[group] += sums[p + 1];
+}
+
+/* Adds a tile to the groups of a set, cut where groups end. `whole` holds the sums over all of it, which serve most tiles. */
 static void add_tile(const sosmc *s, int set, const sosmc_batch *b, double *leaf, const double *c, const double *w,
-                     const double *ws, const double *D)
+                     const double *ws, const double *D, const double *whole, double *part)
 {
     size_t p = (size_t)s->p.model.dim_theta, group = 0;
     group_sums g = groups_at(leaf, p, set);
@@ -246,7 +255,9 @@ static void add_tile(const sosmc *s, int set, const sosmc_batch *b, double *leaf
         while (group + 1 < SOSMC_GROUPS && bound[group + 1] <= (double)(b->first + from)) group++;
         double end = bound[group + 1] - (double)b->first;
         to = end < b->n ? (int)end : b->n;
-        add_segment(&g, group, p, (size_t)b->ld, from, to, c, w, ws, D);
+        int all = from == 0 && to == b->n;
+        if (!all) sum_segment(p, (size_t)b->ld, from, to, c, w, ws, D, part);
+        add_segment(&g, group, p, all ? whole : part);
     }
 }
 
@@ -268,7 +279,7 @@ static sosmc_status group_block(void *ctx, int task, int worker)
     double *leaf = s->watch.leaves + (size_t)block * s->watch.leaf, *mean = mean_at(leaf, p);
     double sbar = mean_score(s), a = s->p.objective.a;
     double *w = worker_row(s, worker, ROW_A), *away = worker_row(s, worker, ROW_B), *c = worker_row(s, worker, ROW_U);
-    double *ws = worker_row(s, worker, ROW_LOGG);
+    double *ws = worker_row(s, worker, ROW_LOGG), *whole = s->watch.worker[worker].theta;
     const double *D = s->watch.worker[worker].D;
     s->faults[task].status = SOSMC_OK;
     memset(leaf, 0, s->watch.leaf * sizeof(double));
@@ -283,8 +294,9 @@ static sosmc_status group_block(void *ctx, int task, int worker)
             ws[i] = w[i] * away[i];
             c[i] = ws[i] + a * w[i];
         }
+        sum_segment(p, ld, 0, b.n, c, w, ws, D, whole);
         for (int set = 0; set < WATCH_SETS; set++)
-            if (sums_of(s, set).head[HEAD_START] > 0) add_tile(s, set, &b, leaf, c, w, ws, D);
+            if (sums_of(s, set).head[HEAD_START] > 0) add_tile(s, set, &b, leaf, c, w, ws, D, whole, whole + p + 2);
         for (size_t j = 0; j < p; j++) mean[j] += dot((size_t)b.n, w, D + j * ld);
         int slot = s->watch.hessian ? moment_index(s, t) : -1;
         if (slot >= 0) keep_moments(s, slot, &b, w, away, D);

@@ -2,7 +2,7 @@
  *
  *     -log q(x) = -log sum_k a_k q_k(x),   q_k normal or Student with location m_k and scale L_k L_k'
  *
- * Invariant: every sum runs over ascending indices, so the bits do not depend on threads. */
+ * The densities are in tile_vec.c. Invariant: every sum runs over ascending indices, so the bits do not depend on threads. */
 #include "laws.h"
 
 #include <math.h>
@@ -32,14 +32,17 @@ int sosmc_i_laws_add(laws *q, double weight, int dof, const double *mean, const 
 {
     size_t dim = (size_t)q->dim, doubles = sosmc_i_law_doubles(q);
     if (q->count == LAW_MOST) return -1;
-    double *memory = malloc((dim + doubles) * sizeof *memory);
+    double *memory = malloc((2 * dim + doubles) * sizeof *memory);
     if (!memory) return -1;
     law *a = &q->part[q->count];
-    *a = (law){.weight = weight, .dof = dof, .mean = memory, .L = memory + dim};
+    *a = (law){.weight = weight, .dof = dof, .mean = memory, .inverse = memory + dim, .L = memory + 2 * dim};
     memcpy(a->mean, mean, dim * sizeof(double));
     memcpy(a->L, L, doubles * sizeof(double));
     double log_det = 0;
-    for (int j = 0; j < q->dim; j++) log_det += sosmc_i_log1(NULL, entry(q, a, j));
+    for (int j = 0; j < q->dim; j++) {
+        a->inverse[j] = 1 / entry(q, a, j);
+        log_det += sosmc_i_log1(NULL, entry(q, a, j));
+    }
     a->log_norm = -log_det - 0.5 * q->dim * LOG_2PI;
     if (dof > 0)
         a->log_norm = sosmc_i_log_gamma_half(dof + q->dim) - sosmc_i_log_gamma_half(dof) - log_det -
@@ -108,7 +111,7 @@ int sosmc_i_fit_normal(const laws *q, int64_t n, const double *x, const double *
     return 0;
 }
 
-/* ---------------------------------------------------------------------------- draws and densities */
+/* ---------------------------------------------------------------------------- draws */
 
 int sosmc_i_law_of(const laws *q, int64_t i, int64_t n)
 {
@@ -121,61 +124,31 @@ int sosmc_i_law_of(const laws *q, int64_t i, int64_t n)
     return k;
 }
 
-void sosmc_i_law_draw(const laws *q, int k, double *z, double chi2, double *x)
+/* y += a x */
+static void add_row(int n, double a, const double *restrict x, double *restrict y)
 {
-    const law *a = &q->part[k];
+    for (int i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+/* n neighbours, all of one component. */
+static void draw_some(const laws *q, const law *a, int n, size_t ld, const double *z, const double *stretch, double *x)
+{
     size_t dim = (size_t)q->dim;
-    double stretch = a->dof > 0 ? sqrt((double)a->dof / chi2) : 1;
     for (size_t j = 0; j < dim; j++) {
-        double sum = 0;
-        if (q->diagonal) sum = a->L[j] * z[j];
-        for (size_t i = 0; !q->diagonal && i <= j; i++) sum += a->L[j * dim + i] * z[i];
-        x[j] = a->mean[j] + stretch * sum;
+        double *row = x + j * ld;
+        for (int i = 0; i < n; i++) row[i] = 0;
+        if (q->diagonal) add_row(n, a->L[j], z + j * ld, row);
+        for (size_t k = 0; !q->diagonal && k <= j; k++) add_row(n, a->L[j * dim + k], z + k * ld, row);
+        for (int i = 0; i < n; i++) row[i] = a->mean[j] + stretch[i] * row[i];
     }
 }
 
-/* -log of component k, and its gradient into g where it is wanted. z: dim doubles. */
-static double energy_of(const laws *q, int k, const double *x, double *g, double *z)
+void sosmc_i_laws_draw(const laws *q, const sosmc_batch *b, int64_t n, const double *z, const double *stretch,
+                       double *x)
 {
-    const law *a = &q->part[k];
-    size_t dim = (size_t)q->dim;
-    double square = 0;
-    for (size_t j = 0; j < dim; j++) z[j] = x[j] - a->mean[j];
-    if (q->diagonal)
-        for (size_t j = 0; j < dim; j++) z[j] /= a->L[j];
-    else
-        sosmc_i_solve_lower(dim, a->L, z);
-    for (size_t j = 0; j < dim; j++) square += z[j] * z[j];
-    double slope = a->dof > 0 ? ((double)a->dof + (double)dim) / ((double)a->dof + square) : 1;
-    if (g) {
-        if (q->diagonal)
-            for (size_t j = 0; j < dim; j++) z[j] /= a->L[j];
-        else
-            sosmc_i_solve_lower_transposed(dim, a->L, z);
-        for (size_t j = 0; j < dim; j++) g[j] = slope * z[j];
+    for (int i = 0, end; i < b->n; i = end) {
+        int k = sosmc_i_law_of(q, b->first + i, n);
+        for (end = i + 1; end < b->n && sosmc_i_law_of(q, b->first + end, n) == k;) end++;
+        draw_some(q, &q->part[k], end - i, (size_t)b->ld, z + i, stretch + i, x + i);
     }
-    if (a->dof > 0) return 0.5 * (double)(a->dof + q->dim) * sosmc_i_log1(NULL, 1 + square / a->dof) - a->log_norm;
-    return 0.5 * square - a->log_norm;
-}
-
-double sosmc_i_laws_energy(const laws *q, const double *x, double *gradient, double *work)
-{
-    size_t dim = (size_t)q->dim;
-    double log_part[LAW_MOST], share[LAW_MOST], most = -INFINITY, total = 0, *g = work, *z = work + dim;
-    for (int k = 0; k < q->count; k++) {
-        log_part[k] = q->log_weight[k] - energy_of(q, k, x, NULL, z);
-        most = fmax(most, log_part[k]);
-    }
-    if (!isfinite(most)) {
-        for (size_t j = 0; gradient && j < dim; j++) gradient[j] = NAN;
-        return most == -INFINITY ? INFINITY : NAN;
-    }
-    for (int k = 0; k < q->count; k++) total += share[k] = sosmc_i_exp1(NULL, log_part[k] - most);
-    if (gradient) memset(gradient, 0, dim * sizeof(double));
-    for (int k = 0; gradient && k < q->count; k++) {
-        if (!(share[k] / total > 1e-17)) continue;
-        (void)energy_of(q, k, x, g, z);
-        for (size_t j = 0; j < dim; j++) gradient[j] += share[k] / total * g[j];
-    }
-    return -most - sosmc_i_log1(NULL, total);
 }

@@ -5,13 +5,14 @@
 #include <sosmc/sosmc.h>
 
 enum { LAW_MOST = 24, LAW_FULL = 200 }; /* components; the largest dimension with full covariances */
+enum { LAW_WORK = 32 };                 /* doubles per dimension that the densities of a tile need (tile.h) */
 
 /* m + L z with z normal, or Student with `dof` degrees of freedom. L is lower triangular, dim rows of dim, or a diagonal. */
 typedef struct {
     double weight;
-    int dof; /* 0: normal */
-    double *mean, *L;
-    double log_norm; /* of the density at the mean */
+    int dof;                    /* 0: normal */
+    double *mean, *L, *inverse; /* the last: reciprocals of the diagonal of L */
+    double log_norm;            /* of the density at the mean */
 } law;
 
 typedef struct {
@@ -20,6 +21,12 @@ typedef struct {
     double log_weight[LAW_MOST];
     double *memory[LAW_MOST];
 } laws;
+
+/* A factor as the solves of a tile take it. */
+typedef struct {
+    int dim, diagonal;
+    const double *factor, *inverse; /* dim rows of dim, or a diagonal; the reciprocals of the diagonal */
+} triangle;
 
 void sosmc_i_laws_free(laws *q);
 size_t sosmc_i_law_doubles(const laws *q); /* of one L */
@@ -35,9 +42,9 @@ int sosmc_i_fit_normal(const laws *q, int64_t n, const double *x, const double *
 
 /* The component of particle i of n, in proportion to the weights. */
 int sosmc_i_law_of(const laws *q, int64_t i, int64_t n);
-/* x = a draw of component k from dim normals z and, for a Student law, `chi2` over its degrees of freedom; z is overwritten. */
-void sosmc_i_law_draw(const laws *q, int k, double *z, double chi2, double *x);
-/* -log density at x, and its gradient (NULL: not wanted). work: 2 dim doubles. */
-double sosmc_i_laws_energy(const laws *q, const double *x, double *gradient, double *work);
+/* Particles first, first + 1, ... of n, as many as the tile b has: from dim rows of ld normals z, and for a Student law the
+ * particle's sqrt(degrees of freedom / chi square) in `stretch` (1 for a normal law), into the tile x. */
+void sosmc_i_laws_draw(const laws *q, const sosmc_batch *b, int64_t n, const double *z, const double *stretch,
+                       double *x);
 
 #endif

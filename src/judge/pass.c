@@ -1,9 +1,9 @@
 /* pass.c: tempering from a law q with density to pi_theta (maths.md PASS).
  *
- *     V_t = (1 - t) (-log q) + t U,   t from 0 to 1, each next t by bisection so that the conditional effective sample size is
- *     0.9 N; weigh, resample below N/2, move by preconditioned MALA.
+ *     V_t = (1 - t) (-log q) + t U,   t from 0 to 1, each next t such that the conditional effective sample size is a
+ *     little above 0.9 N; weigh, resample below N/2, move by preconditioned MALA.
  *
- * The particles carry both energies, so trying a t costs no evaluation. log Z is absolute, because q is normalised. Every particle
+ * Particles are kept in tiles as the model sees them. They carry both energies, so trying a t costs no evaluation. log Z is absolute, because q is normalised. Every particle
  * knows its first ancestor; the classes of equal ancestors are independent at the start, and their scatter is the error.
  * Invariant: random numbers are named by pass, temperature, move and particle, sums run over particles in order. */
 #include "pass.h"
@@ -13,23 +13,38 @@
 #include <string.h>
 
 #include "analysis/host.h"
-#include "base/linear.h"
 #include "base/scores.h"
 #include "base/table.h"
+#include "tile.h"
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
 enum { MOST_TEMPERATURES = 2000, MOST_DOF = 256 };
 static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_WALK = 0.3;
+/* Of the next increment: so much less than allowed is near enough, and that is aimed at. */
+static const double NEAR = 0.95, AIM = 0.975;
+
+extern const tile_code sosmc_i_tile_plain;
+#if defined(SOSMC_HAVE_X86_LEVELS)
+extern const tile_code sosmc_i_tile_avx2, sosmc_i_tile_avx512;
+#endif
+
+const tile_code *sosmc_i_tile_code(const sosmc_simd *simd) { return SIMD_CHOOSE(simd, sosmc_i_tile); }
+
+/* The room of a worker: vectors, then rows. */
+enum { STEP, SLOPE, PLACE, GRADIENT, LAW_GRADIENT, VECTORS };
+enum { ENERGY, LAW_ENERGY, UNIFORM, ROWS };
 
 typedef struct {
     const pass_task *task;
+    const tile_code *code;
     pass_cloud *p;
     host h, ref;
-    double t, step;
-    uint64_t number;                   /* names the move */
-    double *gU, *gq, *Lq, *logw, *inc; /* n rows of dim, n rows of dim, n numbers each */
-    double *keep, *accepted;           /* n rows of dim; n numbers */
-    double *other, *scratch;
+    double t, step, increment;                /* the last increment of t */
+    uint64_t number;                          /* names the move */
+    double *gU, *gq, *keep;                   /* tiles of all particles, like p->x; the last is scratch */
+    double *Lq, *logw, *d, *accepted, *spare; /* n numbers each; d: log of the weights per unit of t */
+    double *scratch;                          /* 2 n + 1 numbers */
+    double *inverse;                          /* of the diagonal of the preconditioner */
     int *ancestor, *eve;
     double *room; /* of the workers */
     size_t room_each;
@@ -42,30 +57,37 @@ static sosmc_rng name(const state *s, uint32_t stream, uint64_t step)
     return (sosmc_rng){.seed = s->task->seed, .step = s->task->number << 40 | step, .stream = stream};
 }
 
-/* ---------------------------------------------------------------------------- energies */
+/* ---------------------------------------------------------------------------- tiles */
 
-static void keep_finite(double *U)
+static int tiles(const state *s) { return (s->p->n + s->h.tile - 1) / s->h.tile; }
+
+static tile_points points_of(const state *s, int task)
 {
-    if (!(*U < INFINITY)) *U = INFINITY; /* an infinite energy, or none, is a density of zero */
+    size_t at = (size_t)task * s->h.vector, first = (size_t)task * (size_t)s->h.tile;
+    return (tile_points){
+        .x = s->p->x + at, .gU = s->gU + at, .gq = s->gq + at, .U = s->p->U + first, .Lq = s->Lq + first};
 }
 
-/* The model's energy, with its gradient, and the law's, of the rows of a tile that stand in the worker's first vector. */
-static sosmc_status energies(state *s, sosmc_batch *b, int worker, const double *rows, double *U, double *gU,
-                             double *Lq, double *gq)
+static double *vector_of(const state *s, int worker, int which)
+{
+    return host_room(&s->h, worker) + (size_t)which * s->h.vector;
+}
+static double *row_of(const state *s, int worker, int which)
+{
+    return vector_of(s, worker, VECTORS) + (size_t)which * s->h.row;
+}
+static double *work_of(const state *s, int worker) { return s->room + (size_t)worker * s->room_each; }
+
+/* Energies and, where somebody uses them, gradients of the points, under the model and under the law. */
+static sosmc_status evaluate(state *s, sosmc_batch *b, int worker, const tile_points *p)
 {
     const sosmc_model *m = s->task->model;
-    double *tile = host_room(&s->h, worker), *g = tile + s->h.vector, *row = tile + 3 * s->h.vector;
-    double *work = s->room + (size_t)worker * s->room_each;
-    int dim = m->dim_x, walk = !s->task->c->gradient;
-    sosmc_i_from_rows(dim, b->ld, b->n, rows, tile);
-    if (m->energy(m->self, s->task->theta, b, row, walk ? NULL : g)) return SOSMC_EMODEL;
-    if (!walk) sosmc_i_to_rows(dim, b->ld, b->n, g, gU);
-    for (int i = 0; i < b->n; i++) {
-        size_t at = (size_t)i * (size_t)dim;
-        U[i] = row[i];
-        keep_finite(&U[i]);
-        Lq[i] = sosmc_i_laws_energy(s->task->q, rows + at, walk ? NULL : gq + at, work);
-    }
+    int walk = !s->task->c->gradient;
+    double *U = row_of(s, worker, ENERGY);
+    b->x = p->x;
+    if (m->energy(m->self, s->task->theta, b, U, walk ? NULL : p->gU)) return SOSMC_EMODEL;
+    for (int i = 0; i < b->n; i++) p->U[i] = U[i] < INFINITY ? U[i] : INFINITY; /* no number is a density of zero */
+    s->code->energies(s->task->q, b->n, b->ld, p->x, p->Lq, walk ? NULL : p->gq, work_of(s, worker));
     return SOSMC_OK;
 }
 
@@ -84,103 +106,42 @@ static sosmc_status start_tile(void *ctx, int task, int worker)
 {
     state *s = ctx;
     const laws *q = s->task->q;
-    size_t dim = (size_t)q->dim;
-    int n = s->p->n;
-    int64_t first = (int64_t)task * s->h.tile;
-    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, first, n);
-    double *z = host_room(&s->h, worker) + 2 * s->h.vector, *work = s->room + (size_t)worker * s->room_each;
+    tile_points at = points_of(s, task);
+    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
+    double *z = vector_of(s, worker, STEP), *stretch = row_of(s, worker, UNIFORM);
     sosmc_normals(name(s, STREAM_DRAW, 0), &b, z);
     for (int i = 0; i < b.n; i++) {
-        int k = sosmc_i_law_of(q, first + i, n), dof = q->part[k].dof;
-        double chi2 = dof > 0 ? chi_square(s, dof, first + i) : 1;
-        for (size_t j = 0; j < dim; j++) work[j] = z[j * (size_t)b.ld + (size_t)i];
-        sosmc_i_law_draw(q, k, work, chi2, s->p->x + (size_t)(first + i) * dim);
+        int dof = q->part[sosmc_i_law_of(q, b.first + i, s->p->n)].dof;
+        stretch[i] = dof > 0 ? sqrt(dof / chi_square(s, dof, b.first + i)) : 1;
     }
-    size_t at = (size_t)first;
-    return energies(s, &b, worker, s->p->x + at * dim, s->p->U + at, s->gU + at * dim, s->Lq + at, s->gq + at * dim);
+    sosmc_i_laws_draw(q, &b, s->p->n, z, stretch, at.x);
+    return evaluate(s, &b, worker, &at);
 }
 
 /* ---------------------------------------------------------------------------- moves */
-
-/* g <- C^-1 g: the gradient in the coordinates of the moves. */
-static void whiten(const preconditioner *c, double *g)
-{
-    if (!c->diagonal) {
-        sosmc_i_solve_lower((size_t)c->dim, c->C, g);
-        return;
-    }
-    for (int j = 0; j < c->dim; j++) g[j] /= c->C[j];
-}
-/* u <- C^-T u: a step of theirs in the coordinates of x. */
-static void colour(const preconditioner *c, double *u)
-{
-    if (!c->diagonal) {
-        sosmc_i_solve_lower_transposed((size_t)c->dim, c->C, u);
-        return;
-    }
-    for (int j = 0; j < c->dim; j++) u[j] /= c->C[j];
-}
-
-static void slope(const state *s, const double *gU, const double *gq, double *out)
-{
-    const preconditioner *c = s->task->c;
-    for (int j = 0; j < c->dim; j++) out[j] = s->t < 1 ? s->t * gU[j] + (1 - s->t) * gq[j] : gU[j];
-    whiten(c, out);
-}
-
-static double blend(const state *s, double U, double Lq) { return s->t < 1 ? s->t * U + (1 - s->t) * Lq : U; }
-
-/* One particle's proposal into `to`; its step and its slope in whitened coordinates stay in `step` and `g`. */
-static void propose(const state *s, size_t i, const double *z, size_t ld, double *step, double *g, double *to)
-{
-    const preconditioner *c = s->task->c;
-    size_t dim = (size_t)c->dim, at = i * dim;
-    double noise = sqrt(2 * s->step);
-    if (c->gradient) slope(s, s->gU + at, s->gq + at, g);
-    for (size_t j = 0; j < dim; j++) step[j] = noise * z[j * ld] - (c->gradient ? s->step * g[j] : 0);
-    memcpy(to, step, dim * sizeof(double));
-    colour(c, to);
-    for (size_t j = 0; j < dim; j++) to[j] += s->p->x[at + j];
-}
 
 static sosmc_status move_tile(void *ctx, int task, int worker)
 {
     state *s = ctx;
     const preconditioner *c = s->task->c;
-    pass_cloud *p = s->p;
-    size_t dim = (size_t)c->dim, first = (size_t)task * (size_t)s->h.tile;
-    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)first, p->n);
-    size_t tile = (size_t)s->h.tile, ld = (size_t)b.ld;
-    double *room = host_room(&s->h, worker), *z = room + 2 * s->h.vector, *u = room + 3 * s->h.vector + s->h.row;
-    double *work = s->room + (size_t)worker * s->room_each + 2 * dim;
-    double *step = work, *g = step + tile * dim, *y = g + tile * dim, *gU = y + tile * dim, *gq = gU + tile * dim;
-    double *g1 = gq + tile * dim, *U = g1 + dim, *Lq = U + tile;
-    sosmc_normals(name(s, STREAM_MOVE, s->number), &b, z);
+    const tile_move m = {.C = {.dim = c->dim, .diagonal = c->diagonal, .factor = c->C, .inverse = s->inverse},
+                         .gradient = c->gradient,
+                         .t = s->t,
+                         .h = s->step};
+    tile_points at = points_of(s, task), to = {.x = vector_of(s, worker, PLACE),
+                                               .gU = vector_of(s, worker, GRADIENT),
+                                               .gq = vector_of(s, worker, LAW_GRADIENT),
+                                               .U = row_of(s, worker, ENERGY),
+                                               .Lq = row_of(s, worker, LAW_ENERGY)};
+    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
+    double *step = vector_of(s, worker, STEP), *g = vector_of(s, worker, SLOPE), *u = row_of(s, worker, UNIFORM);
+    sosmc_normals(name(s, STREAM_MOVE, s->number), &b, step);
     sosmc_uniforms(name(s, STREAM_ACCEPT, s->number), 0, &b, u);
-    for (size_t i = 0; i < (size_t)b.n; i++) propose(s, first + i, z + i, ld, step + i * dim, g + i * dim, y + i * dim);
-    if (energies(s, &b, worker, y, U, gU, Lq, gq)) return SOSMC_EMODEL;
-    for (size_t i = 0; i < (size_t)b.n; i++) {
-        size_t me = first + i;
-        double ratio = blend(s, p->U[me], s->Lq[me]) - blend(s, U[i], Lq[i]);
-        if (c->gradient && isfinite(U[i])) {
-            slope(s, gU + i * dim, gq + i * dim, g1);
-            for (size_t j = 0; j < dim; j++) {
-                double g0 = g[i * dim + j];
-                ratio += (g0 + g1[j]) * (0.5 * step[i * dim + j] + 0.25 * s->step * (g0 - g1[j]));
-            }
-        }
-        s->accepted[me] = !(ratio > -700) ? 0 : ratio >= 0 ? 1 : sosmc_i_exp1(NULL, ratio);
-        if (!(u[i] <= s->accepted[me]) || !isfinite(U[i])) continue;
-        memcpy(p->x + me * dim, y + i * dim, dim * sizeof(double));
-        memcpy(s->gU + me * dim, gU + i * dim, dim * sizeof(double));
-        memcpy(s->gq + me * dim, gq + i * dim, dim * sizeof(double));
-        p->U[me] = U[i];
-        s->Lq[me] = Lq[i];
-    }
+    s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work_of(s, worker));
+    if (evaluate(s, &b, worker, &to)) return SOSMC_EMODEL;
+    s->code->decide(&m, b.n, b.ld, &at, &to, step, g, u, s->accepted + b.first, work_of(s, worker));
     return SOSMC_OK;
 }
-
-static int tiles(const state *s) { return (s->p->n + s->h.tile - 1) / s->h.tile; }
 
 static sosmc_status move(state *s, double *acceptance)
 {
@@ -198,51 +159,57 @@ static sosmc_status move(state *s, double *acceptance)
 
 /* ---------------------------------------------------------------------------- weights */
 
-/* inc = log of the incremental weights from t to `next`; returns the conditional effective sample size as a share. */
-static double conditional_ess(state *s, double next)
+/* d = Lq - U; returns the largest. */
+static double incremental(state *s)
 {
     const pass_cloud *p = s->p;
-    double most = -INFINITY, sum = 0, squares = 0;
+    double most = -INFINITY;
     for (int i = 0; i < p->n; i++) {
-        s->inc[i] = p->w[i] > 0 ? (next - s->t) * (s->Lq[i] - p->U[i]) : -INFINITY;
-        if (s->inc[i] > most) most = s->inc[i];
+        s->d[i] = p->w[i] > 0 ? s->Lq[i] - p->U[i] : -INFINITY;
+        if (s->d[i] > most) most = s->d[i];
     }
-    if (!isfinite(most)) return 0;
-    for (int i = 0; i < p->n; i++) s->other[i] = s->inc[i] - most;
-    sosmc_exp(NULL, p->n, s->other, s->other);
-    for (int i = 0; i < p->n; i++) {
-        double v = s->inc[i] == -INFINITY ? 0 : s->other[i];
-        sum += p->w[i] * v;
-        squares += p->w[i] * v * v;
-    }
-    return sum * sum / squares;
+    return most;
 }
 
+/* sqrt(-log CESS) of an increment, which is nearly proportional to small ones; infinite or not a number where it is unknown. */
+static double distance(const state *s, double increment, double most)
+{
+    double sums[2];
+    s->code->spread(s->p->n, s->p->w, s->d, increment, most, sums);
+    return sqrt(fmax(0, -sosmc_i_log1(NULL, sums[0] * sums[0] / sums[1])));
+}
+
+/* The next t, in proportion from try to try, between the largest increment known to be allowed and the smallest known not to be;
+ * halfway between the two where the proportion leads outside. */
 static double next_temperature(state *s)
 {
-    double low = s->t, high = 1;
-    if (conditional_ess(s, 1) >= TARGET) return 1;
-    for (int k = 0; k < 200 && high - low > 0.02 * (low - s->t); k++) {
-        double middle = 0.5 * (low + high);
-        if (conditional_ess(s, middle) >= TARGET)
-            low = middle;
+    const double most = incremental(s), whole = 1 - s->t, allowed = sqrt(-sosmc_i_log1(NULL, TARGET));
+    double low = 0, high = INFINITY, tried = s->increment > 0 ? fmin(whole, s->increment) : whole;
+    for (int k = 0; k < 200 && high - low > (1 - NEAR) * low; k++) {
+        double far = isfinite(most) ? distance(s, tried, most) : INFINITY;
+        if (far <= allowed)
+            low = tried;
         else
-            high = middle;
+            high = tried;
+        if (low == whole || (far <= allowed && far >= NEAR * allowed)) break;
+        tried = fmin(whole, tried * (AIM * allowed / far));
+        if (!(tried > low && tried < high)) tried = 0.5 * (low + high);
     }
-    return low > s->t ? low : high;
+    s->increment = low > 0 ? low : high;
+    return low == whole ? 1 : s->t + s->increment;
 }
 
-/* Adds `inc` to the log-weights; normalises; log Z grows by the log of the weighted mean. */
-static int weigh(state *s)
+/* Adds `increment` times d to the log-weights; normalises; log Z grows by the log of the weighted mean. */
+static int weigh(state *s, double increment)
 {
     pass_cloud *p = s->p;
     double most = -INFINITY, total = 0;
     for (int i = 0; i < p->n; i++) {
-        s->logw[i] = p->w[i] > 0 ? s->logw[i] + s->inc[i] : -INFINITY;
+        s->logw[i] = p->w[i] > 0 ? s->logw[i] + increment * s->d[i] : -INFINITY;
         if (s->logw[i] > most) most = s->logw[i];
     }
     if (!isfinite(most)) return -1;
-    for (int i = 0; i < p->n; i++) p->w[i] = s->logw[i] == -INFINITY ? -1e9 : s->logw[i] - most;
+    for (int i = 0; i < p->n; i++) p->w[i] = s->logw[i] - most;
     sosmc_exp(NULL, p->n, p->w, p->w);
     for (int i = 0; i < p->n; i++) total += p->w[i];
     double log_total = most + sosmc_i_log1(NULL, total);
@@ -261,24 +228,42 @@ static double ess(const pass_cloud *p)
     return 1 / squares;
 }
 
-static void gather_rows(double *rows, size_t dim, const int *from, int n, double *spare)
+/* Where the first coordinate of a particle stands. */
+static size_t place_of(const state *s, int i)
 {
-    memcpy(spare, rows, (size_t)n * dim * sizeof(double));
-    for (int i = 0; i < n; i++) memcpy(rows + (size_t)i * dim, spare + (size_t)from[i] * dim, dim * sizeof(double));
+    return (size_t)(i / s->h.tile) * s->h.vector + (size_t)(i % s->h.tile);
+}
+
+static void gather_tiles(const state *s, double *x)
+{
+    size_t dim = (size_t)s->p->dim, ld = (size_t)s->h.ld;
+    memcpy(s->keep, x, (size_t)tiles(s) * s->h.vector * sizeof(double));
+    for (int i = 0; i < s->p->n; i++) {
+        const double *from = s->keep + place_of(s, s->ancestor[i]);
+        double *to = x + place_of(s, i);
+        for (size_t j = 0; j < dim; j++) to[j * ld] = from[j * ld];
+    }
+}
+
+static void gather(const state *s, double *values)
+{
+    memcpy(s->spare, values, (size_t)s->p->n * sizeof(double));
+    for (int i = 0; i < s->p->n; i++) values[i] = s->spare[s->ancestor[i]];
 }
 
 static sosmc_status resample(state *s)
 {
     pass_cloud *p = s->p;
-    size_t dim = (size_t)p->dim;
     sosmc_status status = sosmc_resample(SOSMC_SYSTEMATIC, name(s, STREAM_RESAMPLE, (uint64_t)p->temperatures), p->n,
                                          p->w, s->scratch, s->ancestor);
     if (status != SOSMC_OK) return status;
-    gather_rows(p->x, dim, s->ancestor, p->n, s->keep);
-    gather_rows(s->gU, dim, s->ancestor, p->n, s->keep);
-    gather_rows(s->gq, dim, s->ancestor, p->n, s->keep);
-    gather_rows(p->U, 1, s->ancestor, p->n, s->other);
-    gather_rows(s->Lq, 1, s->ancestor, p->n, s->other);
+    gather_tiles(s, p->x);
+    if (s->task->c->gradient) {
+        gather_tiles(s, s->gU);
+        gather_tiles(s, s->gq);
+    }
+    gather(s, p->U);
+    gather(s, s->Lq);
     memcpy(s->eve, p->eve, (size_t)p->n * sizeof *s->eve);
     double log_n = sosmc_i_log1(NULL, (double)p->n);
     for (int i = 0; i < p->n; i++) {
@@ -297,16 +282,15 @@ static sosmc_status temper(state *s)
     pass_cloud *p = s->p;
     double accepted = 0, sum = 0;
     int moves = 0;
-    for (int i = 0; i < p->n; i++) s->other[i] = s->Lq[i] - p->U[i];
-    p->khat = sosmc_i_khat(p->n, s->other, s->scratch);
+    (void)incremental(s);
+    p->khat = sosmc_i_khat(p->n, s->d, s->scratch);
     for (int i = 0; i < p->n; i++)
-        s->inc[i] = isfinite(p->U[i]) ? 0 : -INFINITY; /* outside the support: no weight at any t */
-    if (weigh(s)) return SOSMC_OK;
+        s->d[i] = isfinite(p->U[i]) ? 0 : -INFINITY; /* outside the support: no weight at any t */
+    if (weigh(s, 1)) return SOSMC_OK;
     while (s->t < 1 && p->temperatures < MOST_TEMPERATURES) {
         if (s->task->stop && s->task->stop(s->task->stop_ctx)) return SOSMC_STOPPED;
         double next = next_temperature(s);
-        (void)conditional_ess(s, next);
-        if (weigh(s)) return SOSMC_OK;
+        if (weigh(s, next - s->t)) return SOSMC_OK;
         s->t = p->arrived = next;
         p->temperatures++;
         if (ess(p) < 0.5 * p->n) {
@@ -330,24 +314,22 @@ static sosmc_status finish_tile(void *ctx, int task, int worker)
     state *s = ctx;
     pass_cloud *p = s->p;
     const sosmc_model *m = s->task->model;
-    size_t dim = (size_t)p->dim, first = (size_t)task * (size_t)s->h.tile, dim_theta = (size_t)p->dim_theta;
+    size_t first = (size_t)task * (size_t)s->h.tile;
     sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)first, p->n);
-    double *tile = host_room(&s->h, worker), *row = tile + 3 * s->h.vector;
-    sosmc_i_from_rows(p->dim, b.ld, b.n, p->x + first * dim, tile);
+    double *row = row_of(s, worker, ENERGY);
+    b.x = points_of(s, task).x;
     if (p->R) {
         if (s->task->score->eval(s->task->score->self, &b, row)) return SOSMC_EMODEL;
         memcpy(p->R + first, row, (size_t)b.n * sizeof(double));
     }
     if (p->D) {
-        double *scratch = s->room + (size_t)worker * s->room_each, *D = scratch + sosmc_i_scores_scratch(m);
+        double *scratch = work_of(s, worker), *D = scratch + sosmc_i_scores_scratch(m);
         if (sosmc_i_scores(m, s->task->theta, &b, scratch, D)) return SOSMC_EMODEL;
-        for (size_t i = 0; i < (size_t)b.n; i++)
-            for (size_t j = 0; j < dim_theta; j++) p->D[(first + i) * dim_theta + j] = D[j * (size_t)b.ld + i];
+        sosmc_i_to_rows(p->dim_theta, b.ld, b.n, D, p->D + first * (size_t)p->dim_theta);
     }
     if (p->Uref) {
         sosmc_batch ref = sosmc_i_host_batch(&s->ref, worker, (int64_t)first, p->n);
-        double *other = host_room(&s->ref, worker);
-        sosmc_i_from_rows(p->dim, ref.ld, ref.n, p->x + first * dim, other);
+        ref.x = b.x;
         if (m->energy(m->self, s->task->theta_ref, &ref, row, NULL)) return SOSMC_EMODEL;
         memcpy(p->Uref + first, row, (size_t)b.n * sizeof(double));
     }
@@ -378,46 +360,45 @@ static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
     size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = task->wants_gradients ? (size_t)m->dim_theta : 0;
     sosmc_status status = sosmc_i_host_cut(&s->h, m, task->particles, task->threads);
     if (status == SOSMC_OK) status = sosmc_i_host_cut(&s->ref, m, task->particles, task->threads);
-    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, 3, 2);
-    if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 1, 1);
+    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
+    if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
     if (status != SOSMC_OK) return status;
-    size_t tile = (size_t)s->h.tile, workers = (size_t)s->h.workers;
-    size_t moving = 2 * dim + 5 * tile * dim + dim + 2 * tile;
-    size_t scoring = p ? sosmc_i_scores_scratch(m) + p * (size_t)s->h.ld : 0;
+    *out = (pass_cloud){.n = task->particles, .dim = m->dim_x, .dim_theta = m->dim_theta};
+    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 20;
+    size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(m) + p * (size_t)s->h.ld : 0;
     s->room_each = ((moving > scoring ? moving : scoring) + 7) / 8 * 8;
-    size_t kept = n * (dim + p + 7) + 64, own = n * (3 * dim + 8) + workers * s->room_each + 256;
-    char *memory = aligned_alloc(64, (kept + own) * sizeof(double) / 64 * 64 + 4096 + 2 * n * sizeof(int) / 64 * 64);
-    if (!memory) return SOSMC_ENOMEM;
-    double *d = (double *)(void *)memory;
-    *out = (pass_cloud){.n = task->particles, .dim = m->dim_x, .dim_theta = m->dim_theta, .memory = memory};
+    size_t doubles = workers * s->room_each + 4 * all + dim + n * (12 + p) + 1 + 8 * parts;
+    double *d = out->memory = aligned_alloc(64, (doubles * sizeof *d + 63) / 64 * 64);
+    out->eve = calloc(3 * n, sizeof(int));
+    if (!d || !out->eve) return SOSMC_ENOMEM;
+    s->eve = out->eve + n;
+    s->ancestor = s->eve + n;
+    out->x = part_of(&d, all);
+    s->gU = part_of(&d, all);
+    s->gq = part_of(&d, all);
+    s->keep = part_of(&d, all);
+    memset(out->x, 0, 3 * all * sizeof(double)); /* a model may read padding */
     s->room = part_of(&d, workers * s->room_each);
-    out->x = part_of(&d, n * dim);
+    s->inverse = part_of(&d, dim);
     out->w = part_of(&d, n);
     out->U = part_of(&d, n);
     out->class_sum = part_of(&d, n);
     if (task->score) out->R = part_of(&d, n);
     if (task->theta_ref) out->Uref = part_of(&d, n);
     if (p) out->D = part_of(&d, n * p);
-    s->gU = part_of(&d, n * dim);
-    s->gq = part_of(&d, n * dim);
-    s->keep = part_of(&d, n * dim);
     s->Lq = part_of(&d, n);
     s->logw = part_of(&d, n);
-    s->inc = part_of(&d, n);
+    s->d = part_of(&d, n);
     s->accepted = part_of(&d, n);
-    s->other = part_of(&d, n);
+    s->spare = part_of(&d, n);
     s->scratch = part_of(&d, 2 * n + 1);
-    out->eve = calloc(3 * n, sizeof(int));
-    if (!out->eve) return SOSMC_ENOMEM;
-    s->eve = out->eve + n;
-    s->ancestor = s->eve + n;
-    memset(s->gU, 0, 2 * (n * dim + 8) * sizeof(double));
+    for (size_t j = 0; j < dim; j++) s->inverse[j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
     return SOSMC_OK;
 }
 
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out)
 {
-    state s = {.task = task, .p = out};
+    state s = {.task = task, .code = sosmc_i_tile_code(NULL), .p = out};
     *out = (pass_cloud){.n = 0};
     sosmc_status status = open_pass(&s, task, out);
     if (status == SOSMC_OK) {
@@ -474,13 +455,38 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Puts the m largest of n numbers last, in any order (Hoare's selection). */
+static void largest_last(int n, int m, double *x)
+{
+    int low = 0, high = n - 1, first = n - m;
+    while (low < high) {
+        double pivot = x[low + (high - low) / 2];
+        int i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot) i++;
+            while (x[j] > pivot) j--;
+            if (i > j) break;
+            double kept = x[i];
+            x[i++] = x[j];
+            x[j--] = kept;
+        }
+        if (first > j && first < i) return;
+        if (first <= j)
+            high = j;
+        else
+            low = i;
+    }
+}
+
 static double log1(double x) { return sosmc_i_log1(NULL, x); }
 
-/* Mean of log(1 - b y) over m values. */
-static double mean_log(double b, int m, const double *y)
+/* Mean of log(1 - b y) over m values. work: m doubles. */
+static double mean_log(double b, int m, const double *y, double *work)
 {
     double sum = 0;
-    for (int i = 0; i < m; i++) sum += log1(1 - b * y[i]);
+    for (int i = 0; i < m; i++) work[i] = 1 - b * y[i];
+    sosmc_log(NULL, m, work, work);
+    for (int i = 0; i < m; i++) sum += work[i];
     return sum / m;
 }
 
@@ -491,14 +497,15 @@ double sosmc_i_khat(int n, const double *logw, double *work)
     if (m < 5 || q > CANDIDATES) return NAN;
     double *sorted = work, *y = work + n, likelihood[CANDIDATES], b[CANDIDATES], best = -INFINITY, total = 0, mean = 0;
     for (int i = 0; i < n; i++) sorted[i] = isnan(logw[i]) ? -INFINITY : logw[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    largest_last(n, m + 1, sorted);
+    qsort(sorted + n - m - 1, (size_t)m + 1, sizeof *sorted, ascending);
     double most = sorted[n - 1], cut = sosmc_i_exp1(NULL, fmax(sorted[n - m - 1] - most, -700));
     for (int i = 0; i < m; i++) y[i] = fmax(sosmc_i_exp1(NULL, fmax(sorted[n - m + i] - most, -700)) - cut, 0);
     if (!isfinite(most) || !(y[m - 1] > 1e-300)) return NAN;
     double quartile = fmax(y[(int)floor(m / 4.0 + 0.5) - 1], 1e-300);
     for (int j = 0; j < q; j++) {
         b[j] = 1 / y[m - 1] + (1 - sqrt(q / (j + 0.5))) / (3 * quartile);
-        double k = mean_log(b[j], m, y);
+        double k = mean_log(b[j], m, y, y + m);
         likelihood[j] = m * (log1(-b[j] / k) - k - 1);
         if (likelihood[j] > best) best = likelihood[j];
     }
@@ -508,5 +515,5 @@ double sosmc_i_khat(int n, const double *logw, double *work)
         total += w;
         mean += w * b[j];
     }
-    return mean_log(mean / total, m, y) * m / (m + 10.0) + 0.5 * 10 / (m + 10.0);
+    return mean_log(mean / total, m, y, y + m) * m / (m + 10.0) + 0.5 * 10 / (m + 10.0);
 }

@@ -36,11 +36,12 @@ typedef struct {
     double arrived; /* 1 unless it gave up */
     double log_z;
     double khat, survivors, acceptance;
-    double *w;                /* normalised weights */
-    double *x, *U, *R, *Uref; /* n rows of dim; n numbers each, or NULL */
-    double *D;                /* n rows of dim_theta, or NULL */
-    int *eve;                 /* first ancestor of every particle */
-    double *class_sum;        /* scratch, n numbers */
+    double *w;            /* normalised weights */
+    double *x;            /* the particles, in the tiles of the model */
+    double *U, *R, *Uref; /* n numbers each, or NULL */
+    double *D;            /* n rows of dim_theta, or NULL */
+    int *eve;             /* first ancestor of every particle */
+    double *class_sum;    /* scratch, n numbers */
     void *memory;
 } pass_cloud;
 

@@ -390,6 +390,9 @@ static void a_resumed_run_has_the_same_summary(void **state)
     assert_int_equal(unlink(folder_path(folder, "half/theta.npy")), 0);
     (void)says(0, "run good.yaml --out half --resume");
     assert_same("good", "half");
+    (void)says(
+        0,
+        "run good.yaml --out half --resume --set judge=none"); /* whether it is judged does not make it another run */
 }
 
 static int set_up(void **state) { return folder_make(folder, "judged") || program_furnish(folder); }

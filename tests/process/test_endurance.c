@@ -56,8 +56,27 @@ static double file_bytes(const char *name)
     return size;
 }
 
-/* Runs and watches; the exit code must be 0. */
-static watch watched(const char *arguments)
+/* The iteration of the last whole row of a trace; -1: it has none. */
+static long last_row(const char *name)
+{
+    char tail[2048];
+    FILE *f = fopen(folder_path(folder, name), "rb");
+    if (!f) return -1;
+    (void)fseek(f, 0, SEEK_END);
+    long size = ftell(f), from = size < (long)sizeof tail - 1 ? 0 : size - (long)sizeof tail + 1;
+    (void)fseek(f, from, SEEK_SET);
+    size_t n = fread(tail, 1, sizeof tail - 1, f);
+    (void)fclose(f);
+    tail[n] = 0;
+    char *end = strrchr(tail, '\n');
+    if (!end) return -1;
+    *end = 0;
+    const char *row = strrchr(tail, '\n');
+    return row ? strtol(row + 1, NULL, 10) : -1;
+}
+
+/* Runs n iterations and watches; the exit code must be 0. */
+static watch watched(const char *arguments, long n)
 {
     program_setting s = {.folder = folder};
     watch w = {0};
@@ -66,11 +85,11 @@ static watch watched(const char *arguments)
     (void)folder_remove(folder_path(folder, "run"));
     pid_t pid = program_start(&s, arguments);
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        /* The checkpoints are there before the sample is taken, the results not yet behind it: it belongs to the iterations. */
+        /* The checkpoints are there before the sample is taken, the last row not yet behind it: it belongs to the iterations. */
         int iterates = access(folder_path(folder, "run/checkpoint.previous"), F_OK) == 0;
         double now = resident(pid), bytes = file_bytes("run/trace.csv");
         if (bytes > w.bytes) w.bytes = bytes;
-        iterates = iterates && access(folder_path(folder, "run/theta.npy"), F_OK) != 0;
+        iterates = iterates && last_row("run/trace.csv") < n - 1;
         (void)nanosleep(&nap, NULL);
         if (now <= 0 || !iterates) continue;
         if (w.samples++ == 0) w.first = now;
@@ -100,7 +119,6 @@ static long check_rows(const char *name, long n)
     return rows;
 }
 
-/* Here and below nothing is judged: fresh particles take memory of their own at the end. */
 static void many_iterations(void **state)
 {
     long n = program_long() ? 1000000 : 60000, most = program_long() ? 100000 : 4000;
@@ -108,9 +126,9 @@ static void many_iterations(void **state)
     (void)snprintf(arguments, sizeof arguments,
                    "run run.yaml --out run --quiet --set particles=4 --set iterations=%ld --set output.thin=1 "
                    "--set output.trace_rows=%ld --set evaluate.every=0 --set output.checkpoint_every=%ld "
-                   "--set objective.reference.batch=4 --set output.report=false --set judge=none",
+                   "--set objective.reference.batch=4 --set output.report=false",
                    n, most, n / 50);
-    watch w = watched(arguments);
+    watch w = watched(arguments, n);
     long rows = check_rows("run/trace.csv", n);
     assert_int_equal(check_rows("run/timing.csv", n), rows);
     double row = file_bytes("run/trace.csv") / (double)rows;
@@ -127,12 +145,11 @@ static void many_particles(void **state)
 {
     char arguments[512];
     int million = program_long();
-    (void)snprintf(
-        arguments, sizeof arguments,
-        "run run.yaml --out run --quiet --set particles=%d --set iterations=%d --set evaluate.every=0 "
-        "--set output.checkpoint_every=%d --set output.particles=false --set output.report=false --set judge=none",
-        million ? 1000000 : 50000, million ? 300 : 200, million ? 20 : 10);
-    watch w = watched(arguments);
+    (void)snprintf(arguments, sizeof arguments,
+                   "run run.yaml --out run --quiet --set particles=%d --set iterations=%d --set evaluate.every=0 "
+                   "--set output.checkpoint_every=%d --set output.particles=false --set output.report=false",
+                   million ? 1000000 : 50000, million ? 300 : 200, million ? 20 : 10);
+    watch w = watched(arguments, million ? 300 : 200);
     print_message("many particles: memory %.2f MB, then at most %.2f MB (%ld samples)\n", w.first / 1e6, w.most / 1e6,
                   w.samples);
     assert_true(w.samples > 0);
@@ -142,9 +159,11 @@ static void many_particles(void **state)
 /* A report of a long run reads a trace of bounded size. */
 static void all_rows_on_demand(void **state)
 {
-    (void)watched("run run.yaml --out run --quiet --set iterations=500 --set output.thin=1 --set output.trace_rows=0");
+    (void)watched("run run.yaml --out run --quiet --set iterations=500 --set output.thin=1 --set output.trace_rows=0",
+                  500);
     assert_int_equal(check_rows("run/trace.csv", 500), 500);
-    (void)watched("run run.yaml --out run --quiet --set iterations=500 --set output.thin=1 --set output.trace_rows=1");
+    (void)watched("run run.yaml --out run --quiet --set iterations=500 --set output.thin=1 --set output.trace_rows=1",
+                  500);
     assert_int_equal(check_rows("run/trace.csv", 500), 2);
 }
 
