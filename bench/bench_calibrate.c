@@ -305,40 +305,54 @@ static int usage(const char *what)
     return 2;
 }
 
+/* A whole number from 0 to a billion; non-zero for anything else. */
+static int read_number(const char *text, int64_t *out)
+{
+    char *end = NULL;
+    long long value = strtoll(text, &end, 10);
+    *out = value;
+    return end == text || *end || value < 0 || value > 1000000000;
+}
+
 static int parse(int argc, char **argv, request *r)
 {
+    int64_t first = r->first, last = r->last, particles = r->particles, pass = 0, jobs = 1, seed = (int64_t)r->seed;
+    const struct {
+        const char *name;
+        const char **text;
+        int64_t *number;
+    } options[] = {{"--problem", &r->problem, NULL},
+                   {"--schedule", &r->schedule, NULL},
+                   {"--spoil", &r->spoil, NULL},
+                   {"--data", &r->data, NULL},
+                   {"--first", NULL, &first},
+                   {"--last", NULL, &last},
+                   {"--particles", NULL, &particles},
+                   {"--iterations", NULL, &r->iterations},
+                   {"--pass", NULL, &pass},
+                   {"--jobs", NULL, &jobs},
+                   {"--seed", NULL, &seed}};
+    const size_t count = sizeof options / sizeof *options;
     for (int k = 1; k < argc; k++) {
-        const char *name = argv[k], *value = k + 1 < argc ? argv[k + 1] : "";
-        if (strcmp(name, "--verbose") == 0) {
+        size_t o = 0;
+        if (strcmp(argv[k], "--verbose") == 0) {
             r->verbose = 1;
             continue;
         }
-        if (strcmp(name, "--problem") == 0)
-            r->problem = value;
-        else if (strcmp(name, "--schedule") == 0)
-            r->schedule = value;
-        else if (strcmp(name, "--spoil") == 0)
-            r->spoil = value;
-        else if (strcmp(name, "--data") == 0)
-            r->data = value;
-        else if (strcmp(name, "--first") == 0)
-            r->first = atoi(value);
-        else if (strcmp(name, "--last") == 0)
-            r->last = atoi(value);
-        else if (strcmp(name, "--particles") == 0)
-            r->particles = atoi(value);
-        else if (strcmp(name, "--pass") == 0)
-            r->pass = atoi(value);
-        else if (strcmp(name, "--jobs") == 0)
-            r->jobs = atoi(value) > 0 ? atoi(value) : 1;
-        else if (strcmp(name, "--iterations") == 0)
-            r->iterations = atoll(value);
-        else if (strcmp(name, "--seed") == 0)
-            r->seed = strtoull(value, NULL, 10);
-        else
-            return usage(name);
+        while (o < count && strcmp(argv[k], options[o].name) != 0) o++;
+        if (o == count || k + 1 == argc) return usage(argv[k]);
         k++;
+        if (options[o].text)
+            *options[o].text = argv[k];
+        else if (read_number(argv[k], options[o].number))
+            return usage(argv[k]);
     }
+    r->first = (int)first;
+    r->last = (int)last;
+    r->particles = (int)particles;
+    r->pass = (int)pass;
+    r->jobs = jobs > 0 ? (int)jobs : 1;
+    r->seed = (uint64_t)seed;
     if (!known(r->problem, exact_names)) return usage(r->problem);
     if (!known(r->schedule, schedules)) return usage(r->schedule);
     if (!known(r->spoil, exact_spoils)) return usage(r->spoil);

@@ -124,7 +124,7 @@ static void judge_plan(const plan *of, stats_ledger *ledger)
         all += held[c];
     }
     print_message("    %s, schedule %c: %lld of %lld held, mean error %.3g, %lld runs without\n", of->problem,
-                  of->schedule, (long long)all, (long long)(of->count * told), width.mean,
+                  of->schedule, (long long)all, (long long)told * of->count, width.mean,
                   (long long)(replicates() - told));
     exact_close(&e);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double log_2pi = 1.8378770664093454836;
@@ -110,9 +111,10 @@ int herds_read(herd_data *h, const char *path)
     memset(h, 0, sizeof *h);
     if (!f) return 1;
     while (h->rows < HERDS_ROWS && fgets(line, sizeof line, f)) {
-        int herd, period, r = h->rows;
-        double cases, size;
-        if (sscanf(line, "%d,%lf,%lf,%d", &herd, &cases, &size, &period) != 4) continue; /* the names of the columns */
+        char *at = line;
+        int r = h->rows, herd = (int)strtol(at, &at, 10); /* 0 where the names of the columns stand */
+        double cases = strtod(at + (*at == ','), &at), size = strtod(at + (*at == ','), &at);
+        int period = (int)strtol(at + (*at == ','), &at, 10);
         if (herd < 1 || herd > HERDS_MOST || period < 1 || period > HERDS_PERIODS) continue;
         h->herd[r] = herd - 1;
         h->period[r] = period - 1;

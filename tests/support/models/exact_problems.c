@@ -96,8 +96,9 @@ static int lay_nodes(exact_problem *e, double limit, int per_axis)
     s->p = s->U_ref + n;
     s->p_ref = s->p + n;
     for (size_t i = 0; i < n; i++) {
-        s->x[i * (size_t)dim] = -limit + h * ((double)(i % (size_t)per_axis) + 0.5);
-        if (dim == 2) s->x[2 * i + 1] = -limit + h * ((double)(i / (size_t)per_axis) + 0.5);
+        size_t column = i % (size_t)per_axis, row = i / (size_t)per_axis;
+        s->x[i * (size_t)dim] = -limit + h * ((double)column + 0.5);
+        if (dim == 2) s->x[2 * i + 1] = -limit + h * ((double)row + 0.5);
     }
     if (e->problem.objective.score.eval)
         return sosmc_scores(&e->problem.objective.score, dim, s->nodes, s->x, s->R) != SOSMC_OK;
@@ -448,12 +449,14 @@ void exact_hessian(const exact_problem *e, const double *theta, double *H)
     }
 }
 
-/* H + ridge I as its factor, with the least ridge of 0.001, 0.01, ... (or none) that makes it positive definite. A superfluous
+/* H + ridge I as its factor, with the least ridge of none, 0.001, 0.01, ... that makes it positive definite. A superfluous
  * direction always gets one. */
 static int damped_factor(const exact_problem *e, double *H)
 {
     int p = e->problem.model.dim_theta;
-    for (double ridge = e->identified ? 0 : 0.001; ridge < 1e6; ridge = fmax(0.001, 10 * ridge)) {
+    double ridge = 0;
+    for (int k = e->identified ? 0 : 1; k < 10; k++) {
+        if (k > 0) ridge = k == 1 ? 0.001 : 10 * ridge;
         exact_hessian(e, e->best, H);
         for (int j = 0; j < p; j++) H[j * p + j] += ridge;
         if (sosmc_i_cholesky((size_t)p, H) == 0) return 0;
@@ -494,8 +497,8 @@ static int open_named(exact_problem *e, const char *data)
     if (strcmp(name, "batches") == 0) return open_energy(e, DATA / 4);
     if (strcmp(name, "cbpp") == 0) return open_herds(e, data);
     if (strcmp(name, "logistic") == 0) return open_logistic(e, data);
-    if (strncmp(name, "hier", 4) == 0) return open_hierarchy(e, atoi(name + 4));
-    return open_linear(e, atoi(name + 6));
+    if (strncmp(name, "hier", 4) == 0) return open_hierarchy(e, (int)strtol(name + 4, NULL, 10));
+    return open_linear(e, (int)strtol(name + 6, NULL, 10));
 }
 
 int exact_open(exact_problem *e, const char *name, const char *data)
