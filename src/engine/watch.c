@@ -47,18 +47,18 @@ static int octave(int64_t k)
     return n;
 }
 
-/* How many iterations an observation at iteration k stands for. At least eight observations are made per doubling of k, and four in
- * the first, which is the tail of short runs alone. */
+/* How many iterations an observation at iteration k stands for. At least eight observations are made per doubling of k, and four while
+ * a tail that begins there belongs to a short run. */
 static int64_t spacing(const sosmc *s, int64_t k)
 {
-    int64_t gap = ((int64_t)1 << octave(k)) / (k < 2 * WATCH_FIRST ? 4 : 8);
+    int64_t gap = ((int64_t)1 << octave(k)) / (k < 4 * WATCH_FIRST ? 4 : 8);
     return gap < s->watch.spacing ? gap : s->watch.spacing;
 }
 
-/* Hessians are taken four times per doubling of k, and oftener in long runs. */
+/* Hessians are taken four times per doubling of k, twice in the first, and oftener in long runs. */
 static int takes_hessian(const sosmc *s, int64_t k)
 {
-    int64_t gap = ((int64_t)1 << octave(k)) / 4, most = 8 * s->watch.spacing;
+    int64_t gap = ((int64_t)1 << octave(k)) / (k < 2 * WATCH_FIRST ? 2 : 4), most = 8 * s->watch.spacing;
     return k % (gap < most ? gap : most) == 0;
 }
 
@@ -573,11 +573,11 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why)
     int64_t done = s->now->v.iteration;
     *why = s->watch.why_not;
     if (!s->watch.on) return -1;
-    *why = "theta was followed for too few iterations: it takes at least 128";
-    if (done < 2 * WATCH_FIRST) return -1;
+    *why = "theta was followed for too few iterations: it takes more than 128";
+    if (done <= 2 * WATCH_FIRST) return -1;
     int tail = octave(done / 2);
     *out = sums_of(s, tail % WATCH_SETS);
-    if ((int64_t)out->head[HEAD_START] == (int64_t)1 << tail && out->head[HEAD_HESSIANS] >= 4) return 0;
+    if ((int64_t)out->head[HEAD_START] == (int64_t)1 << tail && out->head[HEAD_HESSIANS] >= 3) return 0;
     *why = s->now->v.updates < s->p.objective.ramp ? "the reward has not yet its whole weight (objective.ramp)"
                                                    : "the run goes on from a checkpoint that knew nothing of its past";
     return -1;
