@@ -136,7 +136,7 @@ static void note_measured(const sosmc_judgement *j, outcome *o)
     o->survivors = m->pass_survivors;
     o->khat = m->pass_khat;
     o->fresh = m->fresh_worst < 0 ? NAN : fabs(m->fresh_step) / m->fresh_error;
-    o->groups = m->groups_alive;
+    o->groups = (int)m->renewals;
     o->temperatures = m->pass_temperatures;
     o->pass_particles = m->pass_particles;
     for (int k = 0; k < 3 && k < j->verdict.reasons; k++)
@@ -187,10 +187,11 @@ static double theta_limit(double p) { return fmax(3, sosmc_i_student_quantile(1 
 
 static void print_run(const outcome *o, const char *label)
 {
-    printf("%s run %d: status %d, excess %.4g, newton %.3g of %.3g, mobility %.3g, groups %d, temperatures %d, "
-           "survivors %.3g, k-hat %.3g, contradicted %.3g;",
-           label, o->replicate, o->status, o->excess, o->newton, o->newton_limit, o->mobility, o->groups,
-           o->temperatures, o->survivors, o->khat, o->fresh);
+    printf(
+        "%s run %d: status %d, excess %.4g, newton %.3g of %.3g, mobility %.3g, groups cut anew %d times, temperatures %d, "
+        "survivors %.3g, k-hat %.3g, contradicted %.3g;",
+        label, o->replicate, o->status, o->excess, o->newton, o->newton_limit, o->mobility, o->groups, o->temperatures,
+        o->survivors, o->khat, o->fresh);
     for (int q = 0; q < QUANTITIES; q++)
         if (o->q[q].n > 0)
             printf(" %s %.4g/%.3g (%.2f)", quantity_name[q], o->q[q].error / o->q[q].n, o->q[q].stated / o->q[q].n,

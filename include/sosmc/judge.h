@@ -56,7 +56,7 @@ typedef struct {
     double newton_limit;         /* what may be left of the loss beside that error */
     int newton_worst;            /* the parameter whose step is the largest in its own errors */
     double newton_worst_step, newton_worst_error;
-    int groups_alive;     /* of SOSMC_GROUPS; -1: not measured */
+    int64_t renewals;     /* how often the groups behind theta's error died out in the tail; -1: not measured */
     int hessian_definite; /* 1, 0, or -1: not measured */
     int unresolved; /* directions of theta along which the loss is too flat for the cloud to tell where its minimum is */
     double unresolved_hides;   /* what the worst of them may hide of the loss */

@@ -439,7 +439,7 @@ static sosmc_status check_watched(sosmc *s)
         size_t doubles = sosmc_i_watch_doubles(s->p.model.dim_theta);
         watch_sums w = sosmc_i_watch_sums(s->spare->watched + (size_t)set * doubles, s->p.model.dim_theta);
         int sound = s->simd->all_finite(HEAD_ALL, w.head) && w.head[HEAD_COUNT] >= 0 && w.head[HEAD_HESSIANS] >= 0 &&
-                    w.head[HEAD_HESSIANS] < 0x1p48;
+                    w.head[HEAD_HESSIANS] < 0x1p48 && w.head[HEAD_RENEWALS] >= 0 && w.head[HEAD_RENEWALS] < 0x1p48;
         if (w.head[HEAD_START] > 0) {
             sound = sound && w.bound[0] == 0 && w.bound[SOSMC_GROUPS] == (double)s->cut.particles;
             for (int c = 0; c < SOSMC_GROUPS; c++) sound = sound && w.bound[c] <= w.bound[c + 1];

@@ -15,7 +15,8 @@
 size_t sosmc_i_watch_doubles(int dim_theta)
 {
     size_t p = (size_t)dim_theta;
-    return HEAD_ALL + SOSMC_GROUPS + 1 + 3 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + WATCH_BLOCKS + WATCH_BLOCKS * p * p;
+    return HEAD_ALL + SOSMC_GROUPS + 1 + 3 * p + SOSMC_GROUPS + SOSMC_GROUPS * p + p * p + WATCH_BLOCKS +
+           WATCH_BLOCKS * p * p;
 }
 
 watch_sums sosmc_i_watch_sums(double *base, int dim_theta)
@@ -27,7 +28,8 @@ watch_sums sosmc_i_watch_sums(double *base, int dim_theta)
     w.grad = w.theta + p;
     w.group_weight = w.grad + p;
     w.T = w.group_weight + SOSMC_GROUPS;
-    w.fisher = w.T + SOSMC_GROUPS * p;
+    w.V = w.T + SOSMC_GROUPS * p;
+    w.fisher = w.V + p * p;
     w.H_weight = w.fisher + p;
     w.H = w.H_weight + WATCH_BLOCKS;
     return w;
@@ -62,6 +64,30 @@ static int takes_hessian(const sosmc *s, int64_t k)
     return k % (gap < most ? gap : most) == 0;
 }
 
+static void cut_groups(const sosmc *s, watch_sums *w)
+{
+    for (int64_t c = 0; c <= SOSMC_GROUPS; c++) w->bound[c] = (double)(s->cut.particles * c / SOSMC_GROUPS);
+}
+
+/* Squares the sums of groups that are too unequal to go on with, and cuts new ones. What the old groups have in common with the new
+ * ones is lost to the variance; it is little, because a cloud whose groups die has forgotten where it was. */
+static void renew_groups(const sosmc *s, watch_sums *w)
+{
+    size_t p = (size_t)s->p.model.dim_theta;
+    double N = (double)s->cut.particles, squares = 0;
+    for (int c = 0; c < SOSMC_GROUPS; c++) {
+        double share = (w->bound[c + 1] - w->bound[c]) / N;
+        squares += share * share;
+    }
+    if (squares * SOSMC_GROUPS < 2) return;
+    for (size_t c = 0; c < SOSMC_GROUPS; c++)
+        for (size_t j = 0; j < p; j++)
+            for (size_t k = 0; k < p; k++) w->V[j * p + k] += w->T[c * p + j] * w->T[c * p + k];
+    memset(w->T, 0, SOSMC_GROUPS * p * sizeof(double));
+    w->head[HEAD_RENEWALS] += 1;
+    cut_groups(s, w);
+}
+
 void sosmc_i_watch_begin(sosmc *s)
 {
     int64_t k = s->now->v.iteration;
@@ -71,7 +97,7 @@ void sosmc_i_watch_begin(sosmc *s)
         watch_sums w = sums_of(s, octave(k) % WATCH_SETS);
         memset(w.head, 0, sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double));
         w.head[HEAD_START] = (double)k;
-        for (int64_t c = 0; c <= SOSMC_GROUPS; c++) w.bound[c] = (double)(s->cut.particles * c / SOSMC_GROUPS);
+        cut_groups(s, &w);
     }
     s->watch.observing = k % spacing(s, k) == 0;
 }
@@ -97,6 +123,7 @@ void sosmc_i_watch_resampled(sosmc *s)
         watch_sums w = sums_of(s, set);
         if (!(w.head[HEAD_START] > 0)) continue;
         for (int c = 1; c < SOSMC_GROUPS; c++) w.bound[c] = first_at_least(s, w.bound[c]);
+        renew_groups(s, &w);
     }
 }
 

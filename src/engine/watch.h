@@ -9,7 +9,8 @@
  *     H                 at some of them: the second derivative of the loss under the cloud (maths.md HESSIAN).
  *
  * A set of sums begins at every power of two, where the particles are cut into SOSMC_GROUPS runs of neighbours; offspring are of the
- * group of their ancestor. Ancestors ascend, so groups stay runs of neighbours and only their bounds move. Two sets are kept, so
+ * group of their ancestor. Ancestors ascend, so groups stay runs of neighbours and only their bounds move. Where resampling has left
+ * the effective number of groups below half, their sums are squared into V and the groups are cut anew. Two sets are kept, so
  * that whenever the run ends there is one that began between a quarter and half of the way: the tail. Nothing of this changes an
  * iteration. */
 #ifndef SOSMC_ENGINE_WATCH_H
@@ -21,13 +22,24 @@ enum { WATCH_FIRST = 64, WATCH_SETS = 2, WATCH_BLOCKS = 8, WATCH_PARAMETERS = 20
 
 /* Sums of one set, as doubles: the head, then these arrays. The Hessians are kept as WATCH_BLOCKS sums, the n-th in sum n mod
  * WATCH_BLOCKS, so that their scatter is known. */
-enum { HEAD_START, HEAD_COUNT, HEAD_HESSIANS, HEAD_WEIGHT, HEAD_MOBILITY, HEAD_ACCEPT, HEAD_MOVES, HEAD_ALL };
+enum {
+    HEAD_START,
+    HEAD_COUNT,
+    HEAD_HESSIANS,
+    HEAD_RENEWALS,
+    HEAD_WEIGHT,
+    HEAD_MOBILITY,
+    HEAD_ACCEPT,
+    HEAD_MOVES,
+    HEAD_ALL
+};
 typedef struct {
     double *head;         /* HEAD_ALL; HEAD_COUNT 0: nothing was observed */
     double *bound;        /* SOSMC_GROUPS + 1: group c is particles bound[c] to bound[c + 1] - 1 */
     double *theta, *grad; /* dim_theta each */
     double *group_weight; /* SOSMC_GROUPS: the weights of the groups at the last observation */
-    double *T;            /* SOSMC_GROUPS rows of dim_theta */
+    double *T;            /* SOSMC_GROUPS rows of dim_theta, since the groups were cut */
+    double *V;            /* sums of T_c T_c' of groups that were cut anew before, dim_theta x dim_theta */
     double *fisher;       /* dim_theta: variances of D over the cloud, with the weights of the Hessians */
     double *H_weight;     /* WATCH_BLOCKS */
     double *H;            /* WATCH_BLOCKS matrices of dim_theta x dim_theta */

@@ -100,7 +100,7 @@ static void note_newton(sosmc_measured *m, const theta_estimate *e)
 {
     double worst = -1;
     m->hessian_definite = e->definite;
-    m->groups_alive = e->alive;
+    m->renewals = e->renewals;
     if (!e->definite) return;
     m->newton = e->newton;
     m->newton_expected = e->expected;

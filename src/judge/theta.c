@@ -1,6 +1,6 @@
 /* theta.c: theta from the sums of the tail (maths.md GROUPS, NEWTON).
  *
- *     theta^ = mean theta - H^-1 mean g,      V = (16/15) sum_c T_c T_c' / n^2,
+ *     theta^ = mean theta - H^-1 mean g,      V = (16/15) sum_c T_c T_c' / n^2 (all groups that there were),
  *     Cov(theta^) = H^-1 V H^-1 + sum_b r_b r_b' / (B (B - 1)),   r_b = H^-1 (H_b - H) H^-1 g,
  *
  * with n the iterations that the observations stand for and H_b the means of H over B parts of them: the last term is the error of
@@ -64,7 +64,11 @@ static double hidden(const theta_estimate *e, const watch_sums *tail, const doub
         for (size_t j = 0; j < p; j++) along += v[j] * tail->T[c * p + j] / (n * unit[j]);
         variance += SOSMC_GROUPS / (SOSMC_GROUPS - 1.0) * along * along;
     }
-    return 0.5 * (fabs(slope) + 2 * sqrt(variance));
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < p; k++)
+            variance += SOSMC_GROUPS / (SOSMC_GROUPS - 1.0) * v[j] * v[k] * tail->V[j * p + k] /
+                        (n * n * unit[j] * unit[k]);
+    return 0.5 * (fabs(slope) + 2 * sqrt(fmax(variance, 0)));
 }
 
 static void note_unresolved(theta_estimate *e, const watch_sums *tail, const double *unit, const double *v)
@@ -148,8 +152,15 @@ static void find_errors(theta_estimate *e, const watch_sums *tail, double *work)
             e->expected += 0.5 * scale * work[j] * T[j];
         }
     }
+    for (size_t j = 0; j < p; j++) { /* groups that were cut anew on the way */
+        sosmc_i_matrix_vector(p, tail->V, e->inverse + j * p, work);
+        for (size_t k = 0; k < p; k++) {
+            e->mc_error[j] += scale * e->inverse[j * p + k] * work[k];
+            e->expected += 0.5 * scale * e->inverse[j * p + k] * tail->V[j * p + k];
+        }
+    }
     add_hessian_error(e, tail, work);
-    for (size_t j = 0; j < p; j++) e->mc_error[j] = sqrt(e->mc_error[j]);
+    for (size_t j = 0; j < p; j++) e->mc_error[j] = sqrt(fmax(e->mc_error[j], 0));
 }
 
 sosmc_status sosmc_i_theta_estimate(theta_estimate *e, int dim, const watch_sums *tail, double longest)
@@ -167,7 +178,7 @@ sosmc_status sosmc_i_theta_estimate(theta_estimate *e, int dim, const watch_sums
     e->H = work + 3 * p;
     e->inverse = e->H + p * p;
     double *eigen = e->inverse + p * p;
-    for (int c = 0; c < SOSMC_GROUPS; c++) e->alive += tail->group_weight[c] > 1e-9;
+    e->renewals = (int64_t)tail->head[HEAD_RENEWALS];
     for (size_t j = 0; j < p; j++) {
         e->theta[j] = e->mean[j] = tail->theta[j] / n;
         grad[j] = tail->grad[j] / n;

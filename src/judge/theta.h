@@ -17,7 +17,7 @@ typedef struct {
     double *step;            /* of Newton, H^-1 g */
     double *H, *inverse;     /* the inverse of H across its flat directions */
     double newton, expected; /* g' H^-1 g / 2, and tr(H^-1 V) / 2 */
-    int alive;               /* groups with weight */
+    int64_t renewals;        /* how often groups had to be cut anew */
     double *memory;
 } theta_estimate;
 

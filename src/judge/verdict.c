@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7;
-enum { GROUPS_NEEDED = 12, COLLAPSED = 100, SHORTEST = 128 };
+enum { OBSERVED_PER_RENEWAL = 4, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
 {
@@ -24,7 +24,7 @@ sosmc_measured sosmc_nothing_measured(void)
                             .newton_worst = -1,
                             .newton_worst_step = NAN,
                             .newton_worst_error = NAN,
-                            .groups_alive = -1,
+                            .renewals = -1,
                             .hessian_definite = -1,
                             .unresolved_hides = NAN,
                             .unresolved_where = -1,
@@ -112,11 +112,11 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
             "theta is not determined along a direction that is mostly %s: the cloud cannot tell the curvature of the loss there, and "
             "its slope may hide %.2g of the loss; take more particles, or leave the parameter out",
             which(m, m->unresolved_where, name), m->unresolved_hides);
-    if (m->groups_alive >= 0 && m->groups_alive < GROUPS_NEEDED)
+    if (m->renewals > 0 && m->observed < OBSERVED_PER_RENEWAL * (m->renewals + 1))
         say(v, SOSMC_NOT_CONVERGED,
-            "the error of theta is not to be trusted: %d of %d groups of particles are left at the end; take more particles or a "
-            "smaller rate",
-            m->groups_alive, SOSMC_GROUPS);
+            "the error of theta is not to be trusted: the groups of particles behind it died out %lld times in %lld observed "
+            "iterations; take more particles or a smaller rate",
+            (long long)m->renewals, (long long)m->observed);
     if (m->fresh_worst >= 0 && fabs(m->fresh_step) > m->fresh_limit * m->fresh_error &&
         m->fresh_worth > 0.005 * m->loss_unit)
         say(v, SOSMC_NOT_CONVERGED,

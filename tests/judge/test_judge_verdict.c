@@ -36,7 +36,7 @@ static sosmc_measured healthy(void)
     m.newton_worst = 4;
     m.newton_worst_step = -0.0421;
     m.newton_worst_error = 0.0333;
-    m.groups_alive = 16;
+    m.renewals = 1;
     m.hessian_definite = 1;
     m.mobility = 0.3;
     m.step = 0.1;
@@ -78,7 +78,7 @@ static void ends_at_a_bound(sosmc_measured *m)
 }
 static void has_no_minimum(sosmc_measured *m) { m->hessian_definite = 0; }
 static void still_moves(sosmc_measured *m) { m->newton = 0.0456; }
-static void has_few_groups(sosmc_measured *m) { m->groups_alive = 9; }
+static void loses_its_groups(sosmc_measured *m) { m->renewals = 37; }
 static void is_contradicted(sosmc_measured *m)
 {
     m->fresh_step = 0.36;
@@ -112,7 +112,7 @@ static const condition conditions[] = {
     {"bound", ends_at_a_bound, SOSMC_NOT_CONVERGED, {"theta_4", "-2.5", "widen"}},
     {"minimum", has_no_minimum, SOSMC_NOT_CONVERGED, {"not positive definite", "more iterations"}},
     {"newton", still_moves, SOSMC_NOT_CONVERGED, {"0.046", "theta_5", "0.0421", "more iterations"}},
-    {"groups", has_few_groups, SOSMC_NOT_CONVERGED, {"9 of 16", "more particles"}},
+    {"groups", loses_its_groups, SOSMC_NOT_CONVERGED, {"37 times", "40 observed", "more particles"}},
     {"contradicted", is_contradicted, SOSMC_NOT_CONVERGED, {"theta_3", "-0.36", "12.0", "0.087"}},
     {"frozen", is_frozen, SOSMC_NOT_CONVERGED, {"frozen", "0.0037", "larger kernel step"}},
     {"step", has_its_step_at_a_bound, SOSMC_NOT_CONVERGED, {"1e-06", "adapt"}},
@@ -147,7 +147,7 @@ static void without_a_condition_it_has_converged(void **state)
     m.optimises = 0; /* sampling alone: nothing is asked of theta */
     m.newton = 1;
     m.hessian_definite = 0;
-    m.groups_alive = 1;
+    m.renewals = 40;
     m.score_spread = 0;
     sosmc_verdict(&m, &v);
     assert_int_equal(v.status, SOSMC_CONVERGED);
