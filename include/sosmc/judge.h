@@ -54,7 +54,8 @@ typedef struct {
     double newton;               /* worth of the Newton step in the loss: g' H^-1 g / 2 */
     double newton_expected;      /* what the Monte Carlo error alone would give: tr(H^-1 V) / 2 */
     double newton_limit;         /* what may be left of the loss beside that error */
-    int newton_worst;            /* the parameter whose step is the largest in its own errors */
+    double imprecise; /* more than this of the loss is a Monte Carlo error that is too large to be believed */
+    int newton_worst; /* the parameter whose step is the largest in its own errors */
     double newton_worst_step, newton_worst_error;
     int64_t renewals;     /* how often the groups behind theta's error died out in the tail; -1: not measured */
     int hessian_definite; /* 1, 0, or -1: not measured */

@@ -185,10 +185,13 @@ static sosmc_status judge_theta(judging *j)
     watch_sums tail;
     const char *why;
     m->loss_unit = loss_unit(j);
-    if (m->likelihood || j->problem->objective.loss == SOSMC_LOSS_LIKELIHOOD)
+    int rows = j->problem->objective.loss == SOSMC_LOSS_LIKELIHOOD;
+    if (m->likelihood || rows)
         m->newton_limit = LIKELIHOOD_PRECISION * m->dim_theta * m->loss_unit;
     else
         m->newton_limit = LOSS_PRECISION * m->loss_unit;
+    /* Of a mean over rows the cloud is rarely as large as the data, and its error may well exceed their own. */
+    m->imprecise = rows ? 0.02 : 10 * m->newton_limit;
     if (sosmc_i_watch_tail(j->engine, &tail, &why)) {
         (void)snprintf(j->out->why_no_mc_error, SOSMC_WHY, "%s", why);
         m->theta_unknown = why;

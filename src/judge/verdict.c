@@ -21,6 +21,7 @@ sosmc_measured sosmc_nothing_measured(void)
                             .newton = NAN,
                             .newton_expected = NAN,
                             .newton_limit = NAN,
+                            .imprecise = NAN,
                             .newton_worst = -1,
                             .newton_worst_step = NAN,
                             .newton_worst_error = NAN,
@@ -107,6 +108,11 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
             "%.3g, its error is %.2g); take more iterations or a larger rate",
             m->newton, m->newton_expected, which(m, m->newton_worst < 0 ? 0 : m->newton_worst, name),
             -m->newton_worst_step, m->newton_worst_error);
+    if (m->newton_expected > m->imprecise)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta is not known well enough: its Monte Carlo error is worth %.2g of the loss (at most %.2g is wanted), and may be larger "
+            "where the loss is not quadratic; take more particles, more iterations or a smaller rate",
+            m->newton_expected, m->imprecise);
     if (m->unresolved > 0 && m->unresolved_hides > 5 * m->newton_limit)
         say(v, SOSMC_NOT_CONVERGED,
             "theta is not determined along a direction that is mostly %s: the cloud cannot tell the curvature of the loss there, and "

@@ -214,7 +214,7 @@ static void a_collapsing_regression_tells_a_judged_loss(void **state)
     assert_null(strstr(checked, "all is well"));
 }
 
-/* Weights that a few particles carry for long: nothing is left of the groups that give theta its error. */
+/* Weights that a few particles carry for long: the groups that give theta its error die out again and again. */
 static void starved_weights_are_named(void **state)
 {
     (void)write_hierarchy("wild.yaml", 2);
@@ -222,7 +222,7 @@ static void starved_weights_are_named(void **state)
                             "run wild.yaml --out wild --set kernel.type=ula --set kernel.step=0.5 --set particles=200 "
                             "--set iterations=300 --set optimiser.rate=0.05 --set output.report=false --strict");
     assert_contains(said, "the error of theta is not to be trusted: ");
-    assert_contains(said, " of 16 groups of particles are left at the end; take more particles or a smaller rate");
+    assert_contains(said, " times in ");
 }
 
 /* L = 2 for y ~ N(x, 1), x ~ N(theta, 1): 0.5 / L is 0.25. Both sides of it, for run and check, and with momentum. */
