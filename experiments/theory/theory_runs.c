@@ -59,7 +59,7 @@ sosmc_settings theory_settings(int particles, double ess_min, sosmc_kernel kerne
 {
     sosmc_settings settings = sosmc_defaults();
     settings.on_collapse = SOSMC_COLLAPSE_CONTINUE; /* a statement shows what a method does, also then */
-    settings.judge = 0; /* a statement measures what it is about itself */
+    settings.judge = 0;                             /* a statement measures what it is about itself */
     settings.scheme = sosmc_scheme_sosmc(particles);
     settings.scheme.ess_min = ess_min;
     settings.kernel = kernel;
