@@ -470,6 +470,11 @@ static const char *find_why_not_watched(const sosmc *s)
 }
 
 static int within(double value, int low, int high) { return value < low ? low : value > high ? high : (int)value; }
+static int tiles_for(int particles, int tile, int most)
+{
+    int tiles = (particles + tile - 1) / tile;
+    return tiles < most ? tiles : most;
+}
 
 /* In evaluations of the cloud: a sweep counts as one, or as two where it is accepted or rejected, a gradient as 0.4, an observation
  * as 0.5, or as 3 where scores have to be made from single contractions. 0.4 of the allowance is for observations; Hessians are
@@ -484,11 +489,9 @@ static void plan_watch(sosmc *s)
     for (w->spacing = 1; (double)w->spacing * allowed < cost && w->spacing < 4096;) w->spacing *= 2;
     int moments = within(fmax(100.0 * p, particles / 8.0), 1, particles);
     int differences = within(0.2 * particles / p, 32, 4096);
-    w->moment_tiles = (moments + tile - 1) / tile;
-    w->difference_tiles = within((differences + tile - 1) / tile, 1, w->moment_tiles);
-    w->data_tiles = s->batch.tiles
-                        ? within((differences + s->batch.count[0] - 1) / s->batch.count[0], 1, s->batch.tiles)
-                        : 0;
+    w->moment_tiles = tiles_for(moments, tile, s->cut.tiles);
+    w->difference_tiles = tiles_for(differences, tile, w->moment_tiles);
+    w->data_tiles = s->batch.tiles ? tiles_for(differences, s->batch.count[0], s->batch.tiles) : 0;
     w->data_noise = s->batch.tiles && !s->p.objective.data.fixed;
     w->coordinates = s->cut.dim < 64 ? s->cut.dim : 64;
     w->stride = s->cut.dim / w->coordinates;

@@ -66,7 +66,10 @@ static int takes_hessian(const sosmc *s, int64_t k)
 
 static void cut_groups(const sosmc *s, watch_sums *w)
 {
-    for (int64_t c = 0; c <= SOSMC_GROUPS; c++) w->bound[c] = (double)(s->cut.particles * c / SOSMC_GROUPS);
+    for (int64_t c = 0; c <= SOSMC_GROUPS; c++) {
+        int64_t first = s->cut.particles * c / SOSMC_GROUPS;
+        w->bound[c] = (double)first;
+    }
 }
 
 /* Squares the sums of groups that are too unequal to go on with, and cuts new ones. What the old groups have in common with the new
@@ -391,8 +394,8 @@ static void add_data_influences(sosmc *s, watch_sums *to, double weight)
         double all = 0;
         for (size_t c = 0; c < SOSMC_GROUPS; c++) all += s->watch.leaves[c * p + j];
         for (size_t c = 0; c < SOSMC_GROUPS; c++) {
-            double members = (double)(M / SOSMC_GROUPS + ((int64_t)c < M % SOSMC_GROUPS));
-            to->T[c * p + j] += scale * (s->watch.leaves[c * p + j] - members / (double)M * all);
+            int64_t members = M / SOSMC_GROUPS + ((int64_t)c < M % SOSMC_GROUPS);
+            to->T[c * p + j] += scale * (s->watch.leaves[c * p + j] - (double)members / (double)M * all);
         }
     }
 }

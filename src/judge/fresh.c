@@ -313,7 +313,7 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
                       .stop = f->options->stop,
                       .stop_ctx = f->options->stop_ctx};
     for (int k = 0;; k++) {
-        task.number = (uint64_t)(number * TRIES + k);
+        task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);
         int good = out->arrived >= 1 && out->survivors >= SURVIVORS;
         if (status != SOSMC_OK || good || k + 1 == TRIES) return status;

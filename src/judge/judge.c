@@ -31,8 +31,10 @@ static sosmc_status open_result(judging *j)
     int p = j->problem->model.dim_theta;
     *out = (sosmc_judgement){
         .dim_theta = p, .aic = NAN, .bic = NAN, .t_quantile = NAN, .measured = sosmc_nothing_measured()};
-    sosmc_number *all[] = {&out->loss, &out->log_z, &out->kl, &out->reward};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) sosmc_i_no_number(all[i], NULL);
+    sosmc_i_no_number(&out->loss, NULL);
+    sosmc_i_no_number(&out->log_z, NULL);
+    sosmc_i_no_number(&out->kl, NULL);
+    sosmc_i_no_number(&out->reward, NULL);
     double *memory = calloc(5 * (size_t)p, sizeof *memory);
     if (!memory) return SOSMC_ENOMEM;
     out->memory = out->theta = memory;

@@ -188,7 +188,7 @@ static void drop_negligible(modes *m)
 static sosmc_status keep_mode(search *s, modes *m, double U)
 {
     sosmc_status status = SOSMC_OK;
-    double mass, *memory = malloc((s->dim + s->dim * s->dim) * sizeof *memory);
+    double mass, *memory = malloc((1 + s->dim + s->dim * s->dim) * sizeof *memory);
     if (!memory) return SOSMC_ENOMEM;
     if (curvature_at(s, U, memory + s->dim, &mass, &status)) {
         free(memory);

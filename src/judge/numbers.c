@@ -138,6 +138,12 @@ static sosmc_number reward_of(const pass_cloud *p)
     return number(sosmc_i_pass_mean(p, p->R), fmax(sosmc_i_pass_error(p, p->R, 0), least));
 }
 
+static void without_reference(sosmc_judgement *out)
+{
+    sosmc_i_no_number(&out->kl, "the fresh particles did not reach the reference law");
+    sosmc_i_no_number(&out->loss, out->kl.why);
+}
+
 static sosmc_status forward(const fresh *f, const double *theta, const pass_cloud *p, double *values,
                             sosmc_judgement *out)
 {
@@ -146,7 +152,8 @@ static sosmc_status forward(const fresh *f, const double *theta, const pass_clou
     data_means data = {.mean = 0};
     double log_z_ref = 0, ref2 = 0;
     int trusted = 1;
-    for (int i = 0; i < p->n; i++) values[i] = -p->R[i];
+    double reward = p->R ? out->reward.value : 0;
+    for (int i = 0; i < p->n; i++) values[i] = p->R ? -p->R[i] : 0;
     if (o->b == 0) {
         out->loss = number(-out->reward.value, out->reward.error);
         return SOSMC_OK;
@@ -161,11 +168,14 @@ static sosmc_status forward(const fresh *f, const double *theta, const pass_clou
     sosmc_status status = over_data(&task, &data);
     if (status == SOSMC_OK && !task.density) status = reference_log_z(f, &log_z_ref, &ref2, &trusted);
     if (status != SOSMC_OK) return status;
+    if (!trusted) {
+        without_reference(out);
+        return SOSMC_OK;
+    }
     double error = sosmc_i_pass_error(p, NULL, 1);
     out->kl = number(data.mean + p->log_z - log_z_ref, sqrt(error * error + data.error2 + ref2));
     error = sosmc_i_pass_error(p, values, o->b);
-    out->loss = number(o->b * out->kl.value - out->reward.value,
-                       sqrt(error * error + o->b * o->b * (data.error2 + ref2)));
+    out->loss = number(o->b * out->kl.value - reward, sqrt(error * error + o->b * o->b * (data.error2 + ref2)));
     return SOSMC_OK;
 }
 
@@ -181,6 +191,10 @@ static sosmc_status reverse(const fresh *f, const pass_cloud *p, double *values,
     }
     sosmc_status status = reference_log_z(f, &log_z_ref, &ref2, &trusted);
     if (status != SOSMC_OK) return status;
+    if (!trusted) {
+        without_reference(out);
+        return SOSMC_OK;
+    }
     for (int i = 0; i < p->n; i++) values[i] = -(p->U[i] - p->Uref[i]);
     double error = sosmc_i_pass_error(p, values, -1);
     out->kl = number(sosmc_i_pass_mean(p, values) - p->log_z + log_z_ref, sqrt(error * error + ref2));
