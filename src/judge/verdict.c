@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7;
-enum { OBSERVED_PER_RENEWAL = 4, COLLAPSED = 100, SHORTEST = 128 };
+enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
 {

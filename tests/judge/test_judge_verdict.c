@@ -37,7 +37,7 @@ static sosmc_measured healthy(void)
     m.newton_worst = 4;
     m.newton_worst_step = -0.0421;
     m.newton_worst_error = 0.0333;
-    m.renewals = 1;
+    m.renewals = 2;
     m.hessian_definite = 1;
     m.mobility = 0.3;
     m.step = 0.1;
