@@ -133,13 +133,23 @@ static void note_bounds(judging *j)
     }
 }
 
+/* Errors are those of a theta at the optimum: away from it they would be believed and wrong. */
+static int has_not_converged(const judging *j)
+{
+    const sosmc_measured *m = &j->out->measured;
+    return m->newton > m->newton_limit + 4 * m->newton_expected;
+}
+
 static void give_mc_errors(judging *j)
 {
     sosmc_judgement *out = j->out;
     size_t p = (size_t)out->dim_theta;
     memcpy(out->theta, j->theta.theta, p * sizeof(double));
-    if (!j->theta.definite) {
-        (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "the second derivative of the loss is not positive definite");
+    const char *why = !j->theta.definite     ? "the second derivative of the loss is not positive definite"
+                      : has_not_converged(j) ? "theta has not converged"
+                                             : NULL;
+    if (why) {
+        (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "%s", why);
         return;
     }
     out->theta_mc_error = out->theta + p;
@@ -160,6 +170,8 @@ static void give_standard_errors(judging *j)
         why = out->why_no_mc_error;
     else if (!j->theta.definite)
         why = "the observed information is not positive definite";
+    else if (has_not_converged(j))
+        why = "theta has not converged";
     else if (j->theta.flat > 0 || j->theta.unresolved > 0)
         why = "the likelihood is flat along a direction of theta, which the data do not identify";
     else if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0)

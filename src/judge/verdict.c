@@ -102,7 +102,8 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
         say(v, SOSMC_NOT_CONVERGED,
             "the second derivative of the loss is not positive definite: theta is not at a minimum, or the cloud is too small to "
             "tell; take more iterations or more particles");
-    if (m->newton > m->newton_limit + 4 * m->newton_expected)
+    int moves = m->newton > m->newton_limit + 4 * m->newton_expected;
+    if (moves)
         say(v, SOSMC_NOT_CONVERGED,
             "theta has not converged: a Newton step would still gain %.2g of the loss, of which %.2g is noise (%s would move by "
             "%.3g, its error is %.2g); take more iterations or a larger rate",
@@ -123,7 +124,7 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
             "the error of theta is not to be trusted: the groups of particles behind it died out %lld times in %lld observed "
             "iterations; take more particles or a smaller rate",
             (long long)m->renewals, (long long)m->observed);
-    if (m->fresh_worst >= 0 && fabs(m->fresh_step) > m->fresh_limit * m->fresh_error &&
+    if (!moves && m->fresh_worst >= 0 && fabs(m->fresh_step) > m->fresh_limit * m->fresh_error &&
         m->fresh_worth > 0.005 * m->loss_unit)
         say(v, SOSMC_NOT_CONVERGED,
             "fresh particles contradict the run: they would move %s by %.3g, %.1f times the error of that, and gain %.2g of the "

@@ -40,6 +40,7 @@ static void rows_from_values(void **state)
     if (experiment_page_end(&x, 0, "page.html") ||
         files_read(folder_path(folder, "page.html"), 1 << 20, &text, &size, ERROR))
         fail_msg("%s", error);
+    assert_non_null(text);
     static const char *const parts[] = {"<th class=\"l\">method</th><th class=\"r\">reward</th>",
                                         "<td class=\"l\">first</td><td class=\"r\">1.00</td>",
                                         "<td class=\"l\"></td><td class=\"r\">second</td>",
@@ -48,7 +49,7 @@ static void rows_from_values(void **state)
                                         "<td class=\"l\">1.0000</td><td class=\"r\">1234</td>",
                                         "<td class=\"l\">third</td><td class=\"r\">1 of 2</td>"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (!strstr(text, parts[i])) fail_msg("the page has no %s", parts[i]);
+        if (!text || !strstr(text, parts[i])) fail_msg("the page has no %s", parts[i]);
     free(text);
 }
 
