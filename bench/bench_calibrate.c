@@ -261,7 +261,7 @@ static void gather(const request *r, const char *name, int schedule, int how, su
         add(s, &o);
     }
     (void)close(ends[0]);
-    while (wait(NULL) > 0) continue;
+    for (pid_t ended = wait(NULL); ended > 0;) ended = wait(NULL);
 }
 
 static void print_summary(const request *r, const char *name, int schedule, int how, const summary *s)

@@ -216,8 +216,9 @@ static void put_estimate(page *p, const report_data *r)
     const char *objective = json_string_value(json_object_get(r->summary, "objective")),
                *no_mc = why(r, "theta_mc_error"), *no_se = why(r, "theta_standard_error");
     int likelihood = objective && (strcmp(objective, "mmle") == 0 || strcmp(objective, "ebm_likelihood") == 0);
-    size_t n = json_array_size(names), shown = n < ESTIMATES ? n : ESTIMATES;
-    if (n == 0 || !json_is_array(json_object_get(r->summary, "theta"))) return;
+    size_t n = json_array_size(names), shown = ESTIMATES;
+    if (!json_is_array(json_object_get(r->summary, "theta")) || n < 1) return;
+    if (n < shown) shown = n;
     page_table(p, NULL, likelihood ? "lrrrr" : "lrrr", head);
     for (size_t i = 0; i < shown; i++) {
         char value[VALUE], mc[VALUE], se[VALUE], interval[VALUE] = "–";

@@ -190,11 +190,11 @@ void sosmc_i_watch_moved(sosmc *s)
     accepted /= (double)s->cut.particles * (double)s->cfg.scheme.sweeps;
     s->info.mobility = mobility(s);
     for (int set = 0; set < WATCH_SETS; set++) {
-        watch_sums to = sums_of(s, set);
-        if (!(to.head[HEAD_START] > 0)) continue;
-        to.head[HEAD_MOBILITY] += weight * s->info.mobility;
-        to.head[HEAD_ACCEPT] += weight * accepted;
-        to.head[HEAD_MOVES] += weight;
+        double *head = sums_of(s, set).head;
+        if (!(head[HEAD_START] > 0)) continue;
+        head[HEAD_MOBILITY] += weight * s->info.mobility;
+        head[HEAD_ACCEPT] += weight * accepted;
+        head[HEAD_MOVES] += weight;
     }
 }
 

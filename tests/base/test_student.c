@@ -31,7 +31,7 @@ static void closed_forms(void **state)
     for (int k = 0; k < 400; k++) {
         double p = k < 200 ? 1e-6 * pow(0.4999e6, k / 199.0) : 1 - 1e-6 * pow(0.4999e6, (k - 200) / 199.0);
         double a = 4 * p * (1 - p), four = 2 * sqrt(cos(acos(sqrt(a)) / 3) / sqrt(a) - 1);
-        double expect[3] = {tan(M_PI * (p - 0.5)), (2 * p - 1) / sqrt(2 * p * (1 - p)), p < 0.5 ? -four : four};
+        const double expect[3] = {tan(M_PI * (p - 0.5)), (2 * p - 1) / sqrt(2 * p * (1 - p)), p < 0.5 ? -four : four};
         for (int c = 0; c < 3; c++) {
             double t = sosmc_i_student_quantile(p, c == 2 ? 4 : c + 1);
             assert_near(t / expect[c], 1, 1e-8);
