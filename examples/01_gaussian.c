@@ -1,4 +1,5 @@
 /* x ~ N(theta, I) and y | x ~ N(x, I): the likelihood of y peaks at theta = y. */
+#include <sosmc/judge.h>
 #include <sosmc/sosmc.h>
 #include <stdio.h>
 
@@ -33,10 +34,18 @@ int main(void)
     sosmc *run = NULL;
     sosmc_status status = sosmc_create(&run, &p, &cfg);
     if (status == SOSMC_OK) status = sosmc_run(run, 2000, NULL, NULL);
+    if (status != SOSMC_OK) fprintf(stderr, "%s\n", sosmc_message(run));
+
+    sosmc_judgement j = {.dim_theta = 0}; /* what the run is worth */
+    if (status == SOSMC_OK) status = sosmc_judge(run, NULL, &j, NULL, 0);
+    for (int k = 0; k < j.dim_theta && j.theta_mc_error && j.theta_standard_error; k++)
+        printf("theta_%d = %.3f, Monte Carlo error %.3f, standard error %.3f\n", k + 1, j.theta[k], j.theta_mc_error[k],
+               j.theta_standard_error[k]);
     if (status == SOSMC_OK)
-        printf("theta = (%.3f, %.3f)\n", sosmc_theta(run)[0], sosmc_theta(run)[1]);
-    else
-        fprintf(stderr, "%s\n", sosmc_message(run));
+        printf("log Z = %.3f +- %.3f, %s\n", j.log_z.value, j.log_z.error,
+               sosmc_verdict_name((sosmc_verdict_status)j.verdict.status));
+    for (int k = 0; k < j.verdict.reasons; k++) printf("%s\n", j.verdict.reason[k]);
+    sosmc_judgement_free(&j);
     sosmc_free(run);
     return status == SOSMC_OK ? 0 : 1;
 }
