@@ -74,7 +74,7 @@ sosmc_batch sosmc_i_host_batch(const host *h, int worker, int64_t first, int64_t
     return (sosmc_batch){.x = room,
                          .prep = h->prep,
                          .work = (char *)room + h->scratch,
-                         .simd = sosmc_simd_best(),
+                         .simd = h->simd ? h->simd : sosmc_simd_best(),
                          .dim = h->model->dim_x,
                          .n = left < h->tile ? (int)left : h->tile,
                          .ld = h->ld,

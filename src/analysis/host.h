@@ -16,6 +16,7 @@ enum { HOST_MOST_THREADS = 1024 };
 typedef struct {
     const sosmc_model *model;
     const double *theta;
+    const sosmc_simd *simd; /* the vector code of its batches; NULL: the best of this machine. Set it after the cut. */
     int tile, ld, workers;
     size_t vector, row; /* doubles of one vector and of one row, multiples of 8 */
     size_t stride;      /* bytes of one worker */

@@ -616,6 +616,7 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why)
 const sosmc_problem *sosmc_i_problem_of(const sosmc *s) { return &s->p; }
 const sosmc_settings *sosmc_i_settings_of(const sosmc *s) { return &s->cfg; }
 sosmc_status sosmc_i_failed(const sosmc *s) { return s->failed; }
+const sosmc_simd *sosmc_i_simd_of(const sosmc *s) { return s->simd; }
 double sosmc_i_step_now(const sosmc *s) { return s->now->v.h; }
 
 double sosmc_i_score_spread(const sosmc *s)

@@ -54,6 +54,7 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why);
 const sosmc_problem *sosmc_i_problem_of(const sosmc *s);
 const sosmc_settings *sosmc_i_settings_of(const sosmc *s);
 sosmc_status sosmc_i_failed(const sosmc *s);
+const sosmc_simd *sosmc_i_simd_of(const sosmc *s);
 double sosmc_i_step_now(const sosmc *s); /* the kernel's step */
 double sosmc_i_score_spread(
     const sosmc *s); /* standard deviation of the score over the cloud; NaN: there is no score */

@@ -96,7 +96,7 @@ static sosmc_status evaluate(state *s, sosmc_batch *b, int worker, const tile_po
 static double chi_square(const state *s, int dof, int64_t particle)
 {
     double z[MOST_DOF], sum = 0;
-    sosmc_batch b = {.simd = sosmc_simd_best(), .dim = dof, .n = 1, .ld = 1, .first = particle};
+    sosmc_batch b = {.simd = s->h.simd, .dim = dof, .n = 1, .ld = 1, .first = particle};
     sosmc_normals(name(s, STREAM_DRAW, 1), &b, z);
     for (int k = 0; k < dof; k++) sum += z[k] * z[k];
     return sum;
@@ -210,7 +210,7 @@ static int weigh(state *s, double increment)
     }
     if (!isfinite(most)) return -1;
     for (int i = 0; i < p->n; i++) p->w[i] = s->logw[i] - most;
-    sosmc_exp(NULL, p->n, p->w, p->w);
+    sosmc_exp(s->h.simd, p->n, p->w, p->w);
     for (int i = 0; i < p->n; i++) total += p->w[i];
     double log_total = most + sosmc_i_log1(NULL, total);
     for (int i = 0; i < p->n; i++) {
@@ -360,6 +360,7 @@ static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
     size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = task->wants_gradients ? (size_t)m->dim_theta : 0;
     sosmc_status status = sosmc_i_host_cut(&s->h, m, task->particles, task->threads);
     if (status == SOSMC_OK) status = sosmc_i_host_cut(&s->ref, m, task->particles, task->threads);
+    s->h.simd = s->ref.simd = sosmc_i_simd(task->simd);
     if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
     if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
     if (status != SOSMC_OK) return status;
@@ -398,7 +399,7 @@ static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
 
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out)
 {
-    state s = {.task = task, .code = sosmc_i_tile_code(NULL), .p = out};
+    state s = {.task = task, .code = sosmc_i_tile_code(task->simd), .p = out};
     *out = (pass_cloud){.n = 0};
     sosmc_status status = open_pass(&s, task, out);
     if (status == SOSMC_OK) {

@@ -21,6 +21,7 @@ typedef struct {
     const double *theta_ref;  /* NULL: no reference energies */
     const laws *q;
     const preconditioner *c;
+    const sosmc_simd *simd; /* NULL: the best of this machine */
     int particles, threads;
     int moves; /* at every temperature */
     uint64_t seed;
