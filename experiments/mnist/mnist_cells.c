@@ -53,7 +53,7 @@ static void set_method(experiment_file *f, const mnist_cell *c)
 experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *c)
 {
     const mnist_setting *s = &c->set;
-    experiment_file f = experiment_load(plan->settings, c->method == MNIST_IMPDIFF ? "impdiff.yaml" : "sosmc.yaml");
+    experiment_file f = experiment_load(plan->settings, c->method == MNIST_IMPDIFF ? "impdiff.yaml" : "sweep.yaml");
     experiment_set(&f, "objective.beta=%.17g", c->beta);
     experiment_set(&f, "objective.reward={type: %s, scale: %.17g}", mnist_reward_names[c->reward], c->scale);
     set_method(&f, c);
@@ -131,7 +131,7 @@ static int sample_start(const mnist_plan *plan, const mnist_cell *c, const char 
     char dir[FILES_PATH], error[SENTENCE];
     int purify = init != NULL, steps = purify ? s->purify : s->warm, sweeps = sweeps_of(steps);
     if (start_path(plan, c, purify, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    experiment_file f = experiment_load(plan->settings, purify ? "purify.yaml" : "sampler.yaml");
+    experiment_file f = experiment_load(plan->settings, purify ? "purify-bright.yaml" : "sampler.yaml");
     set_model(&f, plan);
     if (purify) {
         experiment_set(&f, "init.file=%s", init);
