@@ -111,6 +111,24 @@ static void add_pairs(ebm2d_plan *plan)
                                            .beta = betas[b]});
 }
 
+static int read_recipe(ebm2d_plan *plan, int data, char *error, size_t room)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "%s.yaml", ebm2d_dataset_names[data]);
+    experiment_file f = experiment_load(plan->settings, name);
+    plan->data[data] = f.c;
+    if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) return files_fail(error, room, "%s", f.error);
+    if (job_recipe(f.c, &plan->recipe[data]) == 0) return 0;
+    return files_fail(error, room, "%s/%s: expected points of a generator as objective.data", plan->settings, name);
+}
+
+int ebm2d_plan_open(ebm2d_plan *plan, char *error, size_t room)
+{
+    int rc = experiment_find("ebm2d", "tune.yaml", plan->settings, error, room);
+    for (int d = 0; rc == 0 && d < EBM2D_DATASETS; d++) rc = read_recipe(plan, d, error, room);
+    return rc;
+}
+
 int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room)
 {
     size_t per_seed = EBM2D_METHODS + EBM2D_PAPER_METHODS * EBM2D_BETAS;
@@ -144,6 +162,10 @@ static void forget(ebm2d_cell *c)
 void ebm2d_plan_free(ebm2d_plan *plan)
 {
     for (int i = 0; plan->cell && i < plan->cells; i++) forget(&plan->cell[i]);
+    for (int d = 0; d < EBM2D_DATASETS; d++) {
+        config_free(plan->data[d]);
+        plan->data[d] = NULL;
+    }
     free(plan->cell);
     known_close(&plan->known);
     plan->cell = NULL;

@@ -93,11 +93,15 @@ typedef struct {
     ebm2d_scale scale;
     char model[EBM2D_DATASETS][FILES_PATH]; /* stored networks; empty: none */
     char settings[FILES_PATH];              /* the folder of the run files that come with the program */
+    config *data[EBM2D_DATASETS];           /* the run file of each pre-training */
+    points_recipe recipe[EBM2D_DATASETS];   /* and its points */
     known known;                            /* numbers from elsewhere; closed by ebm2d_plan_free */
     int cells;
     ebm2d_cell *cell;
 } ebm2d_plan;
 
+/* Finds the run files and reads the data sets from them; ebm2d_plan_free in either case. */
+int ebm2d_plan_open(ebm2d_plan *plan, char *error, size_t room);
 /* The cells of a scale, those that take longest first. */
 int ebm2d_plan_cells(ebm2d_plan *plan, char *error, size_t room);
 void ebm2d_plan_free(ebm2d_plan *plan);

@@ -318,11 +318,11 @@ typedef struct {
     double density[SIDE * SIDE], data_x[SHOWN], data_y[SHOWN], sample_x[SHOWN], sample_y[SHOWN];
 } portrait;
 
-static int data_points(ebm2d_dataset data, double *x, double *y, char *error, size_t room)
+static int data_points(const points_recipe *data, double *x, double *y, char *error, size_t room)
 {
     double *all = NULL;
     int64_t rows = 0;
-    if (points_generate(ebm2d_recipe(data), &all, &rows, error, room)) return -1;
+    if (points_generate(data, &all, &rows, error, room)) return -1;
     for (int64_t i = 0; i < SHOWN; i++) {
         x[i] = all[PLANE * (i * rows / SHOWN)];
         y[i] = all[PLANE * (i * rows / SHOWN) + 1];
@@ -353,7 +353,7 @@ static int model_points(const network *n, const char *path, int threads, portrai
     return 0;
 }
 
-static int paint(ebm2d_dataset data, const char *path, int threads, portrait *p, char *error, size_t room)
+static int paint(const points_recipe *data, const char *path, int threads, portrait *p, char *error, size_t room)
 {
     network n;
     if (open_network(&n, path, error, room)) return -1;
@@ -373,7 +373,7 @@ int ebm2d_models_figure(arena *memory, const ebm2d_plan *plan, int threads, plot
     for (int d = 0; rc == 0 && d < EBM2D_DATASETS; d++) {
         portrait *p = &all[n];
         if (!plan->model[d][0]) continue;
-        rc = paint((ebm2d_dataset)d, plan->model[d], threads, p, error, room);
+        rc = paint(&plan->recipe[d], plan->model[d], threads, p, error, room);
         name[n] = titles[d];
         data[n] = (ebm2d_cloud){.n = SHOWN, .x = p->data_x, .y = p->data_y};
         samples[n] = (ebm2d_cloud){.n = SHOWN, .x = p->sample_x, .y = p->sample_y};

@@ -161,7 +161,7 @@ static void training_table(const ebm2d_page_context *x)
         "shape over a Gaussian base, trained with weighted particles (train/NAME-weighted). Both are scored by the mean "
         "log-density of the %lld training points, log Z by quadrature, in nats; the bound is that of the law the points "
         "were drawn from, on the same points.",
-        (long long)ebm2d_recipe(EBM2D_CIRCLES)->points);
+        (long long)x->plan->recipe[EBM2D_CIRCLES].points);
     page_paragraph(
         x->page,
         "The running estimate is a diagnostic: the log-likelihood of the last mini-batch by the particles' own log Z, and the "

@@ -34,30 +34,6 @@ enum { NODES = 400 };
 
 /* ---------------------------------------------------------------------------- points and their law */
 
-const points_recipe *ebm2d_recipe(ebm2d_dataset data)
-{
-    static const double centres[] = {0.97627, 4.30379, 2.05527, 0.89766, -1.52690, 2.91788};
-    static const points_recipe recipes[EBM2D_DATASETS] = {
-        [EBM2D_CIRCLES] = {.kind = POINTS_CIRCLES,
-                           .points = 20000,
-                           .noise = 0.02,
-                           .factor = 0.5,
-                           .dim = PLANE,
-                           .standardise = 1,
-                           .scale = 2.5},
-        [EBM2D_TWO_MOONS] =
-            {.kind = POINTS_TWO_MOONS, .points = 20000, .noise = 0.08, .dim = PLANE, .standardise = 1, .scale = 2.2},
-        [EBM2D_BLOBS] = {.kind = POINTS_BLOBS,
-                         .points = 20000,
-                         .noise = 0.5,
-                         .centres = centres,
-                         .clusters = 3,
-                         .dim = PLANE,
-                         .standardise = 1,
-                         .scale = 2.0}};
-    return &recipes[data];
-}
-
 /* Where the noise is added: nodes of a midpoint rule along both curves, or the centres. Returns how many there are. */
 static int noise_centres(const points_recipe *r, double *node)
 {
@@ -201,7 +177,7 @@ experiment_file ebm2d_training_file(const ebm2d_plan *plan, ebm2d_dataset data, 
 {
     char widths[SENTENCE], name[64];
     const ebm2d_scale *s = &plan->scale;
-    sosmc_lattice lattice = lattice_for(boxes[data], s->nodes, ebm2d_recipe(data)->scale);
+    sosmc_lattice lattice = lattice_for(boxes[data], s->nodes, plan->recipe[data].scale);
     (void)snprintf(name, sizeof name, "train-%s.yaml", ebm2d_dataset_names[data]);
     experiment_file f = experiment_load(plan->settings, name);
     experiment_set(&f, "model.activation=%s", like->activation);
@@ -307,7 +283,7 @@ int ebm2d_training_read(const ebm2d_plan *plan, ebm2d_dataset data, int threads,
                         size_t room)
 {
     char dir[FILES_PATH], weighted[FILES_PATH];
-    const points_recipe *recipe = ebm2d_recipe(data);
+    const points_recipe *recipe = &plan->recipe[data];
     double *x = NULL;
     int64_t n = 0;
     *t = (ebm2d_training){.brief = !plan->scale.paper, .seconds = NAN, .running = NAN, .logz_error = NAN};

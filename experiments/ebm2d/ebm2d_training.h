@@ -16,9 +16,6 @@
 typedef enum { EBM2D_PCD, EBM2D_WEIGHTS, EBM2D_TRAININGS } ebm2d_training_method;
 extern const char *const ebm2d_training_names[EBM2D_TRAININGS];
 
-/* The points of a data set, as the run files under experiments/ebm2d and `sosmc train` have them. */
-const points_recipe *ebm2d_recipe(ebm2d_dataset data);
-
 /* Mean log-density of the points of a recipe under the law they were drawn from, in the coordinates they end up in. A model
  * is above it only by what it owes to chance in these points. */
 int ebm2d_bound(const points_recipe *recipe, double *bound, char *error, size_t room);

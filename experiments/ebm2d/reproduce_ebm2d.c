@@ -360,8 +360,8 @@ static int set_up(study *s, const ebm2d_scale *scale)
     if (s->plan.scale.seeds > MOST_SEEDS)
         return complain(SOSMC_EXIT_USAGE, "--seeds is %d; expected at most %d", s->plan.scale.seeds, MOST_SEEDS);
     int code = find_models(s);
-    if (code == SOSMC_EXIT_OK && (experiment_find("ebm2d", "tune.yaml", s->plan.settings, error, sizeof error) ||
-                                  known_open(&s->plan.known, "ebm2d", error, sizeof error)))
+    if (code == SOSMC_EXIT_OK &&
+        (ebm2d_plan_open(&s->plan, error, sizeof error) || known_open(&s->plan.known, "ebm2d", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;

@@ -40,33 +40,22 @@ double mnist_reward_of(mnist_reward reward, double scale, const double *x)
     return scale * r / MNIST_PIXELS; /* half: (1/2) of means over half of the pixels */
 }
 
-static void set_method(experiment_file *f, const mnist_cell *c)
-{
-    const mnist_setting *s = &c->set;
-    if (c->method == MNIST_IMPDIFF) return;
-    experiment_set(f, "resampling.threshold=%.17g", s->threshold);
-    if (s->adapt_factor > 1)
-        experiment_set(f, "adapt={threshold: %.17g, factor: %.17g, min: 1.0e-8, max: %.17g}", s->adapt_threshold,
-                       s->adapt_factor, s->adapt_max);
-}
-
 experiment_file mnist_cell_file(const mnist_plan *plan, const mnist_cell *c)
 {
+    static const char *const impdiff[] = {"scheme=impdiff_printed", "init.exact=false", "resampling=null",
+                                          "adapt=null"};
     const mnist_setting *s = &c->set;
-    experiment_file f = experiment_load(plan->settings, c->method == MNIST_IMPDIFF ? "impdiff.yaml" : "sosmc.yaml");
+    experiment_file f = experiment_load(plan->settings, s->file);
+    for (size_t i = 0; c->method == MNIST_IMPDIFF && i < sizeof impdiff / sizeof *impdiff; i++)
+        experiment_set(&f, "%s", impdiff[i]);
     experiment_set(&f, "objective.beta=%.17g", c->beta);
     experiment_set(&f, "objective.reward={type: %s, scale: %.17g}", mnist_reward_names[c->reward], c->scale);
-    set_method(&f, c);
-    experiment_set(&f, "kernel.step=%.17g", s->gamma);
-    experiment_set(&f, "kernel.noise=%.17g", s->noise);
-    experiment_set(&f, "optimiser.rate=%.17g", s->rate);
     experiment_set(&f, "particles=%d", s->particles);
     experiment_set(&f, "iterations=%d", s->iterations);
     experiment_set(&f, "seed=%" PRIu64, plan->seed + (uint64_t)c->seed);
     experiment_set(&f, "evaluate.every=%d", s->every);
     experiment_set(&f, "evaluate.chains=%d", s->chains);
     experiment_set(&f, "evaluate.steps=%d", s->steps);
-    for (int i = 0; i < MNIST_SETS && s->set[i]; i++) experiment_set(&f, "%s", s->set[i]);
     return f;
 }
 
@@ -131,13 +120,9 @@ static int sample_start(const mnist_plan *plan, const mnist_cell *c, const char 
     char dir[FILES_PATH], error[SENTENCE];
     int purify = init != NULL, steps = purify ? s->purify : s->warm, sweeps = sweeps_of(steps);
     if (start_path(plan, c, purify, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
-    experiment_file f = experiment_load(plan->settings, purify ? "purify.yaml" : "sampler.yaml");
+    experiment_file f = experiment_load(plan->settings, purify ? s->purifier : s->sampler);
     set_model(&f, plan);
-    if (purify) {
-        experiment_set(&f, "init.file=%s", init);
-        experiment_set(&f, "kernel.step=%.17g", s->gamma);
-        experiment_set(&f, "kernel.noise=%.17g", s->noise);
-    }
+    if (purify) experiment_set(&f, "init.file=%s", init);
     experiment_set(&f, "scheme.sweeps=%d", sweeps);
     experiment_set(&f, "particles=%d", s->particles);
     experiment_set(&f, "iterations=%d", steps / sweeps + 1);

@@ -23,23 +23,34 @@ typedef enum { MNIST_IMPDIFF, MNIST_SOSMC, MNIST_METHODS } mnist_method;
 /* The published pairs of methods; the published sweeps over beta; the same sweeps with what the paper says; a reduced scale
  * for which values are known too; settings of our own. */
 typedef enum { MNIST_PAIR, MNIST_SWEEP, MNIST_PAPER, MNIST_REDUCED, MNIST_BETTER, MNIST_GROUPS } mnist_group;
-enum { MNIST_BETAS = 4, MNIST_SETS = 4, MNIST_NAME = 160, MNIST_SEEDS = 10, MNIST_CELLS = 256 /* at most */ };
+enum { MNIST_BETAS = 4, MNIST_NAME = 160, MNIST_SEEDS = 10, MNIST_CELLS = 256 /* at most */ };
 
 extern const char *const mnist_reward_names[MNIST_REWARDS];
 extern const char *const mnist_method_names[MNIST_METHODS];
 extern const char *const mnist_group_names[MNIST_GROUPS];
 extern const double mnist_betas[MNIST_BETAS];
 
-/* How a cell is run. */
+/* The settings, each a run file. */
+typedef enum {
+    MNIST_PAIR_BRIGHT,
+    MNIST_PAIR_HALF,
+    MNIST_SWEEPS,
+    MNIST_PAPER_SWEEPS,
+    MNIST_SMALL,
+    MNIST_SMALL_COLD,
+    MNIST_COLD_TARGET,
+    MNIST_SETTINGS
+} mnist_file;
+
+/* How a cell is run: its run files, and what they say, with sizes held to those of the plan. */
 typedef struct {
+    const char *file, *sampler, *purifier; /* the run, and its start; purifier NULL: no Langevin steps */
+    int final_chains, final_steps;         /* fresh rewards before and after the run, with the same noise */
     int particles, iterations;
-    double rate, gamma, noise;                       /* learning rate; step and noise scale s of the kernel */
-    double threshold;                                /* resample when ESS < threshold * particles */
-    double adapt_threshold, adapt_factor, adapt_max; /* factor 1 or 0: the step stays */
-    int warm, purify;              /* start: steps of the pre-training sampler, then of ula with gamma and noise */
-    int every, chains, steps;      /* fresh rewards during the run */
-    int final_chains, final_steps; /* before and after it, with the same noise */
-    const char *set[MNIST_SETS];   /* further keys of the run file with their values, KEY=VALUE */
+    double rate, gamma, noise; /* learning rate; step and noise scale s of the kernel */
+    double threshold;          /* resample when ESS < threshold * particles */
+    int warm, purify;          /* start: steps of the pre-training sampler, then of ula with gamma and noise */
+    int every, chains, steps;  /* fresh rewards during the run */
 } mnist_setting;
 
 /* Values at the evaluations: k, R_fresh after the update of iteration k, and what the running log Z says. */
@@ -91,12 +102,15 @@ typedef struct {
     uint64_t seed;
     char model[FILES_PATH];    /* the pre-trained network */
     char settings[FILES_PATH]; /* the folder of the run files that come with the program */
-    known known;               /* numbers from elsewhere; closed by mnist_plan_free */
+    mnist_setting setting[MNIST_SETTINGS];
+    known known; /* numbers from elsewhere; closed by mnist_plan_free */
     int cells;
     mnist_cell *cell;
 } mnist_plan;
 
-/* The cells of a scale, those that take longest first. */
+/* Finds the run files and reads the settings. */
+int mnist_plan_open(mnist_plan *plan, char *error, size_t room);
+/* The cells of a scale for a plan that is open, those that take longest first. */
 int mnist_plan_cells(mnist_plan *plan, char *error, size_t room);
 void mnist_plan_free(mnist_plan *plan);
 

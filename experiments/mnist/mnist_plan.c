@@ -1,6 +1,6 @@
-/* mnist_plan.c: which cells the experiment with pictures has, with all their settings, and what they cost.
+/* mnist_plan.c: which cells the experiment with pictures has, from which run files, and what they cost.
  *
- * The pairs, the sweeps and their constants are those of the authors' program; "paper" is what the paper says instead.
+ * The pairs, the sweeps and the constants in their run files are those of the authors' program; "paper" is what the paper says instead.
  * Invariant: two cells of the same start, reward and seed differ by what their settings say and nothing else. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,61 +15,60 @@ const double mnist_betas[MNIST_BETAS] = {5, 2, 1, 0.5};
 
 /* ---------------------------------------------------------------------------- settings */
 
-/* Of both sweeps in the authors' program, and the one that agrees best with the paper. */
-static const mnist_setting sweep = {.particles = 1000,
-                                    .iterations = 1000,
-                                    .rate = 1e-4,
-                                    .gamma = 3e-3,
-                                    .noise = 1,
-                                    .threshold = 0.9,
-                                    .warm = 1000,
-                                    .every = 50,
-                                    .chains = 64,
-                                    .steps = 512,
-                                    .final_chains = 192,
-                                    .final_steps = 512};
+/* The run files, and the chains that the experiment draws before and after a run, which no run file has. */
+static const mnist_setting settings[MNIST_SETTINGS] = {
+    [MNIST_PAIR_BRIGHT] = {"pair-bright.yaml", "sampler-256.yaml", "purify-bright.yaml", 192, 256},
+    [MNIST_PAIR_HALF] = {"pair-half.yaml", "sampler-256.yaml", "purify-half.yaml", 192, 1000},
+    [MNIST_SWEEPS] = {"sweep.yaml", "sampler.yaml", NULL, 192, 512},
+    [MNIST_PAPER_SWEEPS] = {"paper.yaml", "sampler.yaml", NULL, 192, 512},
+    [MNIST_SMALL] = {"reduced.yaml", "sampler-256.yaml", NULL, 128, 256},
+    [MNIST_SMALL_COLD] = {"reduced-cold.yaml", "sampler-256.yaml", "purify-reduced.yaml", 128, 256},
+    [MNIST_COLD_TARGET] = {"cold-target.yaml", "sampler-256.yaml", NULL, 192, 256}};
 
-static mnist_setting pair_setting(mnist_reward reward)
+/* A run file with its defaults; NULL with a sentence. */
+static config *resolved(const mnist_plan *plan, const char *file, char *error, size_t room)
 {
-    mnist_setting s = sweep;
-    int half = reward == MNIST_HALF;
-    s.particles = half ? 2000 : 10000;
-    s.rate = half ? 2e-4 : 1e-4;
-    s.gamma = half ? 3e-3 : 5e-3;
-    s.noise = half ? 0.4 : 0.1;
-    s.threshold = 0.95;
-    s.warm = 256;
-    s.purify = half ? 2000 : 1000;
-    s.chains = half ? 128 : 64;
-    s.steps = half ? 1000 : 128;
-    s.final_steps = half ? 1000 : 256;
-    return s;
+    experiment_file f = experiment_load(plan->settings, file);
+    if (f.c && config_resolve(f.c, f.error, sizeof f.error) == 0) return f.c;
+    config_free(f.c);
+    (void)files_fail(error, room, "%s", f.error);
+    return NULL;
 }
 
-static mnist_setting paper_setting(void)
+/* The steps that a start's run file makes: its first iteration does not move. */
+static int read_steps(const mnist_plan *plan, const char *file, int *steps, char *error, size_t room)
 {
-    mnist_setting s = sweep;
-    s.gamma = 5e-3;
-    s.adapt_threshold = 0.95;
-    s.adapt_factor = 1.01;
-    s.adapt_max = 1e-2;
-    return s;
+    config *c = resolved(plan, file, error, room);
+    if (!c) return -1;
+    *steps = (int)(config_integer(c, "scheme.sweeps") * (config_integer(c, "iterations") - 1));
+    config_free(c);
+    return 0;
 }
 
-static mnist_setting reduced_setting(int cold)
+static int read_setting(const mnist_plan *plan, mnist_setting *s, char *error, size_t room)
 {
-    mnist_setting s = sweep;
-    s.particles = 128;
-    s.iterations = 300;
-    s.warm = 256;
-    s.final_chains = 128;
-    s.steps = s.final_steps = 256;
-    if (!cold) return s;
-    s.gamma = 5e-3;
-    s.noise = 0.1;
-    s.threshold = 0.95;
-    s.purify = 300;
-    return s;
+    config *c = resolved(plan, s->file, error, room);
+    if (!c) return -1;
+    s->particles = (int)config_integer(c, "particles");
+    s->iterations = (int)config_integer(c, "iterations");
+    s->rate = config_number(c, "optimiser.rate");
+    s->gamma = config_number(c, "kernel.step");
+    s->noise = config_number(c, "kernel.noise");
+    s->threshold = config_number(c, "resampling.threshold");
+    s->every = (int)config_integer(c, "evaluate.every");
+    s->chains = (int)config_integer(c, "evaluate.chains");
+    s->steps = (int)config_integer(c, "evaluate.steps");
+    config_free(c);
+    if (read_steps(plan, s->sampler, &s->warm, error, room)) return -1;
+    return s->purifier ? read_steps(plan, s->purifier, &s->purify, error, room) : 0;
+}
+
+int mnist_plan_open(mnist_plan *plan, char *error, size_t room)
+{
+    int rc = experiment_find("mnist", settings[0].file, plan->settings, error, room);
+    memcpy(plan->setting, settings, sizeof settings);
+    for (int i = 0; rc == 0 && i < MNIST_SETTINGS; i++) rc = read_setting(plan, &plan->setting[i], error, room);
+    return rc;
 }
 
 /* The scale on which the authors' program has a reward, as a factor of the paper's. */
@@ -103,8 +102,9 @@ static void shrink(mnist_setting *s, const mnist_scale *scale)
 
 /* ---------------------------------------------------------------------------- the table of cells */
 
-static void add(mnist_plan *plan, mnist_cell cell)
+static void add(mnist_plan *plan, mnist_file setting, mnist_cell cell)
 {
+    cell.set = plan->setting[setting];
     shrink(&cell.set, &plan->scale);
     plan->cell[plan->cells++] = cell;
 }
@@ -112,14 +112,15 @@ static void add(mnist_plan *plan, mnist_cell cell)
 static void add_pairs(mnist_plan *plan)
 {
     static const mnist_reward rewards[] = {MNIST_BRIGHT, MNIST_HALF};
+    static const mnist_file files[] = {MNIST_PAIR_BRIGHT, MNIST_PAIR_HALF};
     for (int r = 0; r < 2; r++)
         for (int m = 0; m < MNIST_METHODS; m++)
-            add(plan, (mnist_cell){.group = MNIST_PAIR,
-                                   .reward = rewards[r],
-                                   .method = (mnist_method)m,
-                                   .beta = 1,
-                                   .scale = authors_scale(rewards[r]),
-                                   .set = pair_setting(rewards[r])});
+            add(plan, files[r],
+                (mnist_cell){.group = MNIST_PAIR,
+                             .reward = rewards[r],
+                             .method = (mnist_method)m,
+                             .beta = 1,
+                             .scale = authors_scale(rewards[r])});
 }
 
 static void add_sweeps(mnist_plan *plan, mnist_group group)
@@ -129,13 +130,13 @@ static void add_sweeps(mnist_plan *plan, mnist_group group)
         for (int b = 0; b < MNIST_BETAS; b++)
             for (int m = 0; m < MNIST_METHODS; m++)
                 for (int seed = 0; seed < (m == MNIST_SOSMC && more > 1 ? more : 1); seed++)
-                    add(plan, (mnist_cell){.group = group,
-                                           .reward = (mnist_reward)r,
-                                           .method = (mnist_method)m,
-                                           .beta = mnist_betas[b],
-                                           .scale = group == MNIST_PAPER ? 1 : authors_scale((mnist_reward)r),
-                                           .seed = seed,
-                                           .set = group == MNIST_PAPER ? paper_setting() : sweep});
+                    add(plan, group == MNIST_PAPER ? MNIST_PAPER_SWEEPS : MNIST_SWEEPS,
+                        (mnist_cell){.group = group,
+                                     .reward = (mnist_reward)r,
+                                     .method = (mnist_method)m,
+                                     .beta = mnist_betas[b],
+                                     .scale = group == MNIST_PAPER ? 1 : authors_scale((mnist_reward)r),
+                                     .seed = seed});
 }
 
 static void add_reduced(mnist_plan *plan)
@@ -147,31 +148,13 @@ static void add_reduced(mnist_plan *plan)
     } rows[] = {{MNIST_BRIGHT, MNIST_SOSMC, 0},   {MNIST_BRIGHT, MNIST_IMPDIFF, 0}, {MNIST_BRIGHT, MNIST_SOSMC, 1},
                 {MNIST_BRIGHT, MNIST_IMPDIFF, 1}, {MNIST_HALF, MNIST_SOSMC, 0},     {MNIST_DARK, MNIST_SOSMC, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        add(plan, (mnist_cell){.group = MNIST_REDUCED,
-                               .reward = rows[i].reward,
-                               .method = rows[i].method,
-                               .beta = 1,
-                               .scale = authors_scale(rows[i].reward),
-                               .label = rows[i].cold ? "cold" : NULL,
-                               .set = reduced_setting(rows[i].cold)});
-}
-
-/* A cold target, exp(-100 E), and steps so short that the particles are still digits at the end. The energy's scale is 100
- * times larger, so beta is as much smaller, and so is the rate, or the weights would be gone after one update. The sampler of
- * the fresh chains stays what it was: its step and clipping undo the temperature. */
-static mnist_setting cold_setting(void)
-{
-    mnist_setting s = sweep;
-    s.iterations = 300;
-    s.rate = 3e-5;
-    s.gamma = 1e-4;
-    s.warm = 256;
-    s.every = 100;
-    s.steps = s.final_steps = 256;
-    s.set[0] = "model.temperature=0.01";
-    s.set[1] = "evaluate.step=0.1";
-    s.set[2] = "evaluate.gradient_clip=3";
-    return s;
+        add(plan, rows[i].cold ? MNIST_SMALL_COLD : MNIST_SMALL,
+            (mnist_cell){.group = MNIST_REDUCED,
+                         .reward = rows[i].reward,
+                         .method = rows[i].method,
+                         .beta = 1,
+                         .scale = authors_scale(rows[i].reward),
+                         .label = rows[i].cold ? "cold" : NULL});
 }
 
 /* Settings in which the weights do something and the pictures stay digits, with both methods. */
@@ -185,13 +168,13 @@ static void add_better(mnist_plan *plan)
         {"cold target", MNIST_HALF, 0.01}, {"cold target", MNIST_HALF, 0.03}, {"cold target", MNIST_BRIGHT, 0.01}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int m = 0; m < MNIST_METHODS; m++)
-            add(plan, (mnist_cell){.group = MNIST_BETTER,
-                                   .reward = rows[i].reward,
-                                   .method = (mnist_method)m,
-                                   .beta = rows[i].beta,
-                                   .scale = authors_scale(rows[i].reward),
-                                   .label = rows[i].label,
-                                   .set = cold_setting()});
+            add(plan, MNIST_COLD_TARGET,
+                (mnist_cell){.group = MNIST_BETTER,
+                             .reward = rows[i].reward,
+                             .method = (mnist_method)m,
+                             .beta = rows[i].beta,
+                             .scale = authors_scale(rows[i].reward),
+                             .label = rows[i].label});
 }
 
 static int costliest_first(const void *a, const void *b)

@@ -143,8 +143,8 @@ static int set_up(study *s, const mnist_scale *scale)
     if (s->o->seeds > 0) s->plan.scale.seeds = s->o->seeds;
     if (s->o->paper) s->plan.scale.paper = 1;
     int code = find_model(s);
-    if (code == SOSMC_EXIT_OK && (experiment_find("mnist", "sampler.yaml", s->plan.settings, error, sizeof error) ||
-                                  known_open(&s->plan.known, "mnist", error, sizeof error)))
+    if (code == SOSMC_EXIT_OK &&
+        (mnist_plan_open(&s->plan, error, sizeof error) || known_open(&s->plan.known, "mnist", error, sizeof error)))
         code = complain(SOSMC_EXIT_IO, "%s", error);
     if (code == SOSMC_EXIT_OK) code = experiment_folder(s->o->out, s->out);
     if (code != SOSMC_EXIT_OK) return code;

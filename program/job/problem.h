@@ -5,6 +5,7 @@
 #include <sosmc/models.h>
 
 #include "runfile/config.h"
+#include "points.h"
 
 typedef struct {
     sosmc_problem problem;
@@ -17,6 +18,8 @@ typedef struct {
 int job_build(job *out, const config *c, int *io, char *error, size_t room);
 void job_free(job *j);
 
+/* How a resolved run file has its data points made, with pointers into it. -1: by none of the generators. */
+int job_recipe(const config *c, points_recipe *out);
 /* The data points of the objective, rows of dim_x, and their number; NULL: there are none. */
 const double *job_points(const job *j, int64_t *rows);
 

@@ -143,26 +143,38 @@ static int rewarded_objective(builder *b)
 
 /* ---------------------------------------------------------------------------- points to fit */
 
+int job_recipe(const config *c, points_recipe *out)
+{
+    static const char *const names[] = {
+        [POINTS_TWO_MOONS] = "two_moons", [POINTS_CIRCLES] = "circles", [POINTS_BLOBS] = "blobs"};
+    const char *type = config_text(c, "objective.data.type");
+    int kind = POINTS_BLOBS;
+    while (type && kind >= 0 && strcmp(type, names[kind]) != 0) kind--;
+    if (!type || kind < 0) return -1;
+    *out = (points_recipe){
+        .kind = (points_kind)kind,
+        .points = config_integer(c, "objective.data.points"),
+        .noise = config_number(c, kind == POINTS_BLOBS ? "objective.data.sd" : "objective.data.noise"),
+        .factor = config_number(c, "objective.data.factor"),
+        .standardise = config_flag(c, "objective.data.standardise"),
+        .scale = config_number(c, "objective.data.scale"),
+        .seed = config_unsigned(c, "objective.data.seed")};
+    out->centres = config_matrix(c, "objective.data.centres", &out->clusters, &out->dim);
+    if (kind != POINTS_BLOBS) out->dim = 2;
+    return 0;
+}
+
 /* Points of one of the generators, in the dimension of the model. */
-static int generated_points(builder *b, points_kind kind, double **out, int64_t *rows)
+static int generated_points(builder *b, const points_recipe *recipe, double **out, int64_t *rows)
 {
     int dim = b->job->problem.model.dim_x;
-    points_recipe recipe = {
-        .kind = kind,
-        .points = config_integer(b->c, "objective.data.points"),
-        .noise = config_number(b->c, kind == POINTS_BLOBS ? "objective.data.sd" : "objective.data.noise"),
-        .factor = config_number(b->c, "objective.data.factor"),
-        .standardise = config_flag(b->c, "objective.data.standardise"),
-        .scale = config_number(b->c, "objective.data.scale"),
-        .seed = config_unsigned(b->c, "objective.data.seed")};
-    recipe.centres = config_matrix(b->c, "objective.data.centres", &recipe.clusters, &recipe.dim);
-    if (kind == POINTS_BLOBS && recipe.dim != dim)
-        return job_wrong(b, "objective.data.centres", "have %d numbers each; expected %d", recipe.dim, dim);
-    if (kind != POINTS_BLOBS && dim != 2)
+    if (recipe->kind == POINTS_BLOBS && recipe->dim != dim)
+        return job_wrong(b, "objective.data.centres", "have %d numbers each; expected %d", recipe->dim, dim);
+    if (recipe->kind != POINTS_BLOBS && dim != 2)
         return job_wrong(b, "objective.data.type",
                          "is %s, which gives points of dimension 2; the model has dimension %d",
                          config_text(b->c, "objective.data.type"), dim);
-    return points_generate(&recipe, out, rows, b->error, b->room);
+    return points_generate(recipe, out, rows, b->error, b->room);
 }
 
 static int stored_points(builder *b, double **out, int64_t *rows)
@@ -181,11 +193,10 @@ static int stored_points(builder *b, double **out, int64_t *rows)
 static int build_points(builder *b, int64_t *rows)
 {
     double *points = NULL;
+    points_recipe recipe;
     if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows);
-    int rc = is(b, "objective.data.type", "two_moons") ? generated_points(b, POINTS_TWO_MOONS, &points, rows)
-             : is(b, "objective.data.type", "circles") ? generated_points(b, POINTS_CIRCLES, &points, rows)
-             : is(b, "objective.data.type", "blobs")   ? generated_points(b, POINTS_BLOBS, &points, rows)
-                                                       : stored_points(b, &points, rows);
+    int rc = job_recipe(b->c, &recipe) == 0 ? generated_points(b, &recipe, &points, rows)
+                                            : stored_points(b, &points, rows);
     if (points && !job_keep(b->job, points, free)) return job_no_memory(b);
     b->p->points = b->p->rows.data = points;
     return rc;

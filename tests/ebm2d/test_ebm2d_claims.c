@@ -90,7 +90,7 @@ static void tune_is_its_run_file(const ebm2d_plan *p)
 static void run_files(void **state)
 {
     ebm2d_plan p = {.scale = ebm2d_scale_default()};
-    if (ebm2d_plan_cells(&p, ERROR) || experiment_find("ebm2d", "tune.yaml", p.settings, ERROR)) fail_msg("%s", error);
+    if (ebm2d_plan_cells(&p, ERROR) || ebm2d_plan_open(&p, ERROR)) fail_msg("%s", error);
     tune_is_its_run_file(&p);
     for (int m = 0; m < EBM2D_METHODS; m++) {
         config *c = resolved(&p, (ebm2d_method)m);

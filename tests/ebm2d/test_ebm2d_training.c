@@ -24,6 +24,16 @@
 
 static const double pi = 3.14159265358979323846;
 
+static ebm2d_plan plan;
+
+static int set_up(void **state) { return scratch_make(state) || ebm2d_plan_open(&plan, ERROR) ? -1 : 0; }
+
+static int tear_down(void **state)
+{
+    ebm2d_plan_free(&plan);
+    return scratch_remove(state);
+}
+
 static ebm2d_likelihood likelihood(double slope, double base_sd, double box, int n, const double *x)
 {
     ebm2d_likelihood l = {.evaluations = 17};
@@ -66,14 +76,14 @@ static void published_likelihood(void **state)
     double *x = NULL;
     int64_t n = 0;
     ebm2d_likelihood l;
-    assert_fine(points_generate(ebm2d_recipe(EBM2D_CIRCLES), &x, &n, ERROR));
+    assert_fine(points_generate(&plan.recipe[EBM2D_CIRCLES], &x, &n, ERROR));
     assert_fine(ebm2d_loglik(path, 6, 400, n, x, 2, &l, ERROR));
     free(x);
     assert_near(l.logz, 4.373504, 1e-5);
     assert_near(l.loglik, -4.038, 0.02); /* by 600 points and a network in other code */
 }
 
-/* The recipes are what a run file says by default. */
+/* The points of the experiment are those that a run file has by default. */
 static void recipes(void **state)
 {
     for (int d = 0; d < EBM2D_DATASETS; d++) {
@@ -90,7 +100,7 @@ static void recipes(void **state)
         config *c = config_parse(text, "recipe", ERROR);
         if (!c || config_resolve(c, ERROR) || job_build(&j, c, &io, ERROR)) fail_msg("%s", sentence);
         const double *points = job_points(&j, &rows);
-        assert_fine(points_generate(ebm2d_recipe((ebm2d_dataset)d), &x, &n, ERROR));
+        assert_fine(points_generate(&plan.recipe[d], &x, &n, ERROR));
         assert_int_equal(n, rows);
         assert_memory_equal(x, points, 2 * (size_t)n * sizeof *x);
         free(x);
@@ -108,7 +118,7 @@ static double log_ring(double r, double R, double sd)
 
 static void bound_of_circles(void **state)
 {
-    points_recipe r = *ebm2d_recipe(EBM2D_CIRCLES);
+    points_recipe r = plan.recipe[EBM2D_CIRCLES];
     double *x = NULL, bound, scaled, sum = 0;
     int64_t n = 0;
     assert_fine(ebm2d_bound(&r, &scaled, ERROR));
@@ -135,7 +145,7 @@ static void bound_of_circles(void **state)
 static void bound_of_moons(void **state)
 {
     enum { N = 2000 };
-    points_recipe r = *ebm2d_recipe(EBM2D_TWO_MOONS), still;
+    points_recipe r = plan.recipe[EBM2D_TWO_MOONS], still;
     double *x = NULL, *place = NULL, bound, sum = 0;
     int64_t n = 0;
     r.points = N;
@@ -160,7 +170,7 @@ static void bound_of_moons(void **state)
 static void bound_of_blobs(void **state)
 {
     enum { N = 60000 };
-    const points_recipe *r = ebm2d_recipe(EBM2D_BLOBS);
+    const points_recipe *r = &plan.recipe[EBM2D_BLOBS];
     double sum = 0, first[2] = {0, 0}, second[2] = {0, 0}, bound;
     uint64_t word = 1;
     for (int i = 0; i < N; i++) {
@@ -206,5 +216,5 @@ int main(void)
         cmocka_unit_test(bound_of_circles),  cmocka_unit_test(bound_of_moons),       cmocka_unit_test(bound_of_blobs),
         cmocka_unit_test(training_verdicts),
     };
-    return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -126,6 +126,8 @@ static void assert_training(size_t sets)
     static const double boxes[EBM2D_DATASETS] = {6, 6, 8};
     static const char *const models[EBM2D_DATASETS] = {"models/circles.safetensors", "models/two_moons.npz",
                                                        "models/blobs.safetensors"};
+    ebm2d_plan plan = {.out = NULL};
+    if (ebm2d_plan_open(&plan, ERROR)) fail_msg("%s", error);
     json_t *summary = NULL;
     if (json_read("out/summary.json", &summary, ERROR)) fail_msg("%s", error);
     const json_t *list = json_object_get(summary, "training");
@@ -138,7 +140,7 @@ static void assert_training(size_t sets)
         ebm2d_likelihood l;
         assert_string_equal(json_string_value(json_object_get(one, "dataset")), ebm2d_dataset_names[d]);
         (void)snprintf(path, sizeof path, "out/train/%s-weighted/model.safetensors", ebm2d_dataset_names[d]);
-        assert_int_equal(points_generate(ebm2d_recipe((ebm2d_dataset)d), &x, &n, ERROR), 0);
+        assert_int_equal(points_generate(&plan.recipe[d], &x, &n, ERROR), 0);
         assert_int_equal(ebm2d_loglik(models[d], boxes[d], 400, n, x, 1, &l, ERROR), 0);
         assert_near(number_at(json_object_get(one, "contrastive_divergence"), "loglik"), l.loglik, 1e-12);
         assert_int_equal(ebm2d_loglik(path, boxes[d], 400, n, x, 1, &l, ERROR), 0);
@@ -148,6 +150,7 @@ static void assert_training(size_t sets)
         assert_true(number_at(weighted, "seconds") > 0 && number_at(weighted, "loglik") < number_at(one, "bound"));
         free(x);
     }
+    ebm2d_plan_free(&plan);
     json_decref(summary);
 }
 

@@ -63,8 +63,7 @@ static int count(const mnist_plan *p, int group, int method)
 static mnist_plan planned(mnist_scale scale)
 {
     mnist_plan p = {.out = "/out", .scale = scale, .seed = 42};
-    if (mnist_plan_cells(&p, ERROR) || experiment_find("mnist", "sampler.yaml", p.settings, ERROR) ||
-        known_open(&p.known, "mnist", ERROR))
+    if (mnist_plan_open(&p, ERROR) || mnist_plan_cells(&p, ERROR) || known_open(&p.known, "mnist", ERROR))
         fail_msg("%s", error);
     return p;
 }
@@ -131,10 +130,12 @@ static void every_seed_has_its_start(void **state)
     char at[FILES_PATH], a[MNIST_NAME], b[MNIST_NAME];
     npy_array x[2];
     mnist_plan p = {.out = folder, .scale = tiny(), .seed = 42};
-    assert_int_equal(experiment_find("mnist", "sampler.yaml", p.settings, ERROR), 0);
+    assert_int_equal(mnist_plan_open(&p, ERROR), 0);
     (void)snprintf(p.model, sizeof p.model, "%s", small_network("starts.safetensors", 1, SMALL));
     for (int seed = 0; seed < 2; seed++) {
-        mnist_cell c = {.seed = seed, .beta = 1, .set = {.particles = 4, .warm = 2, .gamma = 0.003, .noise = 1}};
+        mnist_cell c = {.seed = seed, .beta = 1, .set = p.setting[MNIST_SWEEPS]};
+        c.set.particles = 4;
+        c.set.warm = 2;
         mnist_cell other = c;
         other.beta = 2;
         mnist_start_name(&c, 0, a);
@@ -213,12 +214,45 @@ static void run_files(void **state)
         check_run(&p, MNIST_PAPER, MNIST_HALF, 2, method, (double[]){1000, 1e-4, 5e-3, 1, 1, 64, 512, 0.9});
         check_run(&p, MNIST_PAPER, MNIST_DARK, 2, method, (double[]){1000, 1e-4, 5e-3, 1, 1, 64, 512, 0.9});
     }
-    const mnist_cell *bright = mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_SOSMC);
-    assert_true(bright->set.warm == 256 && bright->set.purify == 1000 && bright->set.final_steps == 256);
-    const mnist_cell *half = mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC);
-    assert_true(half->set.warm == 256 && half->set.purify == 2000 && half->set.final_steps == 1000);
-    const mnist_cell *sweep = mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 1, MNIST_SOSMC);
-    assert_true(sweep->set.warm == 1000 && sweep->set.purify == 0 && sweep->set.final_chains == 192);
+    assert_int_equal(mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_SOSMC)->set.final_steps, 256);
+    assert_int_equal(mnist_find(&p, MNIST_PAIR, MNIST_HALF, 1, MNIST_SOSMC)->set.final_steps, 1000);
+    assert_int_equal(mnist_find(&p, MNIST_SWEEP, MNIST_HALF, 1, MNIST_SOSMC)->set.final_chains, 192);
+    mnist_plan_free(&p);
+}
+
+/* The settings of our own, and the starts: what every run file says. */
+static void settings_of_files(void **state)
+{
+    static const mnist_setting expected[MNIST_SETTINGS] = {
+        [MNIST_PAIR_BRIGHT] = {.particles = 10000, .iterations = 1000, .warm = 256, .purify = 1000, .every = 50},
+        [MNIST_PAIR_HALF] = {.particles = 2000, .iterations = 1000, .warm = 256, .purify = 2000, .every = 50},
+        [MNIST_SWEEPS] = {.particles = 1000, .iterations = 1000, .warm = 1000, .every = 50},
+        [MNIST_PAPER_SWEEPS] = {.particles = 1000, .iterations = 1000, .warm = 1000, .every = 50},
+        [MNIST_SMALL] = {.particles = 128, .iterations = 300, .warm = 256, .every = 50},
+        [MNIST_SMALL_COLD] = {.particles = 128, .iterations = 300, .warm = 256, .purify = 300, .every = 50},
+        [MNIST_COLD_TARGET] = {.particles = 1000, .iterations = 300, .warm = 256, .every = 100}};
+    mnist_plan p = planned(mnist_scale_full());
+    for (int i = 0; i < MNIST_SETTINGS; i++) {
+        const mnist_setting *s = &p.setting[i], *e = &expected[i];
+        if (s->particles != e->particles || s->iterations != e->iterations || s->warm != e->warm ||
+            s->purify != e->purify || s->every != e->every)
+            fail_msg("%s or a run file of its start has another size", s->file);
+        if (!s->purifier) continue;
+        experiment_file f = experiment_load(p.settings, s->purifier);
+        if (!f.c || config_resolve(f.c, f.error, sizeof f.error)) fail_msg("%s", f.error);
+        if (config_number(f.c, "kernel.step") != s->gamma || config_number(f.c, "kernel.noise") != s->noise ||
+            config_integer(f.c, "particles") != s->particles)
+            fail_msg("%s has not the step, the noise and the particles of %s", s->purifier, s->file);
+        config_free(f.c);
+    }
+    const mnist_setting *cold = &p.setting[MNIST_SMALL_COLD], *small = &p.setting[MNIST_SMALL];
+    assert_true(small->gamma == 3e-3 && small->noise == 1 && small->threshold == 0.9 && small->rate == 1e-4);
+    assert_true(cold->gamma == 5e-3 && cold->noise == 0.1 && cold->threshold == 0.95 && cold->rate == 1e-4);
+    config *c = resolved(&p, mnist_find(&p, MNIST_BETTER, MNIST_HALF, 0.03, MNIST_SOSMC));
+    assert_true(config_number(c, "model.temperature") == 0.01 && config_number(c, "kernel.step") == 1e-4);
+    assert_true(config_number(c, "evaluate.step") == 0.1 && config_number(c, "evaluate.gradient_clip") == 3);
+    assert_true(config_number(c, "optimiser.rate") == 3e-5 && config_number(c, "objective.beta") == 0.03);
+    config_free(c);
     mnist_plan_free(&p);
 }
 
@@ -526,7 +560,8 @@ static void grids(void **state)
     mnist_findings f = {.threads = 1};
     (void)snprintf(p.model, sizeof p.model, "%s", model);
     assert_int_equal(files_directory(folder_path(folder, "studies"), ERROR), 0);
-    if (mnist_plan_cells(&p, ERROR) || mnist_findings_begin(&f, &p, ERROR)) fail_msg("%s", error);
+    if (mnist_plan_open(&p, ERROR) || mnist_plan_cells(&p, ERROR) || mnist_findings_begin(&f, &p, ERROR))
+        fail_msg("%s", error);
     const mnist_cell *cell[2] = {mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 5, MNIST_SOSMC),
                                  mnist_find(&p, MNIST_SWEEP, MNIST_DARK, 1, MNIST_SOSMC)};
     for (int i = 0; i < 2; i++) {
@@ -574,6 +609,7 @@ int main(void)
         cmocka_unit_test(names_differ),
         cmocka_unit_test(every_seed_has_its_start),
         cmocka_unit_test(run_files),
+        cmocka_unit_test(settings_of_files),
         cmocka_unit_test(rewards),
         cmocka_unit_test(recorded),
         cmocka_unit_test(published),
