@@ -31,7 +31,12 @@ static sosmc_settings settings_of(const exact_problem *e)
     return cfg;
 }
 
-static void open_problem(exact_problem *e, int k) { assert_int_equal(exact_open(e, names[k], NULL), 0); }
+/* The runs start at the best theta: one that has not converged would have no errors to compare. */
+static void open_problem(exact_problem *e, int k)
+{
+    assert_int_equal(exact_open(e, names[k], NULL), 0);
+    e->problem.theta0 = e->best;
+}
 
 /* The hash of the judgement after ITERATIONS with these settings. */
 static uint64_t judged(const exact_problem *e, const sosmc_settings *cfg, const sosmc_judge_options *options)
@@ -40,7 +45,7 @@ static uint64_t judged(const exact_problem *e, const sosmc_settings *cfg, const 
     expect_steps(s, ITERATIONS);
     sosmc_judgement j = expect_judgement(s, options);
     uint64_t hash = judgement_hash(&j);
-    assert_true(isfinite(j.measured.newton_worst_error)); /* there was something to compare */
+    assert_non_null(j.theta_mc_error); /* there was something to compare */
     assert_true(isfinite(j.loss.value) && isfinite(j.loss.error));
     sosmc_judgement_free(&j);
     sosmc_free(s);
