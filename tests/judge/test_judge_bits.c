@@ -12,6 +12,7 @@
 
 #include <sosmc/judge.h>
 
+#include "engine/watch.h"
 #include "engine_matrix.h"
 #include "exact_problems.h"
 #include "expect_engine.h"
@@ -84,6 +85,31 @@ static void levels_do_not_matter(void **state)
             cfg.simd = sosmc_simd_named(level[l]);
             if (cfg.simd) assert_true(best == judged(&e, &cfg, NULL));
         }
+        exact_close(&e);
+    }
+}
+
+/* Influences are centred under the whole cloud, and so are those of a data batch: over all groups they add up to nothing. */
+static void influences_add_up_to_nothing(void **state)
+{
+    for (int k = 0; k < NAMES; k++) {
+        exact_problem e;
+        watch_sums tail;
+        const char *why;
+        open_problem(&e, k);
+        sosmc_settings cfg = settings_of(&e);
+        sosmc *s = expect_create(&e.problem, &cfg);
+        expect_steps(s, ITERATIONS);
+        assert_int_equal(sosmc_i_watch_tail(s, &tail, &why), 0);
+        for (int j = 0; j < e.problem.model.dim_theta; j++) {
+            double sum = 0, size = 0;
+            for (int c = 0; c < SOSMC_GROUPS; c++) {
+                sum += tail.T[c * e.problem.model.dim_theta + j];
+                size += fabs(tail.T[c * e.problem.model.dim_theta + j]);
+            }
+            assert_true(size > 0 && fabs(sum) < 1e-9 * size);
+        }
+        sosmc_free(s);
         exact_close(&e);
     }
 }
@@ -171,11 +197,9 @@ static void checkpoints_keep_what_was_gathered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(levels_do_not_matter),
-        cmocka_unit_test(gathering_changes_no_iteration),
-        cmocka_unit_test(judging_changes_no_iteration),
-        cmocka_unit_test(checkpoints_keep_what_was_gathered),
+        cmocka_unit_test(threads_do_not_matter),        cmocka_unit_test(levels_do_not_matter),
+        cmocka_unit_test(influences_add_up_to_nothing), cmocka_unit_test(gathering_changes_no_iteration),
+        cmocka_unit_test(judging_changes_no_iteration), cmocka_unit_test(checkpoints_keep_what_was_gathered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
