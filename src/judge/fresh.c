@@ -85,7 +85,7 @@ static sosmc_status draw_initial(fresh *f, points *out)
     int weighs = init->logpdf && !init->exact, rc = 0;
     for (int first = 0; first < DRAWN && rc == 0; first += tile) {
         sosmc_batch b = {.x = batch, .simd = sosmc_simd_best(), .dim = dim, .n = tile, .ld = tile, .first = first};
-        sosmc_rng rng = {.seed = f->settings->seed, .stream = STREAM_INITIAL};
+        sosmc_rng rng = {.seed = f->seed, .stream = STREAM_INITIAL};
         rc = init->draw(init->self, rng, &b, batch);
         if (rc == 0 && weighs) rc = init->logpdf(init->self, &b, lq);
         for (int i = 0; i < tile; i++) {
@@ -193,7 +193,7 @@ static int add_wide_starts(const fresh *f, double *starts, int n)
         const law *a = &f->q.part[k % f->q.count];
         double *z = starts + (size_t)n * dim;
         sosmc_batch b = {.simd = sosmc_simd_best(), .dim = f->q.dim, .n = 1, .ld = 1, .first = k};
-        sosmc_normals((sosmc_rng){.seed = f->settings->seed, .stream = STREAM_STARTS}, &b, z);
+        sosmc_normals((sosmc_rng){.seed = f->seed, .stream = STREAM_STARTS}, &b, z);
         for (size_t j = 0; j < dim; j++) {
             double scale = 0; /* of coordinate j */
             for (size_t i = 0; i <= j && !f->q.diagonal; i++) scale += a->L[j * dim + i] * a->L[j * dim + i];
@@ -304,11 +304,11 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
                       .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
                       .q = &f->q,
                       .c = &f->c,
-                      .simd = sosmc_i_simd_of(f->engine),
+                      .simd = f->simd,
                       .particles = f->particles,
                       .threads = f->threads,
                       .moves = f->problem->model.dim_x < 5 ? 1 : 2,
-                      .seed = f->settings->seed,
+                      .seed = f->seed,
                       .wants_gradients = whole && f->problem->model.dim_theta <= WATCH_PARAMETERS && o->scale != 0 &&
                                          !o->H,
                       .stop = f->options->stop,

@@ -7,10 +7,12 @@
 
 /* What all passes of one judgement share. */
 typedef struct {
-    const sosmc *engine;
-    const sosmc_problem *problem;
+    const sosmc *engine; /* its cloud and settings are what sosmc_i_fresh_open fits, and nothing else needs them */
     const sosmc_settings *settings;
+    const sosmc_problem *problem;
     const sosmc_judge_options *options;
+    uint64_t seed;
+    const sosmc_simd *simd;
     laws q;
     preconditioner c;
     int particles, threads;

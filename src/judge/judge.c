@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "analysis/probe.h"
-#include "base/student.h"
-#include "base/table.h"
 #include "numbers.h"
+#include "result.h"
 
 static const double LIKELIHOOD_PRECISION = 1e-3, LOSS_PRECISION = 2e-3; /* of a nat per parameter; of the loss's unit */
 
@@ -22,32 +21,6 @@ typedef struct {
     theta_estimate theta;
     int has_theta; /* the estimate exists */
 } judging;
-
-/* ---------------------------------------------------------------------------- the result's memory */
-
-static sosmc_status open_result(judging *j)
-{
-    sosmc_judgement *out = j->out;
-    int p = j->problem->model.dim_theta;
-    *out = (sosmc_judgement){
-        .dim_theta = p, .aic = NAN, .bic = NAN, .t_quantile = NAN, .measured = sosmc_nothing_measured()};
-    sosmc_i_no_number(&out->loss, NULL);
-    sosmc_i_no_number(&out->log_z, NULL);
-    sosmc_i_no_number(&out->kl, NULL);
-    sosmc_i_no_number(&out->reward, NULL);
-    double *memory = calloc(5 * (size_t)p, sizeof *memory);
-    if (!memory) return SOSMC_ENOMEM;
-    out->memory = out->theta = memory;
-    const double *theta = sosmc_theta_average(j->engine);
-    if (theta) memcpy(out->theta, theta, (size_t)p * sizeof(double));
-    return SOSMC_OK;
-}
-
-void sosmc_judgement_free(sosmc_judgement *j)
-{
-    free(j->memory);
-    j->memory = j->theta = j->theta_mc_error = j->theta_standard_error = j->theta_low = j->theta_high = NULL;
-}
 
 /* ---------------------------------------------------------------------------- what is known without a pass */
 
@@ -140,57 +113,11 @@ static int has_not_converged(const judging *j)
     return m->newton > m->newton_limit + 4 * m->newton_expected;
 }
 
-static void give_mc_errors(judging *j)
+static void give_errors(judging *j)
 {
-    sosmc_judgement *out = j->out;
-    size_t p = (size_t)out->dim_theta;
-    memcpy(out->theta, j->theta.theta, p * sizeof(double));
-    const char *why = !j->theta.definite     ? "the second derivative of the loss is not positive definite"
-                      : has_not_converged(j) ? "theta has not converged"
-                                             : NULL;
-    if (why) {
-        (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "%s", why);
-        return;
-    }
-    out->theta_mc_error = out->theta + p;
-    memcpy(out->theta_mc_error, j->theta.mc_error, p * sizeof(double));
-    out->t_quantile = sosmc_i_student_quantile(0.975, SOSMC_GROUPS - 1);
-}
-
-/* Of likelihoods: the inverse of the information, which for a mean over rows is theirs times the Hessian. */
-static void give_standard_errors(judging *j)
-{
-    sosmc_judgement *out = j->out;
-    size_t p = (size_t)out->dim_theta;
-    int kind = j->problem->objective.loss;
-    const char *why = NULL;
-    if (kind != SOSMC_LOSS_MMLE && kind != SOSMC_LOSS_LIKELIHOOD)
-        why = "the loss is no likelihood";
-    else if (!j->has_theta)
-        why = out->why_no_mc_error;
-    else if (!j->theta.definite)
-        why = "the observed information is not positive definite";
-    else if (has_not_converged(j))
-        why = "theta has not converged";
-    else if (j->theta.flat > 0 || j->theta.unresolved > 0)
-        why = "the likelihood is flat along a direction of theta, which the data do not identify";
-    else if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0)
-        why = "the number of data rows is not known";
-    if (why) {
-        (void)snprintf(out->why_no_standard_error, SOSMC_WHY, "%s", why);
-        return;
-    }
-    out->theta_standard_error = out->theta + 2 * p;
-    out->theta_low = out->theta + 3 * p;
-    out->theta_high = out->theta + 4 * p;
-    double rows = kind == SOSMC_LOSS_LIKELIHOOD ? (double)out->rows : 1;
-    for (size_t k = 0; k < p; k++) {
-        double variance = j->theta.inverse[k * p + k] / rows, mc = out->theta_mc_error[k];
-        out->theta_standard_error[k] = sqrt(variance);
-        double half = 1.959963984540054 * sqrt(variance + mc * mc);
-        out->theta_low[k] = out->theta[k] - half;
-        out->theta_high[k] = out->theta[k] + half;
-    }
+    const theta_estimate *e = j->has_theta ? &j->theta : NULL;
+    if (e) memcpy(j->out->theta, e->theta, (size_t)e->dim * sizeof(double));
+    sosmc_i_result_errors(j->out, &j->problem->objective, e, !has_not_converged(j), SOSMC_GROUPS - 1);
 }
 
 static sosmc_status judge_theta(judging *j)
@@ -210,7 +137,7 @@ static sosmc_status judge_theta(judging *j)
         (void)snprintf(j->out->why_no_mc_error, SOSMC_WHY, "%s", why);
         m->theta_unknown = why;
         note_bounds(j);
-        give_standard_errors(j);
+        give_errors(j);
         return SOSMC_OK;
     }
     sosmc_status status = sosmc_i_theta_estimate(&j->theta, m->dim_theta, &tail, 2 * m->loss_unit);
@@ -220,42 +147,26 @@ static sosmc_status judge_theta(judging *j)
     m->observed = (int64_t)tail.head[HEAD_COUNT];
     if (tail.head[HEAD_MOVES] > 0) m->mobility = tail.head[HEAD_MOBILITY] / tail.head[HEAD_MOVES];
     note_newton(m, &j->theta);
-    give_mc_errors(j);
+    give_errors(j);
     note_bounds(j);
-    give_standard_errors(j);
     return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- the pass */
 
-static void no_numbers(judging *j, const char *why)
-{
-    const sosmc_objective *o = &j->problem->objective;
-    sosmc_i_no_number(&j->out->log_z, why);
-    if (o->scale != 0) sosmc_i_no_number(&j->out->loss, why);
-    if (o->score.eval) sosmc_i_no_number(&j->out->reward, why);
-    if (o->loss == SOSMC_LOSS_FORWARD_KL || o->loss == SOSMC_LOSS_REVERSE_KL) sosmc_i_no_number(&j->out->kl, why);
-}
-
-static void give_criteria(sosmc_judgement *out, int kind)
-{
-    double p = out->dim_theta, rows = (double)out->rows;
-    double loglik = kind == SOSMC_LOSS_MMLE         ? -out->loss.value
-                    : kind == SOSMC_LOSS_LIKELIHOOD ? -out->loss.value * rows
-                                                    : NAN;
-    if (kind == SOSMC_LOSS_LIKELIHOOD && out->rows == 0) return;
-    out->aic = 2 * p - 2 * loglik;
-    if (out->rows > 0) out->bic = p * sosmc_i_log1(NULL, rows) - 2 * loglik;
-}
-
 static sosmc_status judge_numbers(judging *j)
 {
     sosmc_measured *m = &j->out->measured;
-    fresh f = {.engine = j->engine, .problem = j->problem, .settings = j->settings, .options = &j->options};
+    fresh f = {.engine = j->engine,
+               .problem = j->problem,
+               .settings = j->settings,
+               .options = &j->options,
+               .seed = j->settings->seed,
+               .simd = sosmc_i_simd_of(j->engine)};
     pass_cloud p = {.n = 0};
     const char *why = sosmc_i_fresh_refused(&f);
     if (why) {
-        no_numbers(j, why);
+        sosmc_i_result_no_numbers(j->out, &j->problem->objective, why);
         return SOSMC_OK;
     }
     sosmc_status status = sosmc_i_fresh_open(&f, j->out->theta);
@@ -271,13 +182,14 @@ static sosmc_status judge_numbers(judging *j)
         if (p.arrived >= 1) {
             status = sosmc_i_numbers(&f, j->out->theta, &p, j->out);
             if (status == SOSMC_OK && j->has_theta) status = sosmc_i_contradiction(&f, j->out->theta, &p, &j->theta, m);
-            give_criteria(j->out, j->problem->objective.loss);
+            sosmc_i_result_criteria(j->out, j->problem->objective.loss);
         } else {
-            no_numbers(j, "the fresh particles did not reach the target");
+            sosmc_i_result_no_numbers(j->out, &j->problem->objective, "the fresh particles did not reach the target");
         }
     }
     if (status == SOSMC_ENUMERIC) {
-        no_numbers(j, "the particles have no finite spread to start fresh ones from");
+        sosmc_i_result_no_numbers(j->out, &j->problem->objective,
+                                  "the particles have no finite spread to start fresh ones from");
         status = SOSMC_OK;
     }
     sosmc_i_pass_free(&p);
@@ -293,12 +205,14 @@ sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sos
     if (!s) return SOSMC_EINVAL;
     judging j = {.engine = s, .problem = sosmc_i_problem_of(s), .settings = sosmc_i_settings_of(s), .out = out};
     if (options) j.options = *options;
-    sosmc_status status = open_result(&j);
+    sosmc_status status = sosmc_i_result_open(out, j.problem->model.dim_theta);
     if (status != SOSMC_OK) return status;
+    const double *theta = sosmc_theta_average(s);
+    if (theta) memcpy(out->theta, theta, (size_t)out->dim_theta * sizeof(double));
     out->rows = rows_of(&j);
     describe(&j);
     if (out->measured.failed < 0) {
-        no_numbers(&j, "the run failed");
+        sosmc_i_result_no_numbers(out, &j.problem->objective, "the run failed");
         (void)snprintf(out->why_no_mc_error, SOSMC_WHY, "the run failed");
         (void)snprintf(out->why_no_standard_error, SOSMC_WHY, "the run failed");
     } else {

@@ -69,7 +69,7 @@ static sosmc_status over_data(const data_task *t, data_means *out)
         if (!points || !D) status = SOSMC_ENOMEM;
         memset(out->D, 0, 2 * p * sizeof(double));
     }
-    sosmc_rng rng = {.seed = t->f->settings->seed, .stream = STREAM_DATA};
+    sosmc_rng rng = {.seed = t->f->seed, .stream = STREAM_DATA};
     for (int64_t first = 0; first < total && status == SOSMC_OK; first += h.tile) {
         sosmc_batch b = sosmc_i_host_batch(&h, 0, first, total);
         double *x = host_room(&h, 0), *U = x + h.vector, *other = U + h.row;
