@@ -85,6 +85,18 @@ typedef struct {
     double
         gradient_rate; /* rate of the worst Taylor remainder of the model's gradients: below 1.7 a gradient is wrong */
     const char *gradient_which; /* "dU/dx" or "grad_theta" */
+    /* a solver's own (solve.h) */
+    int automatic;        /* a solver chose everything: its limits and precision are what can be changed */
+    const char *ended_in; /* not NULL: a limit or the observer ended it in this phase */
+    int start_arrived,
+        modes; /* fresh particles reached the target from both laws; modes that were found; -1: not measured */
+    double start_gap, start_gap_error; /* log Z from the two laws: their difference and its error */
+    int64_t updates;                   /* of theta in the search */
+    int out_of_updates;                /* these ended it while theta still moved */
+    double moves_wanted;               /* until particles have half forgotten where they were */
+    int negative;                      /* directions in which the loss curves downwards */
+    int vertex;                        /* no parameter changes the law of the particles any more */
+    int runs_away; /* a parameter that the loss hardly needs any more and that goes on, counted from 1, with its direction as sign; 0: none */
 } sosmc_measured;
 SOSMC_API sosmc_measured sosmc_nothing_measured(void); /* start here */
 

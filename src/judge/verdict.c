@@ -46,7 +46,12 @@ sosmc_measured sosmc_nothing_measured(void)
                             .fresh_limit = NAN,
                             .fresh_worth = NAN,
                             .loss_unit = NAN,
-                            .gradient_rate = NAN};
+                            .gradient_rate = NAN,
+                            .start_arrived = -1,
+                            .modes = -1,
+                            .start_gap = NAN,
+                            .start_gap_error = NAN,
+                            .moves_wanted = NAN};
 }
 
 static void say(sosmc_verdict_words *v, sosmc_verdict_status status, const char *format, ...)
@@ -173,12 +178,83 @@ static void judge_pass(const sosmc_measured *m, sosmc_verdict_words *v)
             m->pass_particles, m->pass_survivors, FEW_SURVIVORS);
 }
 
+/* What a solver cannot vouch for. It chose its settings itself, so what can be changed is particles, limits and the problem. */
+static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    char name[32];
+    if (m->ended_in) {
+        say(v, SOSMC_NOT_CONVERGED,
+            "it was ended while in its phase `%s`; go on with a larger limit of time or evaluations", m->ended_in);
+        return;
+    }
+    if (m->modes == 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "no mode of the particles' law was found, so nothing says that they are where its mass is; give an initial law that "
+            "reaches it");
+    if (m->start_arrived == 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "fresh particles did not arrive at the law of the particles within 400 temperatures; give an initial law that is closer");
+    if (fabs(m->start_gap) > 2 + 5 * m->start_gap_error || (isinf(m->start_gap) && m->start_arrived != 0))
+        say(v, SOSMC_NOT_CONVERGED,
+            "two ways to the law of the particles disagree about log Z by %.2g, with an error of %.2g: a part of the law is missed by "
+            "one of them; take more particles, or an initial law that covers it",
+            m->start_gap, m->start_gap_error);
+    if (m->out_of_updates)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta still moved after %lld updates; start closer to the answer, or scale the parameters",
+            (long long)m->updates);
+    if (m->moves_wanted > 48)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the particles hardly move: half of a particle's place is forgotten after %.0f moves only (at most 48 are allowed); scale "
+            "the model's coordinates, or write it in others",
+            m->moves_wanted);
+    if (m->vertex)
+        say(v, SOSMC_NOT_CONVERGED,
+            "no particle tells the parameters apart any more: theta has gone to the border of what the model can be");
+    if (m->runs_away != 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s goes to %s infinity: the loss does not ask for it; leave the parameter out, or fix it",
+            which(m, (m->runs_away < 0 ? -m->runs_away : m->runs_away) - 1, name), m->runs_away < 0 ? "minus" : "plus");
+    if (m->at_bound >= 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s ended at its bound %g: the loss still falls there; widen the bound, or leave the parameter out",
+            which(m, m->at_bound, name), m->bound);
+    if (m->newton_expected > m->newton_limit)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta is not known well enough: its Monte Carlo error is worth %.2g of the loss (at most %.2g is wanted); take more "
+            "particles, or ask for less precision",
+            m->newton_expected, m->newton_limit);
+    else if (m->newton > 0.25 * m->newton_limit + 4 * m->newton_expected)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta has not settled: a Newton step would still gain %.2g of the loss, of which %.2g is noise (%s would move by %.3g, its "
+            "error is %.2g); take more particles",
+            m->newton, m->newton_expected, which(m, m->newton_worst < 0 ? 0 : m->newton_worst, name),
+            m->newton_worst_step, m->newton_worst_error);
+    if (m->unresolved > 0 && m->unresolved_hides > 5 * m->newton_limit)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta is not determined along a direction that is mostly %s: the curvature of the loss is not known there, and its slope "
+            "may hide %.2g of the loss; take more particles, or leave the parameter out",
+            which(m, m->unresolved_where, name), m->unresolved_hides);
+    if (m->negative)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the loss curves downwards in %d direction%s of theta: this is no minimum; start from another theta",
+            m->negative, m->negative > 1 ? "s" : "");
+    if (m->fresh_worst >= 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "fresh particles contradict those that led theta here: they would move %s by %.3g, with an error of %.2g, which is worth "
+            "%.2g of the loss; take more particles",
+            which(m, m->fresh_worst, name), m->fresh_step, m->fresh_error, m->fresh_worth);
+}
+
 void sosmc_verdict(const sosmc_measured *m, sosmc_verdict_words *out)
 {
     *out = (sosmc_verdict_words){.status = SOSMC_CONVERGED};
     judge_failure(m, out);
     if (out->status == SOSMC_RUN_FAILED) return;
-    judge_theta(m, out);
+    if (m->automatic)
+        judge_solver(m, out);
+    else
+        judge_theta(m, out);
     judge_cloud(m, out);
     judge_pass(m, out);
 }

@@ -1,0 +1,321 @@
+/* cloud.c: weighted particles in groups: evaluation, moves, weights, resampling.
+ *
+ * Invariant: random numbers are named by the solver's clock and the particle's number; sums over particles run in the order of tiles
+ * and of particles in them. So nothing depends on threads or on the vector code. */
+#include <math.h>
+
+#include "base/table.h"
+#include "solve_inside.h"
+
+static const double ACCEPTANCE = 0.57, LARGEST_H = 1.805; /* a step of 1.9 standard deviations */
+
+/* ---------------------------------------------------------------------------- tiles */
+
+sosmc_batch sosmc_i_solver_batch(const sosmc_solver *s, const host *h, int worker, int tile)
+{
+    int64_t first = tile_first(s, tile);
+    return sosmc_i_host_batch(h, worker, first, first + tile_count(s, tile));
+}
+
+double *sosmc_i_solver_vector(const sosmc_solver *s, int worker, int which)
+{
+    return host_room(&s->at, worker) + (size_t)which * s->vector;
+}
+double *sosmc_i_solver_row(const sosmc_solver *s, int worker, int which)
+{
+    return sosmc_i_solver_vector(s, worker, VECTORS) + (size_t)which * s->at.row;
+}
+
+int sosmc_i_solver_energy(const sosmc_solver *s, const double *theta, const sosmc_batch *b, double *U, double *g,
+                          double *row)
+{
+    const sosmc_model *m = &s->problem.model;
+    if (m->energy(m->self, theta, b, row, g)) return -1;
+    for (int i = 0; i < b->n; i++) {
+        int good = row[i] < INFINITY && row[i] > -INFINITY;
+        for (int j = 0; g && good && j < b->dim; j++) good = isfinite(g[(size_t)j * (size_t)b->ld + (size_t)i]);
+        U[i] = good ? row[i] : INFINITY;
+        for (int j = 0; g && !good && j < b->dim; j++) g[(size_t)j * (size_t)b->ld + (size_t)i] = 0;
+    }
+    return 0;
+}
+
+typedef struct {
+    sosmc_solver *s;
+    cloud *c;
+    const host *h;
+    const double *theta;
+} evaluation;
+
+static sosmc_status evaluate_tile(void *ctx, int tile, int worker)
+{
+    const evaluation *e = ctx;
+    sosmc_solver *s = e->s;
+    sosmc_batch b = sosmc_i_solver_batch(s, e->h, worker, tile);
+    b.x = tile_of(s, e->c->x, tile);
+    return sosmc_i_solver_energy(s, e->theta, &b, e->c->U + b.first, tile_of(s, e->c->g, tile),
+                                 sosmc_i_solver_row(s, worker, ROW_ENERGY))
+               ? SOSMC_EMODEL
+               : SOSMC_OK;
+}
+
+sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta)
+{
+    evaluation e = {.s = s, .c = c, .h = h, .theta = theta};
+    s->v.evaluations += s->n;
+    return sosmc_i_parallel(s->helpers, evaluate_tile, &e, s->tiles);
+}
+
+static sosmc_status reward_tile(void *ctx, int tile, int worker)
+{
+    const evaluation *e = ctx;
+    sosmc_solver *s = e->s;
+    const sosmc_score *score = &s->problem.objective.score;
+    double *row = sosmc_i_solver_row(s, worker, ROW_ENERGY);
+    if (e->c->R) {
+        sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
+        b.x = tile_of(s, e->c->x, tile);
+        if (score->eval(score->self, &b, row)) return SOSMC_EMODEL;
+        memcpy(e->c->R + b.first, row, (size_t)b.n * sizeof(double));
+    }
+    if (e->c->Uref) {
+        sosmc_batch b = sosmc_i_solver_batch(s, &s->ref, worker, tile);
+        b.x = tile_of(s, e->c->x, tile);
+        return sosmc_i_solver_energy(s, s->problem.objective.theta_ref, &b, e->c->Uref + b.first, NULL, row)
+                   ? SOSMC_EMODEL
+                   : SOSMC_OK;
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c)
+{
+    evaluation e = {.s = s, .c = c};
+    if (c->Uref) s->v.evaluations += s->n;
+    return c->R || c->Uref ? sosmc_i_parallel(s->helpers, reward_tile, &e, s->tiles) : SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- weights */
+
+double sosmc_i_log_sum(const sosmc_simd *simd, int n, const double *x, double *work)
+{
+    double most = -INFINITY, sum = 0;
+    for (int i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
+    if (!(most > -INFINITY) || !(most < INFINITY)) return most;
+    for (int i = 0; i < n; i++) work[i] = x[i] - most;
+    sosmc_exp(simd, n, work, work);
+    for (int i = 0; i < n; i++) sum += work[i];
+    return most + sosmc_i_log1(NULL, sum);
+}
+
+double sosmc_i_solver_weights(const sosmc_solver *s, cloud *c, groups r)
+{
+    int lo = r.first * s->group, n = r.end * s->group - lo;
+    double squares = 0, total = sosmc_i_log_sum(s->simd, n, c->logw + lo, c->w + lo);
+    if (!isfinite(total)) {
+        memset(c->w + lo, 0, (size_t)n * sizeof(double));
+        return 0;
+    }
+    for (int i = lo; i < lo + n; i++) c->w[i] = c->logw[i] - total;
+    sosmc_exp(s->simd, n, c->w + lo, c->w + lo);
+    for (int i = lo; i < lo + n; i++) squares += c->w[i] * c->w[i];
+    return 1 / squares;
+}
+
+/* ---------------------------------------------------------------------------- resampling */
+
+static size_t place_of(const sosmc_solver *s, int i)
+{
+    int group = i / s->group, at = i % s->group;
+    return (size_t)(group * s->tiles_per_group + at / s->tile) * s->vector + (size_t)(at % s->tile);
+}
+
+static void gather_tiles(const sosmc_solver *s, groups r, double *x)
+{
+    size_t dim = (size_t)s->dim, ld = (size_t)s->at.ld;
+    size_t from_tile = (size_t)(r.first * s->tiles_per_group) * s->vector;
+    size_t all = (size_t)((r.end - r.first) * s->tiles_per_group) * s->vector;
+    memcpy(s->spare + from_tile, x + from_tile, all * sizeof(double));
+    for (int i = r.first * s->group; i < r.end * s->group; i++) {
+        if (s->ancestor[i] == i) continue;
+        const double *from = s->spare + place_of(s, s->ancestor[i]);
+        double *to = x + place_of(s, i);
+        for (size_t j = 0; j < dim; j++) to[j * ld] = from[j * ld];
+    }
+}
+
+static void gather(const sosmc_solver *s, groups r, double *values)
+{
+    int lo = r.first * s->group, n = r.end * s->group - lo;
+    memcpy(s->scratch, values + lo, (size_t)n * sizeof(double));
+    for (int i = lo; i < lo + n; i++) values[i] = s->scratch[s->ancestor[i] - lo];
+}
+
+static void follow(sosmc_solver *s, cloud *c, groups r, int law)
+{
+    gather_tiles(s, r, c->x);
+    gather_tiles(s, r, c->g);
+    gather(s, r, c->U);
+    if (!law) return;
+    gather_tiles(s, r, s->gq);
+    gather(s, r, s->Lq);
+}
+
+/* Ancestors of the particles lo to lo + n - 1 by their weights; they then share the weight that these had. */
+static sosmc_status draw_ancestors(sosmc_solver *s, cloud *c, int lo, int n)
+{
+    double total = sosmc_i_log_sum(s->simd, n, c->logw + lo, s->scratch);
+    sosmc_status status = sosmc_resample(SOSMC_SYSTEMATIC, sosmc_i_solver_name(s, STREAM_RESAMPLE), n, c->w + lo,
+                                         s->scratch, s->ancestor + lo);
+    for (int i = lo; i < lo + n; i++) {
+        s->ancestor[i] += lo;
+        c->logw[i] = total - sosmc_i_log1(NULL, (double)n);
+    }
+    return status;
+}
+
+sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int law)
+{
+    int did = 0;
+    double squares = 0;
+    if (sosmc_i_solver_weights(s, c, r) == 0) return SOSMC_OK;
+    for (int i = r.first * s->group; i < r.end * s->group; i++) s->ancestor[i] = i;
+    for (int k = r.first; k < r.end; k++) {
+        double sum = 0, sum2 = 0;
+        for (int i = k * s->group; i < (k + 1) * s->group; i++) {
+            sum += c->w[i];
+            sum2 += c->w[i] * c->w[i];
+        }
+        squares += sum * sum;
+        if (!(sum > 0) || !(sum * sum < 0.5 * s->group * sum2)) continue;
+        sosmc_status status = draw_ancestors(s, c, k * s->group, s->group);
+        if (status != SOSMC_OK) return status;
+        did = 1;
+    }
+    if (did) follow(s, c, r, law);
+    if (1 / squares < 0.5 * (r.end - r.first)) { /* groups have become unequal */
+        (void)sosmc_i_solver_weights(s, c, r);
+        sosmc_status status = draw_ancestors(s, c, r.first * s->group, (r.end - r.first) * s->group);
+        if (status != SOSMC_OK) return status;
+        follow(s, c, r, law);
+    }
+    (void)sosmc_i_solver_weights(s, c, r);
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- moves */
+
+typedef struct {
+    sosmc_solver *s;
+    cloud *c;
+    const metric *m;
+    groups r;
+    double t;
+    sosmc_rng move, accept;
+    int last;
+} moving;
+
+/* Energies of the points under the model, and under the law of their half where that still counts. */
+static int evaluate_points(sosmc_solver *s, const moving *v, sosmc_batch *b, int worker, int law, const tile_points *p)
+{
+    b->x = p->x;
+    if (sosmc_i_solver_energy(s, s->theta, b, p->U, p->gU, sosmc_i_solver_row(s, worker, ROW_OTHER))) return -1;
+    if (v->t < 1)
+        s->code->energies(&s->q[law], b->n, b->ld, p->x, p->Lq, p->gq, s->room + (size_t)worker * s->room_each);
+    return 0;
+}
+
+/* Weighted squares of jumps and slopes by coordinate: the tile's row of s->partial. */
+static void note_jumps(const moving *v, int tile, const sosmc_batch *b, const tile_points *at, const double *before)
+{
+    const sosmc_solver *s = v->s;
+    double *jumps = s->partial + (size_t)tile * s->row, *slopes = jumps + s->dim;
+    const double *w = v->c->w + b->first;
+    for (int j = 0; j < s->dim; j++) {
+        const double *x = at->x + (size_t)j * (size_t)b->ld, *old = before + (size_t)j * (size_t)b->ld,
+                     *g = at->gU + (size_t)j * (size_t)b->ld, *gq = at->gq + (size_t)j * (size_t)b->ld;
+        double jump = 0, slope = 0;
+        for (int i = 0; i < b->n; i++) {
+            double slid = x[i] - old[i], steep = v->t < 1 ? v->t * g[i] + (1 - v->t) * gq[i] : g[i];
+            jump += w[i] * slid * slid;
+            slope += w[i] * steep * steep;
+        }
+        jumps[j] = jump;
+        slopes[j] = slope;
+    }
+}
+
+static sosmc_status move_tile(void *ctx, int task, int worker)
+{
+    const moving *v = ctx;
+    sosmc_solver *s = v->s;
+    int tile = task + v->r.first * s->tiles_per_group, half = tile / s->tiles_per_group >= v->r.middle;
+    const preconditioner *p = &v->m->c[half];
+    const tile_move m = {.C = {.dim = s->dim, .diagonal = p->diagonal, .factor = p->C, .inverse = v->m->inverse[half]},
+                         .gradient = 1,
+                         .t = v->t,
+                         .h = v->m->h};
+    sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
+    int law = v->t < 1;
+    tile_points at = {.x = tile_of(s, v->c->x, tile),
+                      .gU = tile_of(s, v->c->g, tile),
+                      .gq = law ? tile_of(s, s->gq, tile) : tile_of(s, v->c->g, tile),
+                      .U = v->c->U + b.first,
+                      .Lq = law ? s->Lq + b.first : v->c->U + b.first};
+    tile_points to = {.x = sosmc_i_solver_vector(s, worker, VECTOR_PLACE),
+                      .gU = sosmc_i_solver_vector(s, worker, VECTOR_GRADIENT),
+                      .gq = sosmc_i_solver_vector(s, worker, law ? VECTOR_LAW : VECTOR_GRADIENT),
+                      .U = sosmc_i_solver_row(s, worker, ROW_ENERGY),
+                      .Lq = sosmc_i_solver_row(s, worker, law ? ROW_LAW : ROW_ENERGY)};
+    double *step = sosmc_i_solver_vector(s, worker, VECTOR_STEP), *g = sosmc_i_solver_vector(s, worker, VECTOR_SLOPE);
+    double *before = sosmc_i_solver_vector(s, worker, VECTOR_BEFORE), *u = sosmc_i_solver_row(s, worker, ROW_UNIFORM);
+    double *work = s->room + (size_t)worker * s->room_each;
+    sosmc_normals(v->move, &b, step);
+    sosmc_uniforms(v->accept, 0, &b, u);
+    s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work);
+    if (evaluate_points(s, v, &b, worker, tile / s->tiles_per_group >= HALF, &to)) return SOSMC_EMODEL;
+    if (v->last) memcpy(before, at.x, s->vector * sizeof(double));
+    s->code->decide(&m, b.n, b.ld, &at, &to, step, g, u, s->accepted + b.first, work);
+    if (v->last) note_jumps(v, tile, &b, &at, before);
+    return SOSMC_OK;
+}
+
+/* The smallest over coordinates of E[jump^2] E[slope^2] / 2: for a normal law 1 less the autocorrelation. */
+static double mobility_of(const sosmc_solver *s, groups r)
+{
+    double least = 1;
+    for (int j = 0; j < s->dim; j++) {
+        double jump = 0, slope = 0;
+        for (int tile = r.first * s->tiles_per_group; tile < r.end * s->tiles_per_group; tile++) {
+            jump += s->partial[(size_t)tile * s->row + (size_t)j];
+            slope += s->partial[(size_t)tile * s->row + (size_t)(s->dim + j)];
+        }
+        least = fmin(least, 0.5 * jump * slope);
+    }
+    return fmax(least, 1e-6);
+}
+
+double sosmc_i_moves_wanted(double mobility)
+{
+    return -0.69314718055994531 / sosmc_i_log1(NULL, 1 - fmin(mobility, 0.999));
+}
+
+sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt)
+{
+    (void)sosmc_i_solver_weights(s, c, r);
+    for (int k = 0; k < moves; k++) {
+        moving v = {.s = s, .c = c, .m = m, .r = r, .t = t, .last = k + 1 == moves};
+        v.move = sosmc_i_solver_name(s, STREAM_MOVE);
+        v.accept = sosmc_i_solver_name(s, STREAM_ACCEPT);
+        sosmc_status status = sosmc_i_parallel(s->helpers, move_tile, &v, (r.end - r.first) * s->tiles_per_group);
+        if (status != SOSMC_OK) return status;
+        s->v.evaluations += (r.end - r.first) * s->group;
+        double mean = 0;
+        for (int i = r.first * s->group; i < r.end * s->group; i++) mean += c->w[i] * s->accepted[i];
+        s->v.accept = mean;
+        if (adapt) m->h *= sosmc_i_exp1(NULL, fmin(fmax(1.4 * (mean - ACCEPTANCE), -1), 1));
+        if (m->h > LARGEST_H) m->h = LARGEST_H;
+    }
+    s->v.mobility = mobility_of(s, r);
+    return SOSMC_OK;
+}

@@ -1,0 +1,619 @@
+/* measure.c: what is left of the loss at theta, and how well that is known (maths.md SOLVE).
+ *
+ * At the theta where the search ended a second cloud is started from nothing: fresh particles, which did not steer theta. Both clouds
+ * then make rounds of moves at fixed theta, with coordinates that no longer change, and every group sums its gradients. Behind a stage
+ * of rounds
+ *
+ *     H      Hessian of the loss, by differences of the gradient that the clouds see (look.c);
+ *     V      covariance of the mean gradient, from the scatter of the groups;
+ *     B      directions in which the Fisher matrix (plus H for likelihoods) is the identity and H a diagonal;
+ *     step   Newton's, in the directions whose curvature is known, as far as the clouds see;
+ *
+ * and it ends when tr(H^-1 V)/2, the loss that the Monte Carlo error is worth, and what the step is still worth, are small enough. */
+#include <math.h>
+
+#include "base/linear.h"
+#include "base/student.h"
+#include "base/table.h"
+#include "solve_inside.h"
+
+enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 64, STAGES = 6, MOST_MOVES_IN_ALL = 1500, SEEN = 5, CARRIERS = 20 };
+static const double SEES = 0.5, DIFFERENCE = 0.05;
+
+double sosmc_i_wanted(const sosmc_solver *s)
+{
+    const sosmc_objective *o = &s->problem.objective;
+    double p = s->p, relative = s->o.precision;
+    if (o->loss == SOSMC_LOSS_MMLE) return (relative > 0 ? 0.5 * relative * relative : 0.001) * p * o->scale;
+    if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
+        double rows = o->data.rows > 0 ? (double)o->data.rows : 1000;
+        return fmax((relative > 0 ? 0.5 * relative * relative : 0.01) / rows, relative > 0 ? 0 : 1e-5) * p * o->scale;
+    }
+    return relative > 0 ? relative : fmax(0.002 * s->v.decrease, 1e-9);
+}
+
+/* ---------------------------------------------------------------------------- gradients of groups */
+
+typedef struct {
+    sosmc_solver *s;
+    cloud *c;
+    const shift *k;
+    const double *coefficient;
+    int slopes; /* also the sums of w g */
+} summing;
+
+static sosmc_status sum_tile(void *ctx, int tile, int worker)
+{
+    const summing *v = ctx;
+    sosmc_solver *s = v->s;
+    const sosmc_model *m = &s->problem.model;
+    sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
+    double *sum = s->partial + (size_t)tile * s->row, *row = sosmc_i_solver_row(s, worker, ROW_ENERGY);
+    b.x = tile_of(s, v->c->x, tile);
+    memcpy(row, v->coefficient + b.first, (size_t)b.n * sizeof(double));
+    memset(sum, 0, (size_t)s->p * sizeof(double));
+    if (m->grad_theta(m->self, s->theta, &b, row, sum)) return SOSMC_EMODEL;
+    for (int j = 0; v->slopes && j < s->dim; j++)
+        sum[s->p + j] = sosmc_i_dot8(b.n, v->c->w + b.first, tile_of(s, v->c->g, tile) + (size_t)j * (size_t)b.ld);
+    return SOSMC_OK;
+}
+
+static sosmc_status contract(sosmc_solver *s, cloud *c, const shift *k, const double *coefficient)
+{
+    summing v = {.s = s, .c = c, .k = k, .coefficient = coefficient, .slopes = k && k->active};
+    s->v.contractions += s->n;
+    return sosmc_i_parallel(s->helpers, sum_tile, &v, s->tiles);
+}
+
+/* Adds share times the gradient that each group sees to s->sums[which]; the groups' weighted mean is that of the whole cloud. */
+static sosmc_status add_gradients(sosmc_solver *s, int which, double share)
+{
+    const sosmc_objective *o = &s->problem.objective;
+    cloud *c = &s->c[which];
+    const shift *k = &s->k[which];
+    size_t p = (size_t)s->p;
+    double sbar = 0, *mean = s->small, *data = mean + p;
+    sosmc_status status = sosmc_i_solver_rewards(s, c);
+    (void)sosmc_i_solver_weights(s, c, ALL);
+    memset(mean, 0, 2 * p * sizeof(double));
+    int scored = c->R || c->Uref;
+    for (int i = 0; i < s->n; i++) {
+        s->value[i] = c->w[i] > 0 ? (c->R ? c->R[i] : 0) + (c->Uref ? o->kl * (c->U[i] - c->Uref[i]) : 0) : 0;
+        sbar += c->w[i] * s->value[i];
+    }
+    if (scored && status == SOSMC_OK) {
+        status = contract(s, c, NULL, c->w);
+        for (int tile = 0; tile < s->tiles; tile++)
+            for (size_t j = 0; j < p; j++) mean[j] += s->partial[(size_t)tile * s->row + j];
+    }
+    double unused;
+    if (status == SOSMC_OK && s->data_points > 0) {
+        status = sosmc_i_data_draw(s);
+        if (status == SOSMC_OK) status = sosmc_i_data_mean(s, s->theta, &unused, data);
+        for (int g = 0; g < GROUPS && status == SOSMC_OK; g++) { /* random draws are split among the groups */
+            double *sum = s->sums[which] + (size_t)g * p;
+            double n = (double)s->data_share;
+            for (size_t j = 0; j < p; j++) {
+                double own = 0;
+                for (int t = 0; s->data_shares > 1 && t < s->tiles_per_share; t++)
+                    own += s->partial[(size_t)(g * s->tiles_per_share + t) * s->row + j] / n;
+                sum[j] += share * o->scale * o->b * (s->data_shares > 1 ? own : data[j]);
+            }
+        }
+    }
+    for (int i = 0; i < s->n; i++) s->coefficient[i] = o->scale * c->w[i] * (s->value[i] - sbar + o->a);
+    if (status == SOSMC_OK) status = contract(s, c, k, s->coefficient);
+    if (status != SOSMC_OK) return status;
+    for (int g = 0; g < GROUPS; g++) {
+        double weight = 0, score = 0, *sum = s->sums[which] + (size_t)g * p;
+        for (int i = g * s->group; i < (g + 1) * s->group; i++) {
+            weight += c->w[i];
+            score += c->w[i] * (s->value[i] - sbar);
+        }
+        s->group_w[which][g] = weight;
+        if (!(weight > 0)) continue;
+        for (int tile = g * s->tiles_per_group; tile < (g + 1) * s->tiles_per_group; tile++) {
+            const double *part = s->partial + (size_t)tile * s->row;
+            for (size_t j = 0; j < p; j++) sum[j] += share * part[j] / weight;
+            for (int d = 0; k->active && d < s->dim; d++)
+                for (size_t j = 0; j < p; j++)
+                    sum[j] -= share * o->scale * o->a * k->K[0][(size_t)d * p + j] * part[p + (size_t)d] / weight;
+        }
+        for (size_t j = 0; j < p; j++) sum[j] -= share * o->scale * score * mean[j] / weight;
+    }
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- Hessians */
+
+/* Cov(D) into `F`, and of each parameter the effective number of particles that carry its variation, where that is smaller. */
+static void note_fisher(sosmc_solver *s, const cloud *c, double *F, double *mean)
+{
+    size_t p = (size_t)s->p;
+    memset(F, 0, p * p * sizeof(double));
+    memset(mean, 0, p * sizeof(double));
+    for (int i = 0; i < s->n; i++)
+        for (size_t j = 0; j < p; j++) mean[j] += c->w[i] * s->D[(size_t)i * p + j];
+    for (int i = 0; i < s->n; i++) {
+        double *D = s->D + (size_t)i * p;
+        for (size_t j = 0; j < p; j++) D[j] -= mean[j];
+        for (size_t j = 0; j < p && c->w[i] > 0; j++)
+            for (size_t k = 0; k <= j; k++) F[j * p + k] += c->w[i] * D[j] * D[k];
+    }
+    for (size_t j = 0; j < p; j++) {
+        double first = 0, second = 0;
+        for (int i = 0; i < s->n; i++) {
+            double z = c->w[i] * fabs(s->D[(size_t)i * p + j]);
+            first += z;
+            second += z * z;
+        }
+        s->seen[j] = fmin(s->seen[j], first * first / fmax(second, 1e-300));
+        for (size_t k = 0; k < j; k++) F[k * p + j] = F[j * p + k];
+    }
+}
+
+static sosmc_status add_hessian(sosmc_solver *s, int which)
+{
+    cloud *c = &s->c[which];
+    size_t p = (size_t)s->p;
+    double *F = s->small + 2 * (size_t)s->dim, *mean = F + p * p, *high = mean + p, *low = high + p, most = 0;
+    double *H = s->hessian + (size_t)s->v.hessians * p * p;
+    if (s->v.hessians == HESSIANS) return SOSMC_OK;
+    int wanted = s->p > 20 ? (int)fmax(256, s->n * 20.0 / s->p) : s->n, every = s->n / wanted;
+    if (every < 1) every = 1;
+    while (every > 1 && s->tiles / every < 4) every--;
+    look l = {.c = c, .k = &s->k[which], .every = every, .phase = (int)s->v.hessians / 2 % every};
+    (void)sosmc_i_solver_weights(s, c, ALL);
+    double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
+    for (int i = 0; i < s->n; i++) s->lw[i] = c->logw[i] - total;
+    sosmc_status status = sosmc_i_solver_rewards(s, c);
+    if (status == SOSMC_OK) status = sosmc_i_data_draw(s);
+    if (status == SOSMC_OK) status = sosmc_i_solver_scores(s, c);
+    if (status != SOSMC_OK) return status;
+    note_fisher(s, c, F, mean);
+    for (size_t k = 0; k < p * p; k++) s->fisher[k] += F[k];
+    for (size_t j = 0; j < p; j++) most = fmax(most, F[j * p + j]);
+    for (size_t j = 0; j < p; j++) {
+        double e = DIFFERENCE / sqrt(fmax(F[j * p + j], 1e-12 * most + 1e-300));
+        if (s->v.has_unit) e = fmin(e, 0.3 * s->unit[j]);
+        for (int side = 0; side < 2 && status == SOSMC_OK; side++) {
+            memcpy(s->try_theta, s->theta, p * sizeof(double));
+            s->try_theta[j] += side ? -e : e;
+            status = sosmc_i_look(s, &l, s->try_theta, side ? low : high);
+        }
+        if (status != SOSMC_OK) return status;
+        for (size_t k = 0; k < p; k++) H[j * p + k] = (high[k] - low[k]) / (2 * e);
+    }
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < j; k++) H[j * p + k] = H[k * p + j] = 0.5 * (H[j * p + k] + H[k * p + j]);
+    s->v.hessians++;
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- the end of a stage */
+
+typedef struct {
+    sosmc_solver *s;
+    size_t p, r;                   /* parameters, directions */
+    double *B;                     /* r rows of p */
+    double *value, *sd;            /* curvature along each, and its error */
+    int *bad;                      /* curvature not known */
+    double *g[CLOUDS], *v[CLOUDS]; /* gradient and its variance along each */
+    double *step, *delta, *work, *M, *E;
+} staging;
+
+static double dot(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
+    return sum;
+}
+
+static double form(size_t p, const double *M, const double *a, double *work)
+{
+    sosmc_i_matrix_vector(p, M, a, work);
+    return dot(p, a, work);
+}
+
+static void means(sosmc_solver *s)
+{
+    size_t p = (size_t)s->p, count = (size_t)s->v.hessians;
+    memset(s->H, 0, p * p * sizeof(double));
+    for (size_t h = 0; h < count; h++)
+        for (size_t k = 0; k < p * p; k++) s->H[k] += s->hessian[h * p * p + k] / (double)count;
+    for (size_t k = 0; k < p * p; k++) s->fisher[k] /= (double)count;
+}
+
+/* The directions: rows of B with B' M B = 1 and B' H B diagonal. Returns -1 where no parameter is seen. */
+static int find_directions(staging *t)
+{
+    sosmc_solver *s = t->s;
+    const sosmc_objective *o = &s->problem.objective;
+    int likelihood = o->loss == SOSMC_LOSS_MMLE;
+    size_t p = t->p;
+    double most = 0, *unit = t->work, *values = t->value;
+    int seen = 0;
+    for (size_t j = 0; j < p; j++) most = fmax(most, s->fisher[j * p + j]);
+    for (size_t j = 0; j < p; j++) {
+        double own = s->fisher[j * p + j] + (likelihood ? fmax(s->H[j * p + j], 0) : 0);
+        int visible = s->seen[j] >= SEEN && s->fisher[j * p + j] > 0;
+        unit[j] = visible ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : 0;
+        if (s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high)) unit[j] = 0;
+        seen += unit[j] > 0;
+    }
+    if (!seen) return -1;
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < p; k++)
+            t->M[j * p + k] = (s->fisher[j * p + k] + (likelihood ? s->H[j * p + k] : 0)) * unit[j] * unit[k];
+    if (sosmc_i_eigen(p, t->M, values, t->E)) return -1;
+    t->r = 0;
+    for (size_t m = 0; m < p; m++) {
+        if (!(values[m] > (likelihood ? 1e-9 : 1e-7) * values[p - 1])) continue;
+        for (size_t j = 0; j < p; j++) t->B[t->r * p + j] = unit[j] * t->E[m * p + j] / sqrt(values[m]);
+        t->r++;
+    }
+    size_t r = t->r;
+    double *HB = t->M; /* r x r below */
+    for (size_t a = 0; a < r; a++) {
+        sosmc_i_matrix_vector(p, s->H, t->B + a * p, t->E);
+        for (size_t b = 0; b < r; b++) HB[a * r + b] = dot(p, t->B + b * p, t->E);
+    }
+    for (size_t a = 0; a < r; a++)
+        for (size_t b = 0; b < a; b++) HB[a * r + b] = HB[b * r + a] = 0.5 * (HB[a * r + b] + HB[b * r + a]);
+    if (sosmc_i_eigen(r, HB, values, t->E)) return -1;
+    for (size_t a = 0; a < r; a++) /* HB is spent: the new directions go there */
+        for (size_t j = 0; j < p; j++) {
+            double sum = 0;
+            for (size_t b = 0; b < r; b++) sum += t->E[a * r + b] * t->B[b * p + j];
+            t->M[a * p + j] = sum;
+        }
+    memcpy(t->B, t->M, r * p * sizeof(double));
+    return 0;
+}
+
+/* Which curvatures are known: beyond three of their errors. */
+static void find_known(staging *t)
+{
+    const sosmc_solver *s = t->s;
+    size_t p = t->p, count = (size_t)s->v.hessians;
+    double most = 0;
+    for (size_t a = 0; a < t->r; a++) most = fmax(most, fabs(t->value[a]));
+    for (size_t a = 0; a < t->r; a++) {
+        double sum = 0;
+        for (size_t h = 0; h < count; h++) {
+            double away = form(p, s->hessian + h * p * p, t->B + a * p, t->work) - t->value[a];
+            sum += away * away;
+        }
+        t->sd[a] = count > 1 ? sqrt(sum / ((double)count - 1) / (double)count) : INFINITY;
+        t->bad[a] = t->value[a] < fmax(3 * t->sd[a], 1e-9 * most);
+    }
+}
+
+/* Gradients along the directions and their variances by groups, as sums of squares. */
+static void project(staging *t)
+{
+    sosmc_solver *s = t->s;
+    size_t p = t->p;
+    for (int which = 0; which < CLOUDS; which++) {
+        double total = 0;
+        for (int g = 0; g < GROUPS; g++) total += s->group_w[which][g];
+        for (size_t a = 0; a < t->r; a++) {
+            double of[GROUPS], mean = 0, sum = 0;
+            for (int g = 0; g < GROUPS; g++) {
+                of[g] = dot(p, t->B + a * p, s->sums[which] + (size_t)g * p);
+                mean += s->group_w[which][g] / total * of[g];
+            }
+            for (int g = 0; g < GROUPS; g++) {
+                double away = s->group_w[which][g] / total * (of[g] - mean);
+                sum += away * away * GROUPS / (GROUPS - 1.0);
+            }
+            t->g[which][a] = mean;
+            t->v[which][a] = sum;
+        }
+    }
+}
+
+static int mostly(const staging *t, size_t a)
+{
+    const sosmc_solver *s = t->s;
+    int where = 0;
+    double most = -1;
+    for (size_t j = 0; j < t->p; j++) {
+        double size = fabs(t->B[a * t->p + j]) * sqrt(fmax(s->fisher[j * t->p + j], 0));
+        if (size > most) {
+            most = size;
+            where = (int)j;
+        }
+    }
+    return where;
+}
+
+/* Searched against fresh particles: the direction in which they differ most, in errors, and what that is worth. */
+static void compare(staging *t, double eps)
+{
+    findings *f = &t->s->v.found;
+    double most = 0, level = 0.005 / (double)(t->r > 0 ? t->r : 1);
+    f->worst = -1;
+    f->worst_limit = sosmc_i_student_quantile(1 - fmax(0.5 * level, 1e-6), 2 * (GROUPS - 1));
+    for (size_t a = 0; a < t->r; a++) {
+        double apart = t->g[SEARCHED][a] - t->g[FRESH][a], variance = t->v[SEARCHED][a] + t->v[FRESH][a];
+        double errors = fabs(apart) / sqrt(variance + 1e-6 * eps * fabs(t->value[a]) + 1e-300);
+        double worth = t->bad[a] ? 0.1 * fabs(apart) : 0.125 * apart * apart / t->value[a];
+        if (!(errors > f->worst_limit) || !(worth > most)) continue;
+        most = worth;
+        f->worst = mostly(t, a);
+        double scale = t->bad[a] ? 1 : 1 / t->value[a];
+        f->worst_step = apart * scale * t->B[a * t->p + (size_t)f->worst];
+        f->worst_error = sqrt(variance) * fabs(scale * t->B[a * t->p + (size_t)f->worst]);
+        f->worst_worth = worth;
+    }
+}
+
+/* The covariance of theta: of the mean gradient, of H along the step, and a unit of length where the curvature is not known. */
+static void find_covariance(staging *t, const double *step)
+{
+    sosmc_solver *s = t->s;
+    size_t p = t->p, count = (size_t)s->v.hessians;
+    double *along = t->work, *r = along + t->r;
+    memset(s->cov, 0, p * p * sizeof(double));
+    memset(s->inverse, 0, p * p * sizeof(double));
+    for (size_t a = 0; a < t->r; a++)
+        for (size_t j = 0; j < p; j++)
+            for (size_t k = 0; k < p; k++) {
+                double outer = t->B[a * p + j] * t->B[a * p + k];
+                if (t->bad[a])
+                    s->cov[j * p + k] += 0.25 * outer;
+                else
+                    s->inverse[j * p + k] += outer / t->value[a];
+            }
+    for (int which = 0; which < CLOUDS; which++) {
+        double total = 0;
+        for (int g = 0; g < GROUPS; g++) total += s->group_w[which][g];
+        for (int g = 0; g < GROUPS; g++) {
+            double share = s->group_w[which][g] / total;
+            memset(r, 0, p * sizeof(double));
+            for (size_t a = 0; a < t->r; a++) {
+                along[a] = t->bad[a] ? 0
+                                     : share * (dot(p, t->B + a * p, s->sums[which] + (size_t)g * p) - t->g[which][a]) /
+                                           t->value[a];
+                for (size_t j = 0; j < p; j++) r[j] += along[a] * t->B[a * p + j];
+            }
+            for (size_t j = 0; j < p; j++)
+                for (size_t k = 0; k < p; k++)
+                    s->cov[j * p + k] += r[j] * r[k] * GROUPS / (GROUPS - 1.0) / (CLOUDS * CLOUDS);
+        }
+    }
+    for (size_t h = 0; h < count && count > 1; h++) {
+        for (size_t a = 0; a < t->r; a++) {
+            along[a] = 0;
+            if (t->bad[a]) continue;
+            sosmc_i_matrix_vector(p, s->hessian + h * p * p, step, t->E);
+            double of = dot(p, t->B + a * p, t->E);
+            sosmc_i_matrix_vector(p, s->H, step, t->E);
+            along[a] = (of - dot(p, t->B + a * p, t->E)) / t->value[a];
+        }
+        memset(r, 0, p * sizeof(double));
+        for (size_t a = 0; a < t->r; a++)
+            for (size_t j = 0; j < p; j++) r[j] += along[a] * t->B[a * p + j];
+        for (size_t j = 0; j < p; j++)
+            for (size_t k = 0; k < p; k++) s->cov[j * p + k] += r[j] * r[k] / ((double)count * ((double)count - 1));
+    }
+    for (size_t j = 0; j < p; j++) s->error[j] = sqrt(fmax(s->cov[j * p + j], 0));
+}
+
+/* The step is halved until both clouds see its end. */
+static sosmc_status shorten(sosmc_solver *s, double *delta, int *shortened)
+{
+    size_t p = (size_t)s->p;
+    for (int k = 0; k < 30; k++) {
+        double least = 1;
+        for (int which = 0; which < CLOUDS; which++) {
+            cloud *c = &s->c[which];
+            look l = {.c = c, .k = &s->k[which], .every = 1};
+            (void)sosmc_i_solver_weights(s, c, ALL);
+            double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
+            for (int i = 0; i < s->n; i++) s->lw[i] = c->logw[i] - total;
+            for (size_t j = 0; j < p; j++) {
+                s->try_theta[j] = s->theta[j] + delta[j];
+                if (s->o.low < s->o.high) s->try_theta[j] = fmin(fmax(s->try_theta[j], s->o.low), s->o.high);
+            }
+            sosmc_status status = sosmc_i_look(s, &l, s->try_theta, NULL);
+            if (status != SOSMC_OK) return status;
+            least = fmin(least, l.cess);
+        }
+        if (least >= SEES) return SOSMC_OK;
+        for (size_t j = 0; j < p; j++) delta[j] *= 0.5;
+        *shortened = 1;
+    }
+    return SOSMC_OK;
+}
+
+static void note_curvature(staging *t, double eps)
+{
+    const sosmc_solver *s = t->s;
+    findings *f = &t->s->v.found;
+    size_t p = t->p;
+    f->unresolved = f->negative = 0;
+    f->hides = 0;
+    f->hides_where = 0;
+    for (size_t a = 0; a < t->r; a++) {
+        if (!t->bad[a]) continue;
+        double g = 0.5 * (t->g[SEARCHED][a] + t->g[FRESH][a]), sd = 0.5 * sqrt(t->v[SEARCHED][a] + t->v[FRESH][a]);
+        double hides = 0.5 * (fabs(g) + 2 * sd), carriers = 0, weight = 0;
+        f->unresolved++;
+        if (hides > f->hides) {
+            f->hides = hides;
+            f->hides_where = mostly(t, a);
+        }
+        for (size_t j = 0; j < p; j++) {
+            double share = t->B[a * p + j] * t->B[a * p + j] * s->fisher[j * p + j];
+            carriers += share * s->seen[j];
+            weight += share;
+        }
+        if (t->value[a] < -4 * t->sd[a] && -0.5 * t->value[a] > 20 * eps && carriers >= CARRIERS * weight)
+            f->negative++;
+    }
+}
+
+/* Behind the rounds of a stage: the Newton step, errors, and whether that is enough. */
+static sosmc_status end_stage(sosmc_solver *s, int *done)
+{
+    size_t p = (size_t)s->p;
+    findings *f = &s->v.found;
+    double eps = sosmc_i_wanted(s), *m = s->small + 2 * (size_t)s->dim;
+    int bad[SOSMC_SOLVE_PARAMETERS];
+    staging t = {.s = s, .p = p, .bad = bad};
+    t.B = m;
+    t.M = t.B + p * p;
+    t.E = t.M + p * p;
+    t.value = t.E + p * p;
+    t.sd = t.value + p;
+    t.g[0] = t.sd + p;
+    t.g[1] = t.g[0] + p;
+    t.v[0] = t.g[1] + p;
+    t.v[1] = t.v[0] + p;
+    t.step = t.v[1] + p;
+    t.delta = t.step + p;
+    t.work = t.delta + p;
+    *done = 0;
+    *f = (findings){.measured = 1, .wanted = eps, .worst = -1, .at_bound = -1, .newton_worst = -1};
+    means(s);
+    if (find_directions(&t)) {
+        f->vertex = 1;
+        *done = 1;
+        f->excess = f->predicted = NAN;
+        return SOSMC_OK;
+    }
+    find_known(&t);
+    project(&t);
+    note_curvature(&t, eps);
+    compare(&t, eps);
+    memset(t.delta, 0, p * sizeof(double));
+    double newton[SOSMC_SOLVE_PARAMETERS] = {0};
+    for (size_t a = 0; a < t.r; a++) {
+        double g = 0.5 * (t.g[SEARCHED][a] + t.g[FRESH][a]), v = 0.25 * (t.v[SEARCHED][a] + t.v[FRESH][a]);
+        if (bad[a]) {
+            t.step[a] = fabs(g) > 4 * sqrt(v) ? (g > 0 ? -0.5 : 0.5) : 0;
+        } else {
+            t.step[a] = -g / t.value[a];
+            f->excess += 0.5 * v / t.value[a];
+            f->predicted += 0.5 * g * g / t.value[a];
+            for (size_t j = 0; j < p; j++) newton[j] += t.step[a] * t.B[a * p + j];
+        }
+        for (size_t j = 0; j < p; j++) t.delta[j] += t.step[a] * t.B[a * p + j];
+    }
+    double longest = 0.7 * sqrt(fmax(1, s->p / 5.0)), length = sqrt(fmax(form(p, s->fisher, t.delta, t.work), 0));
+    int shortened = length > longest;
+    for (size_t j = 0; shortened && j < p; j++) t.delta[j] *= longest / length;
+    find_covariance(&t, newton);
+    for (size_t j = 0; j < p; j++)
+        if (f->newton_worst < 0 || fabs(newton[j]) * f->newton_worst_error > fabs(f->newton_worst_step) * s->error[j]) {
+            f->newton_worst = (int)j;
+            f->newton_worst_step = newton[j];
+            f->newton_worst_error = s->error[j];
+        }
+    sosmc_status status = sosmc_i_data_draw(s);
+    if (status == SOSMC_OK) status = shorten(s, t.delta, &shortened);
+    if (status != SOSMC_OK) return status;
+    for (size_t j = 0; j < p; j++) {
+        s->answer[j] = s->theta[j] + t.delta[j];
+        if (!(s->o.low < s->o.high)) continue;
+        s->answer[j] = fmin(fmax(s->answer[j], s->o.low), s->o.high);
+        if (s->answer[j] <= s->o.low || s->answer[j] >= s->o.high) f->at_bound = (int)j;
+    }
+    f->converged = f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
+    *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL;
+    return SOSMC_OK;
+}
+
+/* ---------------------------------------------------------------------------- the phase */
+
+static void clear_sums(sosmc_solver *s)
+{
+    size_t p = (size_t)s->p;
+    for (int which = 0; which < CLOUDS; which++) memset(s->sums[which], 0, GROUPS * p * sizeof(double));
+    memset(s->fisher, 0, p * p * sizeof(double));
+    for (size_t j = 0; j < p; j++) s->seen[j] = 1e9;
+    s->v.hessians = 0;
+    s->v.round = 0;
+}
+
+/* Coefficients of each cloud's control variates come from the other. */
+static sosmc_status fit_shifts(sosmc_solver *s)
+{
+    for (int which = 0; which < CLOUDS; which++) {
+        cloud *other = &s->c[1 - which];
+        sosmc_status status = sosmc_i_solver_scores(s, other);
+        if (status == SOSMC_OK) status = sosmc_i_shift_fit(s, &s->k[which], other, 0);
+        if (status != SOSMC_OK) return status;
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_measure_begin(sosmc_solver *s)
+{
+    s->v.stage = 0;
+    s->v.rounds = FIRST_ROUNDS;
+    s->v.stages_after = 0;
+    clear_sums(s);
+    return fit_shifts(s);
+}
+
+static void swap(double **a, double **b)
+{
+    double *kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Both clouds follow to the new theta, shifted where they have coefficients. */
+static sosmc_status follow(sosmc_solver *s, const double *to)
+{
+    sosmc_status status = SOSMC_OK;
+    for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) {
+        cloud *c = &s->c[which];
+        look l = {.c = c, .k = &s->k[which], .every = 1};
+        (void)sosmc_i_solver_weights(s, c, ALL);
+        double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
+        for (int i = 0; i < s->n; i++) s->lw[i] = c->logw[i] - total;
+        status = sosmc_i_look(s, &l, to, NULL);
+        for (int i = 0; i < s->n && status == SOSMC_OK; i++) {
+            double more = c->U[i] - s->look_U[i];
+            c->logw[i] = isfinite(more) ? c->logw[i] + more : -INFINITY;
+        }
+        if (!l.k->active) continue;
+        swap(&c->x, &s->look_x);
+        swap(&c->g, &s->look_g);
+        swap(&c->U, &s->look_U);
+    }
+    memcpy(s->theta, to, (size_t)s->p * sizeof(double));
+    if (status == SOSMC_OK) status = sosmc_i_host_move(&s->at, s->theta);
+    for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) {
+        if (!s->k[which].active) status = sosmc_i_solver_evaluate(s, &s->c[which], &s->at, s->theta);
+        if (status == SOSMC_OK) status = sosmc_i_solver_resample(s, &s->c[which], ALL, 0);
+    }
+    return status;
+}
+
+sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
+{
+    int64_t third = s->v.rounds / 3 > 1 ? s->v.rounds / 3 : 1;
+    *done = 0;
+    sosmc_status status = SOSMC_OK;
+    for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) {
+        status = sosmc_i_solver_move(s, &s->c[which], ALL, &s->m, 1, (int)s->v.moves, 0);
+        if (status == SOSMC_OK) status = add_gradients(s, which, 1 / (double)s->v.rounds);
+    }
+    s->v.stages_after += s->v.moves;
+    if (status == SOSMC_OK && s->v.round % third == 0)
+        for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) status = add_hessian(s, which);
+    if (status != SOSMC_OK) return status;
+    if (++s->v.round < s->v.rounds) return SOSMC_OK;
+    status = end_stage(s, done);
+    if (status != SOSMC_OK || *done) return status;
+    s->v.stage++;
+    s->v.rounds = 2 * s->v.rounds < MOST_ROUNDS ? 2 * s->v.rounds : MOST_ROUNDS;
+    clear_sums(s);
+    status = follow(s, s->answer);
+    return status == SOSMC_OK ? fit_shifts(s) : status;
+}

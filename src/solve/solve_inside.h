@@ -1,0 +1,246 @@
+/* solve_inside.h: what the files of the solver share.
+ *
+ *     solver.c    the public functions, the phases and the limits
+ *     cloud.c     weighted particles in groups: evaluation, moves, resampling
+ *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
+ *     places.c    modes from nothing, and the laws around them
+ *     start.c     a weighted cloud at a theta, by tempering
+ *     look.c      the loss near theta as a cloud sees it, with its gradient
+ *     search.c    theta to the minimum of that, the cloud behind it
+ *     measure.c   rounds at a fixed theta, Newton steps, errors
+ *     answer.c    the numbers of the last pass, and the solution
+ *     keep.c      save, load, hash
+ *
+ * Particles are numbered; group k holds numbers k n/8 to (k+1) n/8 - 1, cut into tiles of its own, so that a tile never holds
+ * particles of two groups. The first four groups are one half, the last four the other. */
+#ifndef SOSMC_SOLVE_INSIDE_H
+#define SOSMC_SOLVE_INSIDE_H
+
+#include <sosmc/solve.h>
+#include <string.h>
+
+#include "analysis/host.h"
+#include "base/threads.h"
+#include "judge/laws.h"
+#include "judge/pass.h"
+#include "judge/tile.h"
+
+enum { GROUPS = 8, HALF = GROUPS / 2, CLOUDS = 2, SEARCHED = 0, FRESH = 1 };
+enum { PLACES_MOST = 40, PLACES_KEPT = 16, SEEDS = 4 };
+enum {
+    FULL = LAW_FULL,
+    MOST_DOF = 500
+}; /* the largest dimension with full matrices; degrees of freedom of a Student law */
+enum { MESSAGE_ROOM = 400, HESSIANS = 16 };
+
+/* Streams of random numbers, between the judge's and a user's. Every draw has a step of its own: the solver's clock. */
+enum { STREAM_LAW = 32, STREAM_STRETCH, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE, STREAM_PLACES, STREAM_DATA };
+
+/* A run of groups, of which the first part and the second are fitted on each other. */
+typedef struct {
+    int first, middle, end;
+} groups;
+static const groups ALL = {0, HALF, GROUPS};
+
+/* Weighted particles. */
+typedef struct {
+    double *x, *g; /* tiles: places, dU/dx */
+    double *U;     /* energies, infinite where they are no number */
+    double *logw;  /* log-weights: relative in the search, absolute behind a start */
+    double *w;     /* weights that sum to 1, of the range that was weighed last */
+    double *R, *Uref;
+} cloud;
+
+/* The coordinates in which a range of groups moves: coordinates[0] of the first part are fitted on the second, and conversely. */
+typedef struct {
+    preconditioner c[2];
+    double *inverse[2]; /* reciprocals of the diagonals */
+    double h;           /* of the tile code: the step squared, halved */
+} metric;
+
+/* x goes to x - K (theta' - theta): K[0] for the first half, K[1] for the second; dim_x rows of dim_theta. */
+typedef struct {
+    int active;
+    double *K[2];
+} shift;
+
+typedef struct {
+    int count;
+    double *x[PLACES_MOST], *L[PLACES_MOST], *P[PLACES_MOST]; /* where; factors of covariance and precision */
+    double mass[PLACES_MOST];                                 /* log mass by Laplace's approximation */
+} places;
+
+/* What is known of the answer, as measured. */
+typedef struct {
+    int64_t measured, unresolved, negative, vertex, at_bound, converged;
+    double excess, predicted, hides, wanted; /* in the loss */
+    int64_t hides_where;
+    int64_t worst; /* where searched and fresh particles differ most; -1: nowhere */
+    double worst_step, worst_error, worst_limit, worst_worth;
+    int64_t newton_worst;
+    double newton_worst_step, newton_worst_error;
+} findings;
+
+/* Everything that is plain numbers and decides where the solver goes; saved as it is. */
+typedef struct {
+    int64_t phase, step, updates, temperatures, clock, start_clock;
+    int64_t evaluations, contractions;
+    int64_t part; /* of a start: which law; of measuring: what comes next */
+    int64_t stage, round, rounds, hessians, moves, quiet, stages_after;
+    double t, seconds;
+    double decrease, gain, accept, mobility, cess, h;
+    double start_log_z[CLOUDS][GROUPS]; /* by group, behind each start */
+    int64_t arrived[CLOUDS], modes[CLOUDS], out_of_updates;
+    int64_t has_bfgs, has_unit, begun;
+    double moves_wanted, reward_spread;
+    findings found;
+    int64_t pass_done;
+    double pass_arrived, pass_survivors, pass_khat;
+    int64_t pass_particles, pass_temperatures;
+    sosmc_number loss, log_z, kl, reward;
+} plain;
+
+struct sosmc_solver {
+    sosmc_problem problem;
+    sosmc_solve_options o;
+    sosmc_status failed;
+    char message[MESSAGE_ROOM];
+    sosmc_solve_info info;
+    int ready;
+    const sosmc_simd *simd;
+    const tile_code *code;
+    /* shape */
+    int n, group, tile, tiles_per_group, tiles, dim, p;
+    size_t vector;
+    host at, trial, ref; /* the model at theta, at a theta that is tried, at the reference */
+    crew *helpers;
+    void *helpers_memory;
+    double *memory;
+    plain v;
+    double *theta, *theta0, *try_theta, *answer; /* the last: theta behind the Newton step of the last stage */
+    cloud c[CLOUDS];
+    metric m, start_metric;
+    /* of a start */
+    laws q[2];
+    double *Lq, *gq;
+    places found[CLOUDS];
+    /* of the search */
+    double *unit, *bfgs; /* units of theta, the inverse Hessian in theta's own units */
+    shift k[CLOUDS];
+    double *best_x, *best_g, *best_U, *look_x, *look_g, *look_U, *coefficient, *lw, *value;
+    /* data */
+    host data;
+    int64_t data_points, data_share; /* random draws are split among the groups; fixed rows are not */
+    int data_shares, tiles_per_share;
+    double *data_x; /* tiles */
+    double *data_U;
+    /* of measuring */
+    double *sums[CLOUDS];              /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
+    double *group_w[CLOUDS];           /* GROUPS weights */
+    double *hessian, *fisher;          /* HESSIANS matrices p x p; p x p */
+    double *seen;                      /* p: effective number of particles that carry the variation of each parameter */
+    double *cov, *inverse, *error, *H; /* of the answer */
+    /* scratch */
+    double *partial; /* a row of `row` numbers for each tile */
+    size_t row;
+    double *D;       /* n rows of p */
+    double *spare;   /* tiles */
+    double *scratch; /* 2 n + 1 */
+    double *accepted;
+    int *ancestor;
+    double *small; /* 8 p^2 + 16 p + 4 d p */
+    double *room;  /* of the workers */
+    size_t room_each;
+};
+
+sosmc_status sosmc_i_solver_fail(sosmc_solver *s, sosmc_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream); /* the name of the next draw */
+
+/* ---------------------------------------------------------------------------- cloud.c */
+
+static inline int tile_count(const sosmc_solver *s, int tile)
+{
+    int at = tile % s->tiles_per_group * s->tile;
+    return s->group - at < s->tile ? s->group - at : s->tile;
+}
+static inline int64_t tile_first(const sosmc_solver *s, int tile)
+{
+    return (int64_t)(tile / s->tiles_per_group) * s->group + (int64_t)(tile % s->tiles_per_group) * s->tile;
+}
+static inline double *tile_of(const sosmc_solver *s, double *x, int tile) { return x + (size_t)tile * s->vector; }
+sosmc_batch sosmc_i_solver_batch(const sosmc_solver *s, const host *h, int worker, int tile);
+double *sosmc_i_solver_vector(const sosmc_solver *s, int worker, int which);
+double *sosmc_i_solver_row(const sosmc_solver *s, int worker, int which);
+enum { VECTOR_STEP, VECTOR_SLOPE, VECTOR_PLACE, VECTOR_GRADIENT, VECTOR_LAW, VECTOR_BEFORE, VECTORS };
+enum { ROW_ENERGY, ROW_LAW, ROW_UNIFORM, ROW_OTHER, ROWS };
+
+/* U and, unless g is NULL, dU/dx at the batch; what is no number is an infinite energy without a slope. */
+int sosmc_i_solver_energy(const sosmc_solver *s, const double *theta, const sosmc_batch *b, double *U, double *g,
+                          double *row);
+/* U and g of the whole cloud at the theta of the host. */
+sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta);
+/* c->w and the effective sample size of a range. */
+double sosmc_i_solver_weights(const sosmc_solver *s, cloud *c, groups r);
+double sosmc_i_log_sum(const sosmc_simd *simd, int n, const double *x, double *work);
+/* Within groups whose effective size is below half; across groups where these have become unequal. law: Lq and gq too. */
+sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int law);
+/* Moves at temperature t (1: the model alone); the step follows the acceptance where `adapt`. Sets v.accept and v.mobility. */
+sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt);
+sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c);
+/* moves so that the last state is half forgotten; not bounded above */
+double sosmc_i_moves_wanted(double mobility);
+
+/* ---------------------------------------------------------------------------- metric.c */
+
+/* sums of 8 accumulators, element i in accumulator i mod 8 */
+double sosmc_i_dot8(int n, const double *a, const double *b);
+/* Fits both parts' coordinates on each other, from the gradients of the law at temperature t under c->w. */
+sosmc_status sosmc_i_metric_fit(sosmc_solver *s, metric *m, cloud *c, groups r, double t);
+/* D = dU/dtheta of every particle at s->theta. */
+sosmc_status sosmc_i_solver_scores(sosmc_solver *s, cloud *c);
+/* Coefficients of the shift, from s->D: of each half for the other (cross), or of the whole cloud in K[0] and K[1]. */
+sosmc_status sosmc_i_shift_fit(sosmc_solver *s, shift *k, cloud *c, int cross);
+
+/* ---------------------------------------------------------------------------- places.c, start.c */
+
+/* Modes of pi_theta, found from `seeds` points (rows of dim) and from what is known of the problem. */
+sosmc_status sosmc_i_places_find(sosmc_solver *s, places *p, const double *theta, int seeds, const double *seed);
+void sosmc_i_places_free(places *p);
+/* Laws A and B around the modes. */
+sosmc_status sosmc_i_places_laws(sosmc_solver *s, const places *p, laws q[2]);
+
+/* Begins a start of the cloud at s->theta: modes, laws, draws. Then one temperature after the other; *done when it has arrived. */
+sosmc_status sosmc_i_start_begin(sosmc_solver *s, int which);
+sosmc_status sosmc_i_start_laws(sosmc_solver *s, int which); /* the laws alone, behind a load */
+sosmc_status sosmc_i_start_step(sosmc_solver *s, int which, int *done);
+/* log Z of laws A and B and the error of their difference. */
+void sosmc_i_start_gap(const sosmc_solver *s, int which, double *gap, double *error);
+
+/* ---------------------------------------------------------------------------- look.c */
+
+/* What a cloud at s->theta says about another theta. */
+typedef struct {
+    cloud *c;
+    const shift *k;
+    int every, phase; /* only tiles with number mod every = phase; 1, 0: all */
+    double loss, cess;
+} look;
+/* Fills the data points of this iteration: fixed rows as they are, or a draw of its own. */
+sosmc_status sosmc_i_data_draw(sosmc_solver *s);
+/* loss relative to that at s->theta up to a constant, conditional effective sample size (a share), gradient unless NULL; leaves
+ * places, slopes and energies in s->look_*. */
+sosmc_status sosmc_i_look(sosmc_solver *s, look *l, const double *theta, double *gradient);
+/* mean of U over the data points, and of dU/dtheta unless NULL */
+sosmc_status sosmc_i_data_mean(sosmc_solver *s, const double *theta, double *mean, double *gradient);
+
+/* ---------------------------------------------------------------------------- the phases */
+
+sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done);
+sosmc_status sosmc_i_measure_begin(sosmc_solver *s);
+sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done);
+double sosmc_i_wanted(const sosmc_solver *s); /* what may be left of the loss */
+sosmc_status sosmc_i_answer_pass(sosmc_solver *s);
+sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out);
+
+#endif

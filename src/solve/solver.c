@@ -1,0 +1,434 @@
+/* solver.c: the phases, their limits and the public functions. Everything is allocated when a solver is created, but for modes and
+ * laws. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/scores.h"
+#include "base/table.h"
+#include "base/tiles.h"
+#include "solve_inside.h"
+
+enum { PARTICLES = 1024, LEAST_PARTICLES = 128, MOST_PARTICLES = 1 << 22, LARGEST_DIM = 100000 };
+
+const char *sosmc_phase_name(sosmc_phase phase)
+{
+    static const char *const names[] = {"start", "search", "measure", "judge", "done"};
+    return names[phase];
+}
+
+sosmc_status sosmc_i_solver_fail(sosmc_solver *s, sosmc_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(s->message, sizeof s->message, format, arguments);
+    va_end(arguments);
+    return s->failed = status;
+}
+
+sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream)
+{
+    return (sosmc_rng){.seed = s->o.seed, .step = (uint64_t)s->v.clock++, .stream = stream};
+}
+
+/* ---------------------------------------------------------------------------- creation */
+
+static sosmc_status check(sosmc_solver *s)
+{
+    const sosmc_model *m = &s->problem.model;
+    const sosmc_objective *o = &s->problem.objective;
+    if (m->dim_x < 1 || m->dim_theta < 1 || !m->energy || !m->grad_theta)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL,
+                                   "the model needs dim_x and dim_theta of at least 1, energy and grad_theta");
+    if (m->dim_theta > SOSMC_SOLVE_PARAMETERS)
+        return sosmc_i_solver_fail(
+            s, SOSMC_EINVAL,
+            "the model has %d parameters; the solver takes at most %d: choose settings (sosmc_defaults)", m->dim_theta,
+            SOSMC_SOLVE_PARAMETERS);
+    if (m->dim_x > LARGEST_DIM)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "a particle has %d coordinates; the solver takes at most %d",
+                                   m->dim_x, LARGEST_DIM);
+    if (m->prox)
+        return sosmc_i_solver_fail(
+            s, SOSMC_EINVAL,
+            "the energy has a non-smooth part with a proximal map, for which the solver has no moves: choose "
+            "settings (sosmc_defaults) with the kernel myula or mymala");
+    if (o->H)
+        return sosmc_i_solver_fail(
+            s, SOSMC_EINVAL,
+            "the objective has an H of its own, so the solver does not know its loss: choose settings "
+            "(sosmc_defaults)");
+    if (o->energy2 != 0 || o->penalty)
+        return sosmc_i_solver_fail(
+            s, SOSMC_EINVAL,
+            "the objective has a regulariser on energies, which the solver does not know: choose settings "
+            "(sosmc_defaults)");
+    if (o->loss == SOSMC_LOSS_NONE || o->scale == 0)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "the objective has no loss, so there is nothing to minimise");
+    if (o->b != 0 && !o->data.draw && !(o->data.row && o->data.rows > 0))
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "the objective needs data, and has none");
+    if (o->kl != 0 && !o->theta_ref)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "the objective needs theta_ref, and has none");
+    if (s->o.particles < 0 || s->o.particles > MOST_PARTICLES ||
+        (s->o.particles > 0 && (s->o.particles < LEAST_PARTICLES || s->o.particles % (2 * GROUPS) != 0)))
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "particles is %d; it has to be a multiple of %d from %d to %d",
+                                   s->o.particles, 2 * GROUPS, LEAST_PARTICLES, MOST_PARTICLES);
+    if (!(s->o.precision >= 0) || !(s->o.precision < 1e300))
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "precision is %g; it has to be positive, or 0 for the default",
+                                   s->o.precision);
+    if (!(s->o.seconds >= 0) || s->o.evaluations < 0)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "a limit is negative: seconds %g, evaluations %lld", s->o.seconds,
+                                   (long long)s->o.evaluations);
+    if (s->o.threads < 0 || s->o.threads > HOST_MOST_THREADS)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "threads is %d; it has to be from 0 to %d", s->o.threads,
+                                   HOST_MOST_THREADS);
+    if (s->o.low > s->o.high || isnan(s->o.low) || isnan(s->o.high))
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL, "theta's bounds are %g and %g; the first has to be the smaller",
+                                   s->o.low, s->o.high);
+    for (int j = 0; s->problem.theta0 && j < m->dim_theta; j++)
+        if (!isfinite(s->problem.theta0[j]))
+            return sosmc_i_solver_fail(s, SOSMC_EINVAL, "theta0[%d] is %g; it has to be finite", j,
+                                       s->problem.theta0[j]);
+    return SOSMC_OK;
+}
+
+static double *take(double **at, size_t doubles)
+{
+    double *p = *at;
+    if (p) *at += sosmc_i_round_up(doubles, TILE_LANES);
+    return p;
+}
+
+/* Hands out the memory; with at == NULL it only counts, in `total`. */
+static void lay_out(sosmc_solver *s, double *at, size_t *total)
+{
+    size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
+    size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)(s->data_shares * s->tiles_per_share);
+    size_t rows = (size_t)s->tiles > data_tiles ? (size_t)s->tiles : data_tiles;
+    size_t small = 2 * dim + 8 * p * p + 24 * p + 64;
+    if (dim <= FULL && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
+    size_t count = 0;
+#define TAKE(where, doubles) (count += sosmc_i_round_up(doubles, TILE_LANES), (where) = take(&at, doubles))
+    for (int k = 0; k < CLOUDS; k++) {
+        cloud *c = &s->c[k];
+        TAKE(c->x, all);
+        TAKE(c->g, all);
+        TAKE(c->U, n);
+        TAKE(c->logw, n);
+        TAKE(c->w, n);
+        if (s->problem.objective.score.eval) TAKE(c->R, n);
+        if (s->problem.objective.kl != 0) TAKE(c->Uref, n);
+        TAKE(s->k[k].K[0], dim <= FULL ? dim * p : 0);
+        TAKE(s->k[k].K[1], dim <= FULL ? dim * p : 0);
+        TAKE(s->sums[k], GROUPS * p);
+        TAKE(s->group_w[k], GROUPS);
+        TAKE(s->m.c[k].C, square);
+        TAKE(s->m.inverse[k], dim);
+        TAKE(s->start_metric.c[k].C, square);
+        TAKE(s->start_metric.inverse[k], dim);
+    }
+    TAKE(s->theta, p);
+    TAKE(s->theta0, p);
+    TAKE(s->try_theta, p);
+    TAKE(s->answer, p);
+    TAKE(s->Lq, n);
+    TAKE(s->gq, all);
+    TAKE(s->unit, p);
+    TAKE(s->bfgs, p * p);
+    TAKE(s->best_x, all);
+    TAKE(s->best_g, all);
+    TAKE(s->best_U, n);
+    TAKE(s->look_x, all);
+    TAKE(s->look_g, all);
+    TAKE(s->look_U, n);
+    TAKE(s->coefficient, n);
+    TAKE(s->lw, n);
+    TAKE(s->value, n);
+    TAKE(s->data_x, data_tiles * s->data.vector);
+    TAKE(s->data_U, (size_t)s->data_points);
+    TAKE(s->hessian, HESSIANS * p * p);
+    TAKE(s->fisher, p * p);
+    TAKE(s->seen, p);
+    TAKE(s->cov, p * p);
+    TAKE(s->inverse, p * p);
+    TAKE(s->error, p);
+    TAKE(s->H, p * p);
+    TAKE(s->partial, rows * s->row);
+    TAKE(s->D, n * p);
+    TAKE(s->spare, all > SEEDS * dim ? all : SEEDS * dim);
+    TAKE(s->scratch, 2 * n + 1);
+    TAKE(s->accepted, n);
+    TAKE(s->small, small);
+    TAKE(s->room, (size_t)s->at.workers * s->room_each);
+#undef TAKE
+    *total = count;
+}
+
+static void cut_data(sosmc_solver *s)
+{
+    const sosmc_source *data = &s->problem.objective.data;
+    s->data_shares = 1;
+    if (s->problem.objective.b == 0) return;
+    s->data_points = data->row && data->rows > 0 ? data->rows : s->n;
+    s->data_shares = data->row && data->rows > 0 ? 1 : GROUPS;
+    s->data_share = s->data_points / s->data_shares;
+}
+
+static sosmc_status open_hosts(sosmc_solver *s)
+{
+    const sosmc_model *m = &s->problem.model;
+    sosmc_i_host_shape(&s->at, m, s->tile, sosmc_i_tile_row(s->tile, s->dim));
+    s->at.workers = s->o.threads > 1 ? s->o.threads : 1;
+    if (s->at.workers > s->tiles) s->at.workers = s->tiles;
+    s->at.simd = s->simd;
+    s->trial = s->ref = s->at;
+    sosmc_status status = sosmc_i_host_open(&s->at, NULL, VECTORS, ROWS);
+    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->trial, NULL, 0, 0);
+    if (status == SOSMC_OK && s->problem.objective.kl != 0)
+        status = sosmc_i_host_open(&s->ref, s->problem.objective.theta_ref, 0, 0);
+    if (status == SOSMC_OK && s->data_points > 0) {
+        int workers = s->at.workers;
+        status = sosmc_i_host_cut(&s->data, m, s->data_share, workers);
+        s->data.workers = workers;
+        s->data.simd = s->simd;
+        if (status == SOSMC_OK) status = sosmc_i_host_open(&s->data, NULL, 0, 2);
+        s->tiles_per_share = (int)((s->data_share + s->data.tile - 1) / s->data.tile);
+    }
+    return status;
+}
+
+static sosmc_status open_memory(sosmc_solver *s)
+{
+    size_t doubles, threads = sosmc_i_crew_bytes(s->at.workers), p = (size_t)s->p;
+    size_t scoring = sosmc_i_scores_scratch(&s->problem.model) + p * (size_t)s->at.ld,
+           moving = LAW_WORK * (size_t)s->dim;
+    s->room_each = sosmc_i_round_up(scoring > moving ? scoring : moving, TILE_LANES);
+    s->row = sosmc_i_round_up(p + 2 * (size_t)s->dim, TILE_LANES);
+    lay_out(s, NULL, &doubles);
+    s->memory = aligned_alloc(64, doubles * sizeof(double));
+    s->ancestor = calloc((size_t)s->n, sizeof *s->ancestor);
+    s->helpers_memory = aligned_alloc(64, sosmc_i_round_up(threads ? threads : 1, 64));
+    if (!s->memory || !s->ancestor || !s->helpers_memory) return SOSMC_ENOMEM;
+    memset(s->memory, 0, doubles * sizeof(double)); /* a model may read padding */
+    lay_out(s, s->memory, &doubles);
+    for (int k = 0; k < 2; k++) s->m.c[k].dim = s->start_metric.c[k].dim = s->dim;
+    if (s->at.workers > 1) s->helpers = sosmc_i_crew_start(s->helpers_memory, s->at.workers);
+    return SOSMC_OK;
+}
+
+static void note_info(sosmc_solver *s);
+
+sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem, const sosmc_solve_options *options)
+{
+    sosmc_solver *s = calloc(1, sizeof *s);
+    *out = s;
+    if (!s) return SOSMC_ENOMEM;
+    s->problem = *problem;
+    if (options) s->o = *options;
+    sosmc_status status = check(s);
+    if (status != SOSMC_OK) return status;
+    s->n = s->o.particles > 0 ? s->o.particles : PARTICLES;
+    s->group = s->n / GROUPS;
+    s->dim = problem->model.dim_x;
+    s->p = problem->model.dim_theta;
+    s->simd = sosmc_i_simd(s->o.simd);
+    s->code = sosmc_i_tile_code(s->simd);
+    s->tile = sosmc_i_tile(problem->model.tile, s->dim, s->group);
+    s->tiles_per_group = (s->group + s->tile - 1) / s->tile;
+    s->tiles = GROUPS * s->tiles_per_group;
+    s->vector = sosmc_i_round_up((size_t)s->dim * (size_t)sosmc_i_tile_row(s->tile, s->dim), TILE_LANES);
+    cut_data(s);
+    status = open_hosts(s);
+    if (status == SOSMC_OK) status = open_memory(s);
+    if (status == SOSMC_EMODEL) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta_ref");
+    if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
+    for (int j = 0; j < s->p; j++) {
+        double theta = problem->theta0 ? problem->theta0[j] : 0;
+        if (s->o.low < s->o.high) theta = fmin(fmax(theta, s->o.low), s->o.high);
+        s->theta[j] = s->theta0[j] = s->answer[j] = theta;
+    }
+    s->v.moves = 1;
+    s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
+    s->v.found.worst = s->v.found.at_bound = -1;
+    status = sosmc_i_host_move(&s->at, s->theta);
+    if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta0");
+    s->ready = 1;
+    note_info(s);
+    return SOSMC_OK;
+}
+
+void sosmc_solver_free(sosmc_solver *s)
+{
+    if (!s) return;
+    sosmc_i_crew_stop(s->helpers);
+    sosmc_i_host_close(&s->at);
+    sosmc_i_host_close(&s->trial);
+    sosmc_i_host_close(&s->ref);
+    sosmc_i_host_close(&s->data);
+    for (int k = 0; k < 2; k++) {
+        sosmc_i_laws_free(&s->q[k]);
+        sosmc_i_places_free(&s->found[k]);
+    }
+    free(s->helpers_memory);
+    free(s->memory);
+    free(s->ancestor);
+    free(s);
+}
+
+/* ---------------------------------------------------------------------------- steps */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void note_info(sosmc_solver *s)
+{
+    const plain *v = &s->v;
+    const findings *f = &v->found;
+    cloud *c = &s->c[SEARCHED];
+    int starting = v->phase == SOSMC_PHASE_START || (v->phase == SOSMC_PHASE_MEASURE && v->stage < 0);
+    s->info = (sosmc_solve_info){.phase = (int)v->phase,
+                                 .step = v->step,
+                                 .updates = v->updates,
+                                 .temperature = starting ? 0.5 * ((double)v->part + v->t) : NAN,
+                                 .stage = v->stage < 0 ? 0 : (int)v->stage,
+                                 .round = (int)v->round,
+                                 .gain = v->gain,
+                                 .decrease = v->decrease,
+                                 .left = f->measured ? f->predicted : NAN,
+                                 .left_error = f->measured ? f->excess : NAN,
+                                 .wanted = v->phase >= SOSMC_PHASE_SEARCH ? sosmc_i_wanted(s) : NAN,
+                                 .loss = v->pass_done ? v->loss.value : NAN,
+                                 .loss_error = v->pass_done ? v->loss.error : NAN,
+                                 .ess = NAN,
+                                 .accept = v->accept,
+                                 .mobility = v->mobility,
+                                 .reward = NAN,
+                                 .moves = (int)v->moves,
+                                 .evaluations = v->evaluations,
+                                 .contractions = v->contractions,
+                                 .seconds = v->seconds};
+    if (v->phase == SOSMC_PHASE_START || s->failed) return;
+    s->info.ess = sosmc_i_solver_weights(s, c, ALL);
+    if (!c->R) return;
+    double mean = 0;
+    for (int i = 0; i < s->n; i++) mean += c->w[i] > 0 ? c->w[i] * c->R[i] : 0;
+    s->info.reward = mean;
+}
+
+static sosmc_status advance(sosmc_solver *s)
+{
+    plain *v = &s->v;
+    int done = 0;
+    sosmc_status status = SOSMC_OK;
+    switch ((sosmc_phase)v->phase) {
+    case SOSMC_PHASE_START:
+        status = v->begun ? sosmc_i_start_step(s, SEARCHED, &done) : sosmc_i_start_begin(s, SEARCHED);
+        v->begun = 1;
+        if (status == SOSMC_OK && done) v->phase = SOSMC_PHASE_SEARCH;
+        break;
+    case SOSMC_PHASE_SEARCH:
+        status = sosmc_i_search_step(s, &done);
+        if (status != SOSMC_OK || !done) break;
+        v->phase = SOSMC_PHASE_MEASURE;
+        v->stage = -1;
+        v->begun = 0;
+        break;
+    case SOSMC_PHASE_MEASURE:
+        if (v->stage < 0) {
+            status = v->begun ? sosmc_i_start_step(s, FRESH, &done) : sosmc_i_start_begin(s, FRESH);
+            v->begun = 1;
+            if (status == SOSMC_OK && done) status = sosmc_i_measure_begin(s);
+            break;
+        }
+        status = sosmc_i_measure_step(s, &done);
+        if (status == SOSMC_OK && done) v->phase = SOSMC_PHASE_JUDGE;
+        break;
+    case SOSMC_PHASE_JUDGE:
+        status = sosmc_i_answer_pass(s);
+        if (status == SOSMC_OK) v->phase = SOSMC_PHASE_DONE;
+        break;
+    case SOSMC_PHASE_DONE: break;
+    }
+    return status;
+}
+
+sosmc_status sosmc_solver_step(sosmc_solver *s)
+{
+    if (!s->ready || s->failed) return s->failed;
+    if (s->v.phase == SOSMC_PHASE_DONE) return SOSMC_OK;
+    double before = seconds_now();
+    sosmc_status status = advance(s);
+    s->v.step++;
+    s->v.seconds += seconds_now() - before;
+    if (status != SOSMC_OK && !s->failed)
+        (void)sosmc_i_solver_fail(s, status,
+                                  status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
+                                  : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
+                                                           : "the solver failed in the phase `%s`",
+                                  sosmc_phase_name((sosmc_phase)s->v.phase));
+    note_info(s);
+    return status;
+}
+
+sosmc_status sosmc_solver_run(sosmc_solver *s)
+{
+    if (!s->ready) return s->failed;
+    while (s->v.phase != SOSMC_PHASE_DONE) {
+        if (s->o.seconds > 0 && s->v.seconds >= s->o.seconds) return SOSMC_OK;
+        if (s->o.evaluations > 0 && s->v.evaluations >= s->o.evaluations) return SOSMC_OK;
+        sosmc_status status = sosmc_solver_step(s);
+        if (status != SOSMC_OK) return status;
+        if (s->o.see && s->o.see(s->o.see_ctx, s, &s->info)) return SOSMC_STOPPED;
+    }
+    return SOSMC_OK;
+}
+
+void sosmc_solver_limits(sosmc_solver *s, double seconds, int64_t evaluations)
+{
+    s->o.seconds = seconds;
+    s->o.evaluations = evaluations;
+}
+
+sosmc_status sosmc_solve(sosmc_solution *out, const sosmc_problem *problem, const sosmc_solve_options *options)
+{
+    sosmc_solver *s = NULL;
+    *out = (sosmc_solution){.finished = 0};
+    sosmc_status status = sosmc_solver_create(&s, problem, options);
+    if (status == SOSMC_OK) status = sosmc_solver_run(s);
+    sosmc_status told = s ? sosmc_i_answer(s, out) : SOSMC_ENOMEM;
+    sosmc_solver_free(s);
+    return status != SOSMC_OK ? status : told;
+}
+
+void sosmc_solution_free(sosmc_solution *r) { sosmc_judgement_free(&r->judgement); }
+
+sosmc_status sosmc_solver_solution(const sosmc_solver *s, sosmc_solution *out) { return sosmc_i_answer(s, out); }
+
+/* ---------------------------------------------------------------------------- views */
+
+const sosmc_solve_info *sosmc_solver_info(const sosmc_solver *s) { return &s->info; }
+const char *sosmc_solver_message(const sosmc_solver *s) { return s ? s->message : "there is not enough memory"; }
+const double *sosmc_solver_theta(const sosmc_solver *s)
+{
+    return s->v.phase >= SOSMC_PHASE_JUDGE ? s->answer : s->theta;
+}
+int sosmc_solver_particles(const sosmc_solver *s) { return s->n; }
+
+sosmc_status sosmc_solver_cloud(const sosmc_solver *s, double *x, double *logw)
+{
+    if (!s->ready) return s->failed;
+    const cloud *c = &s->c[SEARCHED];
+    for (int tile = 0; x && tile < s->tiles; tile++)
+        sosmc_i_to_rows(s->dim, s->at.ld, tile_count(s, tile), c->x + (size_t)tile * s->vector,
+                        x + (size_t)tile_first(s, tile) * (size_t)s->dim);
+    if (!logw) return SOSMC_OK;
+    double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
+    for (int i = 0; i < s->n; i++) logw[i] = c->logw[i] - total;
+    return SOSMC_OK;
+}
