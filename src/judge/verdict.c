@@ -219,7 +219,7 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
         say(v, SOSMC_NOT_CONVERGED,
             "%s ended at its bound %g: the loss still falls there; widen the bound, or leave the parameter out",
             which(m, m->at_bound, name), m->bound);
-    if (m->newton_expected > m->newton_limit)
+    if (m->newton_expected > 2 * m->newton_limit)
         say(v, SOSMC_NOT_CONVERGED,
             "theta is not known well enough: its Monte Carlo error is worth %.2g of the loss (at most %.2g is wanted); take more "
             "particles, or ask for less precision",

@@ -17,7 +17,7 @@
 #include "base/table.h"
 #include "solve_inside.h"
 
-enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 64, STAGES = 6, MOST_MOVES_IN_ALL = 1500, SEEN = 5, CARRIERS = 20 };
+enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 8, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
 static const double SEES = 0.5, DIFFERENCE = 0.05;
 
 double sosmc_i_wanted(const sosmc_solver *s)
@@ -595,6 +595,14 @@ static sosmc_status follow(sosmc_solver *s, const double *to)
     return status;
 }
 
+/* Twice as many rounds; more where the error asks for it. */
+static int64_t next_rounds(const sosmc_solver *s)
+{
+    const findings *f = &s->v.found;
+    double times = fmin(fmax(1.3 * f->excess / f->wanted, 2), 16);
+    return (int64_t)fmin((double)s->v.rounds * times, MOST_ROUNDS);
+}
+
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
 {
     int64_t third = s->v.rounds / 3 > 1 ? s->v.rounds / 3 : 1;
@@ -612,7 +620,7 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
     status = end_stage(s, done);
     if (status != SOSMC_OK || *done) return status;
     s->v.stage++;
-    s->v.rounds = 2 * s->v.rounds < MOST_ROUNDS ? 2 * s->v.rounds : MOST_ROUNDS;
+    s->v.rounds = next_rounds(s);
     clear_sums(s);
     status = follow(s, s->answer);
     return status == SOSMC_OK ? fit_shifts(s) : status;

@@ -251,6 +251,14 @@ static sosmc_status follow(sosmc_solver *s, const searching *v, int moved)
     return status;
 }
 
+/* What the noise of one cloud alone would gain: tr(H^-1 F) / 2 ESS. The cloud then has no more to tell, and measuring goes on. */
+static double noise_gain(const searching *v, double ess)
+{
+    double sum = 0;
+    for (size_t k = 0; v->has_H && k < v->p * v->p; k++) sum += v->H[k] * v->F[k];
+    return 0.5 * sum / ess;
+}
+
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
 {
     cloud *c = &s->c[SEARCHED];
@@ -304,7 +312,8 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     s->v.decrease += gain;
     s->v.cess = cess;
     int likelihood = s->problem.objective.loss == SOSMC_LOSS_MMLE || s->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD;
-    int inside = !limited && cess > INSIDE && (!likelihood || gain < sosmc_i_wanted(s));
+    int little = !likelihood || nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
+    int inside = !limited && cess > INSIDE && little;
     s->v.quiet = inside ? s->v.quiet + 1 : 0;
     if (s->v.quiet >= QUIET) *done = 1;
     if (!*done && s->v.updates >= MOST_UPDATES) s->v.out_of_updates = *done = 1;
