@@ -82,7 +82,9 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
                    .threads = s->at.workers};
         pass_cloud p = {.n = 0};
         f.c.gradient = 1;
-        status = make_laws(s, &f.q);
+        v->start_clock = v->clock++;
+        status = sosmc_i_start_laws(s, FRESH);
+        if (status == SOSMC_OK) status = make_laws(s, &f.q);
         if (status == SOSMC_OK) status = sosmc_i_fresh_pass(&f, s->answer, 0, 1, &p);
         v->pass_particles = p.n;
         v->pass_temperatures = p.temperatures;

@@ -155,6 +155,7 @@ struct sosmc_solver {
 
 sosmc_status sosmc_i_solver_fail(sosmc_solver *s, sosmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void sosmc_i_solver_note(sosmc_solver *s);                       /* s->info from the state */
 sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream); /* the name of the next draw */
 
 /* ---------------------------------------------------------------------------- cloud.c */

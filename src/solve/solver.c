@@ -218,8 +218,6 @@ static sosmc_status open_memory(sosmc_solver *s)
     return SOSMC_OK;
 }
 
-static void note_info(sosmc_solver *s);
-
 sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem, const sosmc_solve_options *options)
 {
     sosmc_solver *s = calloc(1, sizeof *s);
@@ -255,7 +253,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     status = sosmc_i_host_move(&s->at, s->theta);
     if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta0");
     s->ready = 1;
-    note_info(s);
+    sosmc_i_solver_note(s);
     return SOSMC_OK;
 }
 
@@ -286,7 +284,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void note_info(sosmc_solver *s)
+void sosmc_i_solver_note(sosmc_solver *s)
 {
     const plain *v = &s->v;
     const findings *f = &v->found;
@@ -372,7 +370,7 @@ sosmc_status sosmc_solver_step(sosmc_solver *s)
                                   : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
                                                            : "the solver failed in the phase `%s`",
                                   sosmc_phase_name((sosmc_phase)s->v.phase));
-    note_info(s);
+    sosmc_i_solver_note(s);
     return status;
 }
 
