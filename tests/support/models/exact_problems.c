@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/linear.h"
+#include "drawn_numbers.h"
 #include "exact_models.h"
 
 const char *const exact_names[] = {"forward", "reverse",  "softmax",  "forward1",  "reverse1", "far",
@@ -41,25 +42,6 @@ typedef struct {
 } store;
 
 /* ---------------------------------------------------------------------------- numbers */
-
-/* n standard normals, or uniforms, of this name. The library fills aligned rows, padding included. */
-static void draw(uint32_t name, int normal, int n, double *z)
-{
-    enum { BLOCK = 64 };
-    _Alignas(64) double block[BLOCK];
-    sosmc_rng rng = {.seed = 77, .stream = SOSMC_STREAM_USER, .step = name};
-    for (int i = 0; i < n; i += BLOCK) {
-        int count = n - i < BLOCK ? n - i : BLOCK;
-        sosmc_batch b = {.dim = 1, .n = count, .ld = BLOCK, .first = i};
-        if (normal)
-            sosmc_normals(rng, &b, block);
-        else
-            sosmc_uniforms(rng, 0, &b, block);
-        memcpy(z + i, block, (size_t)count * sizeof *z);
-    }
-}
-static void normals(uint32_t name, int n, double *z) { draw(name, 1, n, z); }
-static void uniforms(uint32_t name, int n, double *u) { draw(name, 0, n, u); }
 
 static int room(store *s, size_t count) { return (s->numbers = calloc(count, sizeof(double))) == NULL; }
 
@@ -250,8 +232,8 @@ static int open_energy(exact_problem *e, int batch)
     store *s = e->memory;
     double u[DATA];
     s->bumps = (bumps){.count = 5, .centre = {-2.8, -1.4, 0, 1.4, 2.8}, .width = 0.5, .variance = 2.25};
-    normals(1, DATA, s->data);
-    uniforms(2, DATA, u);
+    drawn_normals(1, DATA, s->data);
+    drawn_uniforms(2, DATA, u);
     for (int i = 0; i < DATA; i++) s->data[i] = u[i] < 0.4 ? -1.5 + 0.6 * s->data[i] : 1.2 + 0.8 * s->data[i];
     s->rows = (sosmc_rows){
         .data = s->data, .rows = DATA, .mode = batch == DATA ? SOSMC_ROWS_IN_ORDER : SOSMC_ROWS_RANDOM};
@@ -285,7 +267,7 @@ static int open_hierarchy(exact_problem *e, int dim)
 {
     store *s = e->memory;
     if (room(s, (size_t)dim)) return 1;
-    normals(3, dim, s->numbers);
+    drawn_normals(3, dim, s->numbers);
     for (int j = 0; j < dim; j++) s->numbers[j] = 3 + sqrt(2) * s->numbers[j];
     s->hierarchical = (sosmc_hierarchical){.dim = dim, .y = s->numbers};
     s->hierarchical_law = (sosmc_hierarchical_law){.data = &s->hierarchical};
@@ -342,10 +324,10 @@ static int open_linear(exact_problem *e, int p)
     if (room(s, entries + d * d + 4 * d)) return 1;
     double *A = s->numbers, *y = A + entries, *noise = y + d, *mean = noise + d, *precision = mean + d;
     double truth[EXACT_PARAMETERS];
-    for (int j = 0; j < p; j++) normals(10 + (uint32_t)j, dim, A + (size_t)j * d);
+    for (int j = 0; j < p; j++) drawn_normals(10 + (uint32_t)j, dim, A + (size_t)j * d);
     for (size_t k = 0; k < entries; k++) A[k] *= 3 / sqrt((double)dim);
-    normals(4, p, truth);
-    normals(5, dim, y);
+    drawn_normals(4, p, truth);
+    drawn_normals(5, dim, y);
     for (int k = 0; k < dim; k++) {
         noise[k] = 0.5 + (double)(k % 4) / 2;
         y[k] *= sqrt(1 + noise[k]);
