@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/linear.h"
 #include "drawn_numbers.h"
 #include "exact_models.h"
+#include "minimise.h"
 
 const char *const exact_names[] = {"forward", "reverse",  "softmax",  "forward1",  "reverse1", "far",
                                    "energy",  "batches",  "hier20",   "hier50",    "logistic", "cbpp",
@@ -415,57 +415,15 @@ static int open_logistic(exact_problem *e, const char *data)
 
 /* ---------------------------------------------------------------------------- the best theta */
 
+static double loss_of(const void *self, const double *theta, double *gradient)
+{
+    const exact_problem *e = self;
+    return e->values(e, theta, gradient).loss;
+}
+
 void exact_hessian(const exact_problem *e, const double *theta, double *H)
 {
-    const double step = 1e-4;
-    int p = e->problem.model.dim_theta;
-    double at[EXACT_PARAMETERS], up[EXACT_PARAMETERS], down[EXACT_PARAMETERS];
-    memcpy(at, theta, (size_t)p * sizeof *at);
-    for (int j = 0; j < p; j++) {
-        at[j] = theta[j] + step;
-        (void)e->values(e, at, up);
-        at[j] = theta[j] - step;
-        (void)e->values(e, at, down);
-        at[j] = theta[j];
-        for (int i = 0; i < p; i++) H[i * p + j] = (up[i] - down[i]) / (2 * step);
-    }
-}
-
-/* H + ridge I as its factor, with the least ridge of none, 0.001, 0.01, ... that makes it positive definite. A superfluous
- * direction always gets one. */
-static int damped_factor(const exact_problem *e, double *H)
-{
-    int p = e->problem.model.dim_theta;
-    double ridge = 0;
-    for (int k = e->identified ? 0 : 1; k < 10; k++) {
-        if (k > 0) ridge = k == 1 ? 0.001 : 10 * ridge;
-        exact_hessian(e, e->best, H);
-        for (int j = 0; j < p; j++) H[j * p + j] += ridge;
-        if (sosmc_i_cholesky((size_t)p, H) == 0) return 0;
-    }
-    return 1;
-}
-
-/* Newton's steps, halved until the loss falls. Non-zero when they do not vanish. */
-static int find_best(exact_problem *e)
-{
-    int p = e->problem.model.dim_theta, code = 1;
-    double step[EXACT_PARAMETERS], from[EXACT_PARAMETERS], *H = malloc((size_t)p * (size_t)p * sizeof *H);
-    memcpy(e->best, e->problem.theta0, (size_t)p * sizeof *e->best);
-    for (int k = 0; H && code && k < 60; k++) {
-        double loss = e->values(e, e->best, step).loss, length = 1, largest = 0;
-        if (damped_factor(e, H)) break;
-        sosmc_i_cholesky_solve((size_t)p, H, step);
-        memcpy(from, e->best, (size_t)p * sizeof *from);
-        for (int j = 0; j < p; j++) largest = fmax(largest, fabs(step[j]));
-        code = !(largest < 1e-7);
-        do {
-            for (int j = 0; j < p; j++) e->best[j] = from[j] - length * step[j];
-            length /= 2;
-        } while (code && length > 1e-6 && !(e->values(e, e->best, NULL).loss <= loss + 1e-12));
-    }
-    free(H);
-    return code;
+    difference_hessian(loss_of, e, e->problem.model.dim_theta, theta, H);
 }
 
 /* ---------------------------------------------------------------------------- opening */
@@ -495,7 +453,8 @@ int exact_open(exact_problem *e, const char *name, const char *data)
     if (open_named(e, data)) return 1;
     e->problem.theta0 = s->theta0;
     if (e->rows) e->problem.objective = sosmc_mmle();
-    return find_best(e);
+    memcpy(e->best, s->theta0, sizeof e->best);
+    return minimise(loss_of, e, e->problem.model.dim_theta, e->best);
 }
 
 void exact_close(exact_problem *e)
