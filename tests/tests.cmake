@@ -131,6 +131,7 @@ set(sosmc_tests
     "runfile methods program"
     "support exact_problems property"
     "support ledger stat"
+    "support untuned_problems property"
     "terminal exit_codes program"
     "terminal progress program"
     "theory theory program"
