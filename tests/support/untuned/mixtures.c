@@ -132,13 +132,13 @@ static double mixture_loss(const untuned_problem *u, const double *theta, double
     double v[MOST], ratio[MOST], slope[MOST], kl = 0, reward = 0, mean = 0;
     softmax(n, theta, v);
     log_ratios(m, v, ratio, m->forward && gradient ? slope : NULL);
-    for (int i = 0; i < n; i++) {
-        kl += m->forward ? -m->weight0[i] * ratio[i] : v[i] * ratio[i];
+    for (int i = 0; i < n; i++) { /* a weight that underflows has no part in pi */
+        kl += m->forward ? -m->weight0[i] * ratio[i] : v[i] > 0 ? v[i] * ratio[i] : 0;
         reward += v[i] * m->reward[i];
     }
     for (int k = 0; gradient && k < n; k++) { /* in v_k; what is the same for all k does not matter */
         slope[k] = m->forward ? -slope[k] : ratio[k];
-        slope[k] = m->beta * slope[k] - m->reward[k];
+        slope[k] = v[k] > 0 ? m->beta * slope[k] - m->reward[k] : 0;
         mean += v[k] * slope[k];
     }
     for (int k = 0; gradient && k < n; k++) gradient[k] = v[k] * (slope[k] - mean);
