@@ -115,8 +115,7 @@ static void print_row(const untuned_problem *u, untuned_tally *t)
            u->name, u->hard ? " (hard)" : "", t->runs, percent(t->right, t->runs),
            percent(t->right_without_floor, t->runs), t->flagged, t->right_flagged, t->silent, t->silent_far,
            percent(t->covered, t->intervals), percent(t->losses_covered, t->losses), 100 * untuned_median_gap(t),
-           1e-6 * t->evaluations / t->runs, t->seconds / t->runs, t->old_close, t->old_runs,
-           t->old_seconds / t->old_runs);
+           1e-6 * t->evaluations / t->runs, t->seconds / t->runs, t->old_close, t->old_runs, old_seconds(t));
     for (int k = 0; k < t->reasons; k++) printf("|   | %d: %s |\n", t->reason_count[k], t->reason[k]);
     (void)fflush(stdout);
 }
@@ -124,7 +123,9 @@ static void print_row(const untuned_problem *u, untuned_tally *t)
 /* Sums over problems. */
 typedef struct {
     int problems, missing;
-    int asked, solved;           /* not named hard, and of these: 93 % right and not flagged */
+    int asked, solved; /* not named hard, and of these: 93 % right and not flagged */
+    int with_theta;    /* problems with intervals of theta */
+    double theta;      /* sum of their coverages: each of them counts once, whatever its number of parameters */
     int compared, faster, alone; /* with sosmc_defaults; alone: none of its runs came to its end */
     untuned_tally all;
     char unsolved[1000];
@@ -145,8 +146,8 @@ static void add_problem(totals *s, const untuned_problem *u, const untuned_tally
     s->all.right_flagged += t->right_flagged;
     s->all.silent += t->silent;
     s->all.silent_far += t->silent_far;
-    s->all.intervals += t->intervals;
-    s->all.covered += t->covered;
+    s->with_theta += t->intervals > 0;
+    s->theta += t->intervals > 0 ? percent(t->covered, t->intervals) : 0;
     s->all.losses += t->losses;
     s->all.losses_covered += t->losses_covered;
 }
@@ -156,7 +157,7 @@ static const char *holds(int yes) { return yes ? "holds" : "DOES NOT HOLD"; }
 static void print_totals(const totals *s)
 {
     const untuned_tally *t = &s->all;
-    double theta = percent(t->covered, t->intervals), loss = percent(t->losses_covered, t->losses);
+    double theta = s->theta / s->with_theta, loss = percent(t->losses_covered, t->losses);
     double flagged = percent(t->right_flagged, t->runs), silent = percent(t->silent, t->runs);
     printf("\n%d problems, %d runs", s->problems, t->runs);
     if (s->missing) printf(", %d problems could not be opened (their data are missing)", s->missing);
@@ -165,7 +166,7 @@ static void print_totals(const totals *s)
     printf("- right but flagged at most 5 %%: %.2f %%, %s\n", flagged, holds(flagged <= 5));
     printf("- silently wrong at most 0.5 %%: %.2f %% (beyond stated errors and 0.1 nats: %.2f %%), %s\n", silent,
            percent(t->silent_far, t->runs), holds(silent <= 0.5));
-    printf("- coverage from 90 to 98 %%: theta %.1f %%, loss %.1f %%, %s\n", theta, loss,
+    printf("- coverage from 90 to 98 %%: theta %.1f %% (mean over problems), loss %.1f %%, %s\n", theta, loss,
            holds(theta >= 90 && theta <= 98 && loss >= 90 && loss <= 98));
     if (s->compared)
         printf(
