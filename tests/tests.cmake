@@ -95,6 +95,7 @@ set(sosmc_tests
     "judge judge_pass stat"
     "judge judge_theta stat"
     "judge judge_verdict stat"
+    "solve solve_bits property"
     "kernels feynman_kac stat"
     "kernels geweke stat"
     "kernels mymala property"

@@ -522,7 +522,10 @@ static sosmc_status end_stage(sosmc_solver *s, int *done)
         if (s->answer[j] <= s->o.low || s->answer[j] >= s->o.high) f->at_bound = (int)j;
     }
     f->converged = f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
-    *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL;
+    /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. */
+    int stalled = s->v.stage > 0 && !shortened && f->excess > 0.7 * s->v.last_excess;
+    s->v.last_excess = shortened ? INFINITY : f->excess;
+    *done = f->converged || stalled || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL;
     return SOSMC_OK;
 }
 

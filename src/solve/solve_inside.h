@@ -93,7 +93,7 @@ typedef struct {
     double start_log_z[CLOUDS][GROUPS]; /* by group, behind each start */
     int64_t arrived[CLOUDS], modes[CLOUDS], out_of_updates;
     int64_t has_bfgs, has_unit, begun;
-    double moves_wanted, reward_spread;
+    double moves_wanted, reward_spread, last_excess;
     findings found;
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
