@@ -30,7 +30,7 @@ enum { PLACES_MOST = 40, PLACES_KEPT = 16, SEEDS = 4 };
 enum {
     FULL = LAW_FULL,
     SHIFTED = 600,
-    MOST_DOF = 500
+    MOST_DOF = 256
 }; /* the largest dimension with full matrices; degrees of freedom of a Student law */
 enum { MESSAGE_ROOM = 400, HESSIANS = 16 };
 
@@ -93,7 +93,7 @@ typedef struct {
     double start_log_z[CLOUDS][GROUPS]; /* by group, behind each start */
     int64_t arrived[CLOUDS], modes[CLOUDS], out_of_updates;
     int64_t has_bfgs, has_unit, begun;
-    double moves_wanted, reward_spread, last_excess;
+    double moves_wanted, reward_spread, last_excess, radius;
     findings found;
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
