@@ -228,7 +228,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "theta was not measured: %s",
                        s->failed ? "the solver failed" : "the solver was ended before");
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
-                          2 * (GROUPS - 1));
+                          (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
     if (v->pass_done) {
         j->loss = v->loss;
         j->log_z = v->log_z;
