@@ -28,7 +28,8 @@ double sosmc_i_wanted(const sosmc_solver *s)
     if (o->loss == SOSMC_LOSS_MMLE) return (relative > 0 ? 0.5 * relative * relative : 0.001) * p * o->scale;
     if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
         double rows = o->data.rows > 0 ? (double)o->data.rows : 1000;
-        return fmax((relative > 0 ? 0.5 * relative * relative : 0.01) / rows, relative > 0 ? 0 : 1e-5) * p * o->scale;
+        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.025);
+        return fmax(nats / rows, relative > 0 ? 0 : 1e-5 * p) * o->scale;
     }
     return relative > 0 ? relative : fmax(0.002 * s->v.decrease, 1e-9);
 }
@@ -592,7 +593,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
      * then tell more than longer ones. */
     int stalled = s->v.kept > 0 || (s->v.stage > 0 && f->excess > 0.7 * s->v.last_excess);
-    *again = !shortened && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
+    int settled = !shortened && f->predicted <= eps + 4 * f->excess; /* what was measured here serves at the next theta */
+    *again = settled && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
     s->v.last_excess = shortened ? INFINITY : f->excess;
     *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
             (*again && s->v.kept + CLOUDS > KEPT);

@@ -102,28 +102,20 @@ static int held(const sosmc_solver *s, double at, double direction)
     return (at <= s->o.low && direction < 0) || (at >= s->o.high && direction > 0);
 }
 
-/* d = -H g where that is within the radius. Beyond it the farther, the more of the direction is that of the metric alone: what is
- * remembered of the curvature says little about places that far away. Not through a bound. Returns 1 where the radius limits it. */
+/* d = -H g, no longer than the radius, and not through a bound; without H, along the gradient in the metric, as long as that. Returns 1
+ * where the radius limits it. */
 static int find_direction(searching *v)
 {
     sosmc_solver *s = v->s;
     size_t p = v->p;
-    double *natural = v->y, radius = s->v.radius, share = 0, longest = radius;
-    sosmc_i_matrix_vector(p, v->inverse, v->g, natural);
-    double size = sqrt(fmax(form(v, v->F, natural), 1e-300));
-    memset(v->d, 0, p * sizeof(double));
-    if (v->has_H) {
-        sosmc_i_matrix_vector(p, v->H, v->g, v->d);
-        double length = sqrt(fmax(form(v, v->F, v->d), 1e-300));
-        share = fmin(1, radius / length);
-        longest = fmin(length, radius);
-        for (size_t j = 0; j < p; j++) v->d[j] *= -share * longest / length;
-    }
+    sosmc_i_matrix_vector(p, v->has_H ? v->H : v->inverse, v->g, v->d);
+    double length = sqrt(fmax(form(v, v->F, v->d), 1e-300));
+    int limited = !v->has_H || length > s->v.radius;
     for (size_t j = 0; j < p; j++) {
-        v->d[j] -= (1 - share) * longest * natural[j] / size;
+        v->d[j] *= limited ? -s->v.radius / length : -1;
         if (held(s, s->theta[j] + v->z[j] * v->unit[j], v->d[j])) v->d[j] = 0;
     }
-    return longest >= radius;
+    return limited;
 }
 
 static void trial_point(searching *v, double t)
