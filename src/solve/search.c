@@ -255,12 +255,19 @@ static sosmc_status follow(sosmc_solver *s, const searching *v, int moved)
     return status;
 }
 
-/* What the noise of one cloud alone would gain: tr(H^-1 F) / 2 ESS. The cloud then has no more to tell, and measuring goes on. */
+/* What the noise of one cloud alone would gain: tr(H^-1 V) / 2, the gradient's covariance V being that of the scores, times the mean
+ * square of their coefficients, over the effective sample size. The cloud then has no more to tell, and measuring goes on. */
 static double noise_gain(const searching *v, double ess)
 {
-    double sum = 0;
+    const sosmc_objective *o = &v->s->problem.objective;
+    const cloud *c = &v->s->c[SEARCHED];
+    double sum = 0, mean = 0, square = 0;
     for (size_t k = 0; v->has_H && k < v->p * v->p; k++) sum += v->H[k] * v->F[k];
-    return 0.5 * sum / ess;
+    for (int i = 0; i < v->s->n && c->R; i++) {
+        mean += c->w[i] * c->R[i];
+        square += c->w[i] * c->R[i] * c->R[i];
+    }
+    return 0.5 * o->scale * o->scale * (fmax(square - mean * mean, 0) + o->a * o->a) * sum / ess;
 }
 
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
@@ -316,8 +323,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     s->v.gain = gain;
     s->v.decrease += gain;
     s->v.cess = cess;
-    int likelihood = s->problem.objective.loss == SOSMC_LOSS_MMLE || s->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD;
-    int little = !likelihood || nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
+    int little = nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
     int inside = !limited && cess > INSIDE && little;
     s->v.quiet = inside ? s->v.quiet + 1 : 0;
     if (s->v.quiet >= QUIET) *done = 1;
