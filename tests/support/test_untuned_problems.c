@@ -262,8 +262,8 @@ static void draws_of_mixtures_have_the_loss(void **state)
             draw_losses(&u, theta, theta, 1, -o->kl, &mean, &variance);
         assert_near(mean, u.loss(&u, theta, NULL), 4.5 * sqrt(variance));
         assert_true(variance < 1e-4);
-        theta[1] = -2000; /* a weight that underflows is no weight */
-        assert_false(isnan(u.loss(&u, theta, NULL)));
+        theta[1] = -2000;                                 /* a weight that underflows is no weight */
+        assert_true(u.loss(&u, theta, NULL) > -INFINITY); /* which no NaN is */
         untuned_close(&u);
     }
 }

@@ -25,7 +25,6 @@ static const struct {
     {"forward", untuned_open_exact, UNTUNED_THETA, 0},
     {"reverse", untuned_open_exact, UNTUNED_THETA, 0},
     {"energy", untuned_open_exact, UNTUNED_THETA, 0},
-    {"batches", untuned_open_exact, UNTUNED_THETA, 0},
     {"hier1", untuned_open_hierarchy, UNTUNED_THETA, 0},
     {"hier50", untuned_open_hierarchy, UNTUNED_THETA, 0},
     {"hier6", untuned_open_hierarchy, UNTUNED_THETA, 0},

@@ -11,10 +11,9 @@
  *     rare1         reverse 0.1     1, 3     the reward is in a component of weight 0.00006; quadrature
  *     far100_fwd    forward 0.1     1, 2     two components 100 standard deviations apart; closed form
  *     far100_rev    reverse 0.5     1, 2     the same
- *     forward       forward 0.2     2, 3     of exact_problems.h, as the next three
+ *     forward       forward 0.2     2, 3     of exact_problems.h, as the next two
  *     reverse       reverse 0.3     2, 2
  *     energy        likelihood      1, 5
- *     batches       likelihood      1, 5     data in batches
  *     hier1, hier50, hier6, hier1000
  *                   marginal        D, 1     the library's hierarchy; the data have means 3, 8, 60 and 1; closed form
  *     scales_x      marginal       10, 1     a hierarchy whose coordinates have standard deviations from 0.03 to 30; quadrature
