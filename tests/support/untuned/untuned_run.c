@@ -35,14 +35,15 @@ static void compare_loss(const untuned_problem *u, const double *theta, untuned_
 static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, untuned_outcome *o)
 {
     int p = j->dim_theta, weights = u->identified == UNTUNED_WEIGHTS;
-    double q[UNTUNED_PARAMETERS], best[UNTUNED_PARAMETERS], error[UNTUNED_PARAMETERS], limit = untuned_error_limit(p);
+    double q[UNTUNED_PARAMETERS], best[UNTUNED_PARAMETERS], error[UNTUNED_PARAMETERS] = {0},
+                                                            limit = untuned_error_limit(p);
     untuned_identify(u, j->theta, q);
     untuned_identify(u, u->best, best);
     if (j->theta_mc_error) untuned_identified_errors(u, j->theta, j->theta_mc_error, error);
     o->within = o->within_floor = 1;
     for (int k = 0; k < p; k++) {
         double off = fabs(q[k] - best[k]), floor = weights ? 0.01 : 0.02 * fabs(best[k]);
-        double stated = j->theta_mc_error && isfinite(error[k]) ? error[k] : 0;
+        double stated = isfinite(error[k]) ? error[k] : 0;
         double z = stated > 0 ? off / stated : off > 0 ? INFINITY : 0;
         o->largest = fmax(o->largest, z);
         o->within &= z <= limit;
