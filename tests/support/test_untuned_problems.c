@@ -385,14 +385,14 @@ static void identified_errors_are_slopes(void **state)
     static const char *const names[] = {"far3", "square", "schools"};
     for (int k = 0; k < 3; k++) {
         untuned_problem u;
-        double theta[8], at[8], error[8], stated[8], up[8], down[8], sum[8] = {0};
+        double theta[8], at[8], error[8], covariance[64], stated[8], up[8], down[8], sum[8] = {0};
         assert_true(expect_untuned(&u, names[k]));
         int p = u.problem.model.dim_theta;
         for (int j = 0; j < p; j++) {
             at[j] = theta[j] = numbers_uniform(-1, 1) - (k == 1);
             error[j] = numbers_uniform(0.1, 0.2);
         }
-        untuned_identified_errors(&u, theta, error, stated);
+        untuned_identified_errors(&u, theta, error, NULL, stated);
         for (int j = 0; j < p; j++) {
             at[j] = theta[j] + 1e-5;
             untuned_identify(&u, at, up);
@@ -402,6 +402,10 @@ static void identified_errors_are_slopes(void **state)
             for (int i = 0; i < p; i++) sum[i] += pow((up[i] - down[i]) / 2e-5 * error[j], 2);
         }
         for (int i = 0; i < p; i++) assert_near(stated[i], sqrt(sum[i]), 1e-8);
+        for (int i = 0; i < p; i++) /* errors that are all the same move no weight */
+            for (int j = 0; j < p; j++) covariance[i * p + j] = 0.01;
+        untuned_identified_errors(&u, theta, error, covariance, stated);
+        for (int i = 0; i < p; i++) assert_near(stated[i], k == 0 ? 0 : 0.1, 1e-8);
         untuned_identify(&u, theta, up);
         if (k == 0) assert_near(up[0] + up[1] + up[2], 1, 1e-14);
         if (k == 1) assert_true(up[0] == -theta[0]);

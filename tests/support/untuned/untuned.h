@@ -74,10 +74,11 @@ const char *untuned_name(int k); /* of problem k = 0, 1, ...; NULL when there ar
 int untuned_open(untuned_problem *u, const char *name, const char *data);
 void untuned_close(untuned_problem *u);
 
-/* The identified coordinates of theta, dim_theta numbers, and their standard errors when theta has these, as if those of the
- * parameters were independent. */
+/* The identified coordinates of theta, dim_theta numbers, and their standard errors when theta has this covariance (dim_theta rows
+ * of dim_theta) or, where that is NULL, these errors, as if they were independent. */
 void untuned_identify(const untuned_problem *u, const double *theta, double *q);
-void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error, double *error);
+void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error,
+                               const double *covariance, double *error);
 
 /* The share of the initial gap that is left at theta. */
 double untuned_gap(const untuned_problem *u, const double *theta);

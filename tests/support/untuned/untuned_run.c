@@ -39,7 +39,7 @@ static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, un
                                                             limit = untuned_error_limit(p);
     untuned_identify(u, j->theta, q);
     untuned_identify(u, u->best, best);
-    if (j->theta_mc_error) untuned_identified_errors(u, j->theta, j->theta_mc_error, error);
+    if (j->theta_mc_error) untuned_identified_errors(u, j->theta, j->theta_mc_error, j->theta_mc_covariance, error);
     o->within = o->within_floor = 1;
     for (int k = 0; k < p; k++) {
         double off = fabs(q[k] - best[k]), floor = weights ? 0.01 : 0.02 * fabs(best[k]);
@@ -48,7 +48,7 @@ static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, un
         o->largest = fmax(o->largest, z);
         o->within &= z <= limit;
         o->within_floor &= z <= limit || off <= floor;
-        if (weights || stated == 0) continue; /* of weights the errors are only known as if theta's were independent */
+        if (stated == 0 || (weights && !j->theta_mc_covariance)) continue;
         o->intervals++;
         o->covered += z <= j->t_quantile;
     }
