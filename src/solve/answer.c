@@ -74,6 +74,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     if (status == SOSMC_OK && !why) {
         fresh f = {.problem = &s->problem,
                    .options = &none,
+                   .tries = v->found.converged ? 3 : 1,
                    .seed = s->o.seed,
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},

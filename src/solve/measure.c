@@ -28,7 +28,7 @@ double sosmc_i_wanted(const sosmc_solver *s)
     if (o->loss == SOSMC_LOSS_MMLE) return (relative > 0 ? 0.5 * relative * relative : 0.001) * p * o->scale;
     if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
         double rows = o->data.rows > 0 ? (double)o->data.rows : 1000;
-        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.025);
+        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.02);
         return fmax(nats / rows, relative > 0 ? 0 : 1e-5 * p) * o->scale;
     }
     return relative > 0 ? relative : fmax(0.002 * s->v.decrease, 1e-9);
