@@ -134,6 +134,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->moves_wanted = v->moves_wanted;
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
+    m->runs_away = (int)f->runs_away;
     m->newton_limit = f->wanted;
     m->imprecise = f->wanted;
     m->newton = f->predicted;
