@@ -135,6 +135,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
     m->runs_away = (int)f->runs_away;
+    m->downhill = (int)f->downhill;
     m->newton_limit = f->wanted;
     m->imprecise = f->wanted;
     m->newton = f->predicted;
