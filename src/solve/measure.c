@@ -531,6 +531,12 @@ static void note_curvature(staging *t, double eps)
     }
 }
 
+static int is_likelihood(const sosmc_solver *s)
+{
+    int kind = s->problem.objective.loss;
+    return kind == SOSMC_LOSS_MMLE || kind == SOSMC_LOSS_LIKELIHOOD;
+}
+
 /* Whether the Newton step moves a parameter by many of its errors, though that may be worth little: then theta is not where its error
  * says. Where such steps of one parameter go on in one direction and do not shrink, it runs away. */
 static int note_drift(sosmc_solver *s, const double *newton)
@@ -560,8 +566,8 @@ static int note_drift(sosmc_solver *s, const double *newton)
 static void note_flat(sosmc_solver *s)
 {
     findings *f = &s->v.found;
-    int64_t j = f->hides_where, kind = s->problem.objective.loss;
-    if (f->hides <= 5 * f->wanted || (kind != SOSMC_LOSS_MMLE && kind != SOSMC_LOSS_LIKELIHOOD)) return;
+    int64_t j = f->hides_where;
+    if (f->unresolved == 0 || !is_likelihood(s)) return;
     double gone = s->theta[j] - s->theta0[j];
     if (fabs(gone) > FAR_GONE * s->first_unit[j]) f->runs_away = gone < 0 ? -(j + 1) : j + 1;
 }
@@ -653,7 +659,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     }
     int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
     int drifting = note_drift(s, newton);
-    f->converged = !doubted && !drifting && !f->downhill && f->excess <= eps &&
+    f->converged = !doubted && !drifting && !f->downhill && !(f->unresolved && is_likelihood(s)) && f->excess <= eps &&
                    f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
     s->v.freedom = (GROUPS - 1) * t.entries;
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
