@@ -64,6 +64,7 @@ set(sosmc_tests
     "engine/faults allocator fault"
     "engine/faults callbacks fault"
     "engine/faults collapse fault"
+    "engine/faults guest fault"
     "engine/faults nonfinite_drop fault"
     "engine/faults nonfinite_retry fault"
     "engine/faults nonfinite_uncovered fault"
