@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "assertions.h"
+#include "fake_comm.h"
 #include "faulty_model.h"
 #include "memory_stream.h"
 
@@ -434,6 +435,61 @@ static void a_stopped_iteration_is_taken_back(void **state)
     script.sick = 0;
 }
 
+/* A callback that fails on one of several ranks: all of them take the iteration back and go on together. */
+typedef struct {
+    int which;
+    int stopped[3];
+    sosmc_status status[3];
+    uint64_t hash[3];
+} ranks_run;
+
+static void go_on_as_rank(void *ctx, const sosmc_comm *comm)
+{
+    ranks_run *r = ctx;
+    faulty_run l;
+    scenario(&l, r->which);
+    l.cfg.comm = *comm;
+    l.s = NULL;
+    sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);
+    while (status == SOSMC_OK && sosmc_iteration(l.s) < STEPS) {
+        status = sosmc_step(l.s);
+        if (status != SOSMC_EMODEL || r->stopped[comm->rank]++) continue;
+        status = SOSMC_OK;
+    }
+    r->status[comm->rank] = status;
+    r->hash[comm->rank] = status == SOSMC_OK ? sosmc_hash(l.s) : 0;
+    sosmc_free(l.s);
+}
+
+static void all_ranks_take_an_iteration_back(void **state)
+{
+    const int runs[] = {FORWARD, FORWARD_REFERENCE, PCD, AGAIN};
+    const callback which[] = {C_PREPARE, C_ENERGY, C_GRAD};
+    int stopped = 0;
+    script.by_tile = script.sick = 0;
+    for (size_t q = 0; q < sizeof runs / sizeof *runs; q++) {
+        ranks_run right = {.which = runs[q]};
+        script.which = CALLBACKS;
+        assert_int_equal(fake_run(1, go_on_as_rank, &right, NULL, NULL), 0);
+        assert_int_equal(right.status[0], SOSMC_OK);
+        for (size_t c = 0; c < sizeof which / sizeof *which; c++)
+            for (int at = 10; at < 24; at++) {
+                ranks_run r = {.which = runs[q]};
+                script.which = which[c];
+                script.at = at;
+                for (int i = 0; i < CALLBACKS; i++) atomic_store(&script.calls[i], 0);
+                assert_int_equal(fake_run(3, go_on_as_rank, &r, NULL, NULL), 0);
+                for (int rank = 0; rank < 3; rank++) {
+                    assert_int_equal(r.status[rank], SOSMC_OK);
+                    assert_int_equal(r.stopped[rank], r.stopped[0]);
+                    assert_int_equal(r.hash[rank], right.hash[0]);
+                }
+                stopped += r.stopped[0];
+            }
+    }
+    assert_true(stopped > 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +497,7 @@ int main(void)
         cmocka_unit_test(an_energy_inside_a_kernel_is_called_energy),
         cmocka_unit_test(the_lowest_failure_is_reported),
         cmocka_unit_test(a_stopped_iteration_is_taken_back),
+        cmocka_unit_test(all_ranks_take_an_iteration_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
