@@ -49,6 +49,7 @@ set(sosmc_tests
     "engine resample unit"
     "engine resampling_counts stat"
     "engine sources unit"
+    "engine/checkpoints checkpoint_disk fault"
     "engine/checkpoints checkpoint_files fault"
     "engine/checkpoints checkpoint_ranks fault"
     "engine/checkpoints checkpoint_resume fault"

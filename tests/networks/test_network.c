@@ -599,6 +599,30 @@ static void softmax_does_not_overflow(void **state)
     rig_close(&r);
 }
 
+/* Outputs so far apart that the smaller one's share is zero in double: its logarithm is still the distance. */
+static void softmax_of_outputs_far_apart(void **state)
+{
+    for (int output = 0; output < 3; output++)
+        for (int most = 0; most < 3; most++) {
+            list l = {{1, 1, 1, 1, NULL, 1, 1, 0, 0}, {DENSE(3, ID, 0)}};
+            rig r;
+            double s[8], theta[6] = {-500, -501, -502};
+            l.n.output = output;
+            point(&l);
+            rig_open(&r, &l.n, 1, 8);
+            theta[most] = 500;
+            memcpy(r.theta, theta, sizeof theta);
+            r.x[0] = 1;
+            assert_int_equal(r.m.prepare(r.m.self, r.theta, r.prep), 0);
+            sosmc_network_judge judge = {.network = &l.n, .prep = r.prep, .scale = 1, .softmax = 1};
+            sosmc_score score = sosmc_network_reward(&judge);
+            assert_int_equal(score.eval(score.self, &r.b, s), 0);
+            double expected = output == most ? 0 : -1000 - output;
+            if (!(fabs(s[0] - expected) < 1e-9)) fail_msg("output %d: %g and not %g", output, s[0], expected);
+            rig_close(&r);
+        }
+}
+
 /* ------------------------------------------------------------------------------------------------ the rest */
 
 static void first_weights_are_uniform(void **state)
@@ -720,16 +744,12 @@ static void runs_have_one_hash(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, numbers_start)
-    const struct CMUnitTest tests[] = {TEST(values_match_a_plain_network),
-                                       TEST(differences_match_the_plain_network),
-                                       TEST(activations_are_exact_to_a_few_ulps),
-                                       TEST(all_levels_have_the_same_bits),
-                                       TEST(reuse_and_place_change_no_bit),
-                                       TEST(nan_stays_in_its_lane),
-                                       TEST(rewards_match_the_plain_network),
-                                       TEST(softmax_does_not_overflow),
-                                       TEST(first_weights_are_uniform),
-                                       TEST(wrong_descriptions_are_refused),
-                                       TEST(runs_have_one_hash)};
+    const struct CMUnitTest tests[] = {
+        TEST(values_match_a_plain_network),        TEST(differences_match_the_plain_network),
+        TEST(activations_are_exact_to_a_few_ulps), TEST(all_levels_have_the_same_bits),
+        TEST(reuse_and_place_change_no_bit),       TEST(nan_stays_in_its_lane),
+        TEST(rewards_match_the_plain_network),     TEST(softmax_does_not_overflow),
+        TEST(softmax_of_outputs_far_apart),        TEST(first_weights_are_uniform),
+        TEST(wrong_descriptions_are_refused),      TEST(runs_have_one_hash)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
