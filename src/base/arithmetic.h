@@ -62,8 +62,9 @@ static inline void sosmc_i_arithmetic_leave(const sosmc_i_arithmetic *host)
 
 #endif
 
-#define STANDARD_ARITHMETIC                                    \
-    __attribute__((cleanup(sosmc_i_arithmetic_leave), unused)) \
-    const sosmc_i_arithmetic host_arithmetic = sosmc_i_arithmetic_enter()
+#define STANDARD_ARITHMETIC                                                \
+    __attribute__((cleanup(sosmc_i_arithmetic_leave)))                     \
+    const sosmc_i_arithmetic host_arithmetic = sosmc_i_arithmetic_enter(); \
+    (void)host_arithmetic
 
 #endif

@@ -10,37 +10,37 @@ const char *const SOSMC_I_REFUSED =
     "the engine was used while a call that works on it had not returned: inside one of its callbacks, from a second thread, or after a "
     "callback left that call by longjmp or an exception; a step during which this happens fails, and one that was left cannot go on";
 
-sosmc_status sosmc_i_enter(const sosmc *engine)
+sosmc_status sosmc_i_enter(const sosmc *s)
 {
-    sosmc *s = (sosmc *)engine; /* sosmc_hash, which changes nothing that is seen, uses the engine's buffers */
+    sosmc *engine = (sosmc *)s; /* sosmc_hash, which changes nothing that is seen, uses the engine's buffers */
     int idle = 0;
-    if (!atomic_compare_exchange_strong(&s->busy, &idle, -1)) {
-        atomic_store(&s->refused, 1);
+    if (!atomic_compare_exchange_strong(&engine->busy, &idle, -1)) {
+        atomic_store(&engine->refused, 1);
         return SOSMC_EINVAL;
     }
-    atomic_store(&s->refused, 0);
+    atomic_store(&engine->refused, 0);
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_i_leave(const sosmc *engine, sosmc_status status)
+sosmc_status sosmc_i_leave(const sosmc *s, sosmc_status status)
 {
-    atomic_store(&((sosmc *)engine)->busy, 0);
+    atomic_store(&((sosmc *)s)->busy, 0);
     return status;
 }
 
-sosmc_status sosmc_i_enter_reading(const sosmc *engine)
+sosmc_status sosmc_i_enter_reading(const sosmc *s)
 {
-    sosmc *s = (sosmc *)engine;
-    int readers = atomic_load(&s->busy);
+    sosmc *engine = (sosmc *)s;
+    int readers = atomic_load(&engine->busy);
     while (readers >= 0)
-        if (atomic_compare_exchange_weak(&s->busy, &readers, readers + 1)) return SOSMC_OK;
-    atomic_store(&s->refused, 1);
+        if (atomic_compare_exchange_weak(&engine->busy, &readers, readers + 1)) return SOSMC_OK;
+    atomic_store(&engine->refused, 1);
     return SOSMC_EINVAL;
 }
 
-sosmc_status sosmc_i_leave_reading(const sosmc *engine, sosmc_status status)
+sosmc_status sosmc_i_leave_reading(const sosmc *s, sosmc_status status)
 {
-    atomic_fetch_sub(&((sosmc *)engine)->busy, 1);
+    atomic_fetch_sub(&((sosmc *)s)->busy, 1);
     return status;
 }
 

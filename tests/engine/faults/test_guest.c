@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -88,6 +89,12 @@ static void open_engine(int threads)
     in_energy = NULL;
     fill(&p, &cfg, threads);
     engine = expect_create(&p, &cfg);
+}
+
+static void pause_for(long milliseconds)
+{
+    struct timespec t = {.tv_nsec = milliseconds * 1000000};
+    (void)nanosleep(&t, NULL);
 }
 
 static uint64_t undisturbed(int iterations)
@@ -280,7 +287,7 @@ static void a_forked_child_may_free(void **state)
         for (int repeat = 0; repeat < 5; repeat++) {
             open_engine(threads);
             expect_steps(engine, 2);
-            if (repeat % 2) usleep(20000); /* helpers spin, or sleep in the lock */
+            if (repeat % 2) pause_for(20); /* helpers spin, or sleep in the lock */
             pid_t child = fork();
             assert_true(child >= 0);
             if (child == 0) _exit(in_the_child(threads, right));
@@ -317,14 +324,15 @@ static void helpers_block_all_signals(void **state)
     (void)snprintf(own, sizeof own, "%d", (int)getpid());
     open_engine(HELPERS + 1);
     expect_steps(engine, FAR);
-    usleep(50000); /* a thread that has only just been made blocks everything for a moment */
+    pause_for(50); /* a thread that has only just been made blocks everything for a moment */
     assert_true((blocked_by(own) & 1ull << (SIGTERM - 1)) == 0);
     DIR *threads = opendir("/proc/self/task");
     if (!threads) {
         sosmc_free(engine);
         skip();
+        return;
     }
-    for (struct dirent *d; (d = readdir(threads));) {
+    for (const struct dirent *d; (d = readdir(threads));) { /* cppcheck-suppress readdirCalled ; one thread reads it */
         if (d->d_name[0] == '.' || strcmp(d->d_name, own) == 0) continue;
         unsigned long long open = ~blocked_by(d->d_name);
         for (int signal = 1; signal < 32; signal++) /* 9 and 19, SIGKILL and SIGSTOP, cannot be blocked */
@@ -358,9 +366,10 @@ static void set_arithmetic(const arithmetic *a)
 static void assert_arithmetic(const arithmetic *a)
 {
     int rounding = fegetround();
-    unsigned flushing = a->flushing;
 #if defined(__x86_64__)
-    flushing = _mm_getcsr() & 0x8040;
+    unsigned flushing = _mm_getcsr() & 0x8040;
+#else
+    unsigned flushing = a->flushing;
 #endif
     set_arithmetic(&HOSTS[0]);
     if (rounding != a->rounding || flushing != a->flushing) fail_msg("%s: the host's arithmetic was changed", a->name);
@@ -433,7 +442,7 @@ static void the_hosts_arithmetic_changes_nothing_and_stays(void **state)
         for (int threads = 1; threads <= 4; threads += 3) {
             compute(threads, &HOSTS[a], now);
             for (int i = 0; i < NUMBERS; i++)
-                if (memcmp(&now[i], &right[i], sizeof *now))
+                if (memcmp(&now[i], &right[i], sizeof *now) != 0)
                     fail_msg("%s, %d threads: number %d is %a and not %a", HOSTS[a].name, threads, i, now[i], right[i]);
         }
 }
