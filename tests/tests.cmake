@@ -70,6 +70,7 @@ set(sosmc_tests
     "expression formula program"
     "expression formula_pictures program"
     "files arrays program"
+    "files directories program"
     "files files program"
     "files hostile_files program"
     "files images program"
