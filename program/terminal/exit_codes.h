@@ -10,7 +10,7 @@
     ROW(NUMERIC, 3, "numerical failure, a check that failed, or memory ran out")                                          \
     ROW(IO, 4, "a file could not be read or written, or standard output not be written to; also for want of memory")      \
     ROW(UNTRUSTED, 5, "with --strict: finished, but the verdict is not that the run has converged")                       \
-    ROW(BUSY, 6, "reserved: somebody else is writing there")                                                              \
+    ROW(BUSY, 6, "another process is writing to the directory")                                                           \
     ROW(INTERRUPTED, 130,                                                                                                 \
         "stopped by SIGINT, SIGTERM or SIGHUP after the iteration under way; everything is saved. A second SIGINT stops " \
         "at once: the last checkpoint is what --resume goes on from")
