@@ -50,6 +50,12 @@ int directory_folder(const char *path, char *error, size_t room)
     return files_cannot("open", path, number, error, room);
 }
 
+int directory_make(const char *path, char *error, size_t room)
+{
+    int folder = directory_folder(path, error, room);
+    return folder < 0 ? -1 : close(folder);
+}
+
 int directory_temporary(int directory, char *name)
 {
     size_t length = strlen(name);
@@ -71,13 +77,21 @@ static int is_temporary(const char *name)
     return digits[-1] == '.' && strspn(digits, "0123456789abcdef") == DIGITS;
 }
 
-void directory_sweep(const char *path)
+/* Takes over the descriptor. Links are not followed. */
+static void sweep(int directory, int depth)
 {
-    DIR *d = opendir(path);
-    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-        if (is_temporary(e->d_name)) (void)unlinkat(dirfd(d), e->d_name, 0);
+    DIR *d = directory >= 0 ? fdopendir(directory) : NULL;
+    if (!d && directory >= 0) (void)close(directory);
+    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        if (is_temporary(e->d_name))
+            (void)unlinkat(directory, e->d_name, 0);
+        else if (depth > 0 && e->d_name[0] != '.')
+            sweep(openat(directory, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), depth - 1);
+    }
     if (d) (void)closedir(d);
 }
+
+void directory_sweep(const char *path, int depth) { sweep(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), depth); }
 
 static const char *kind_of(mode_t mode)
 {

@@ -15,12 +15,14 @@ int directory_of(const char *path, const char **name);
 /* The descriptor of the folder PATH, which is made where it is missing. It belongs to a directory of ours, so a link is refused;
  * the directory above it may be one. -1 with a sentence. */
 int directory_folder(const char *path, char *error, size_t room);
+int directory_make(const char *path, char *error, size_t room); /* the same without the descriptor: 0, or -1 */
 
 /* Creates and opens NAME.XXXXXXXXXXXXXXXX.tmp in the directory, and appends what the name has more to `name`, which has
  * DIRECTORY_SUFFIX bytes of room behind it. -1: errno says why not. */
 int directory_temporary(int directory, char *name);
-/* Removes the temporary files that a process left which was killed, from a directory that nobody writes to. */
-void directory_sweep(const char *path);
+/* Removes the temporary files that a process left which was killed, from a directory that nobody writes to and from `depth`
+ * levels of folders in it. */
+void directory_sweep(const char *path, int depth);
 
 /* 0 where PATH is a regular file, or a link to one, or not there; -1 with a sentence where it is a FIFO, a device or something
  * else that a reader could wait on for ever. */

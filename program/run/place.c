@@ -1,8 +1,10 @@
 /* place.c: see place.h. */
 #include "place.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runfile/schema.h"
 
@@ -16,12 +18,11 @@ const char *const place_names[PLACE_NAMES] = {
 static int begins_with(const char *dir, const char *name, const char *start)
 {
     char path[FILES_PATH], there[64];
-    uint64_t size;
     size_t n = strlen(start);
     if (files_join(path, dir, name, NULL, 0)) return 0;
-    FILE *f = files_open(path, &size, NULL, 0);
-    int same = f && fread(there, 1, n, f) == n && memcmp(there, start, n) == 0;
-    if (f) (void)fclose(f);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no stream, which would need memory */
+    int same = fd >= 0 && read(fd, there, n) == (ssize_t)n && memcmp(there, start, n) == 0;
+    if (fd >= 0) (void)close(fd);
     return same;
 }
 
@@ -47,15 +48,20 @@ static int refuse_foreign(const char *dir, const char *const *name, int names, c
     return 0;
 }
 
+int place_refuse_foreign(const place *p, char *error, size_t room)
+{
+    if (place_is_ours(p)) return 0;
+    return refuse_foreign(p->dir, place_names, PLACE_NAMES, error, room) ||
+                   refuse_foreign(p->dir, p->more, p->names, error, room)
+               ? -1
+               : 0;
+}
+
 int place_check(const place *p, const config *c, const inputs *in, char *error, size_t room)
 {
     int own = config_is_resolved_file(c) && !(p->overwrite && !p->resume);
     if (inputs_clash(in, c, p->dir, place_names, PLACE_NAMES, own, error, room) ||
         inputs_clash(in, c, p->dir, p->more, p->names, 0, error, room))
         return -1;
-    if (p->overwrite || place_is_ours(p)) return 0;
-    return refuse_foreign(p->dir, place_names, PLACE_NAMES, error, room) ||
-                   refuse_foreign(p->dir, p->more, p->names, error, room)
-               ? -1
-               : 0;
+    return p->overwrite ? 0 : place_refuse_foreign(p, error, room);
 }

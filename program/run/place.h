@@ -21,6 +21,8 @@ typedef struct {
 
 /* Whether the directory holds a run of ours, perhaps one that has hardly begun. */
 int place_is_ours(const place *p);
+/* -1 with a sentence where a file would be replaced that no run of ours made. */
+int place_refuse_foreign(const place *p, char *error, size_t room);
 /* 0 where a run with this run file and these files may be written there; -1 with a sentence. Nothing is changed. */
 int place_check(const place *p, const config *c, const inputs *in, char *error, size_t room);
 

@@ -131,7 +131,7 @@ static void temporaries_cannot_be_guessed_and_are_swept(void **state)
     /* the second writer is killed, so to speak */
     static const char *const others[] = {"swept/a.tmp", "swept/a.0123456789abcdeF.tmp", "swept/a.0123456789abcdef.txt"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) write_text(others[i], "the user's");
-    directory_sweep(at("swept"));
+    directory_sweep(at("swept"), 0);
     (void)snprintf(path, sizeof path, "swept/%.200s", name[1]);
     assert_false(is_there(path));
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_true(is_there(others[i]));
