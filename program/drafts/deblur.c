@@ -22,6 +22,7 @@
 #include "files/directory.h"
 #include "files/files.h"
 #include "terminal/flags.h"
+#include "terminal/interrupt.h"
 #include "files/images.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
@@ -590,7 +591,7 @@ static int restore(plan *p)
                               .seen = &p->seen,
                               .clean = flag_given(q, SIMULATE) ? &p->clean : NULL};
     if ((code == SOSMC_EXIT_OK || code == SOSMC_EXIT_UNTRUSTED) && deblur_results(&outcome, p->error, sizeof p->error))
-        code = plan_says(p, SOSMC_EXIT_IO);
+        code = plan_says(p, interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO);
     lock_give_back(&lock);
     config_free(c);
     return code;

@@ -9,7 +9,6 @@
 #include <sosmc/analysis.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "evaluation_figures.h"
 #include "files/directory.h"
@@ -59,12 +58,6 @@ static int open_inputs(picture *p, const config *c, const char *dir, char *error
     return p->x.type == NPY_F64 && p->x.dims == 2 && p->x.shape[1] == dim ? 0 : -1;
 }
 
-static int make_folder(const char *path, char *error, size_t room)
-{
-    int folder = directory_folder(path, error, room);
-    return folder < 0 ? -1 : close(folder);
-}
-
 /* Particles that are pictures are shown as such: evenly spaced ones, since neighbours may be copies of one ancestor. */
 static int draw_pictures(picture *p, const char *dir, report_extra *extra)
 {
@@ -90,7 +83,7 @@ static int draw_pictures(picture *p, const char *dir, report_extra *extra)
                        .high = shape.white};
     if (chosen && !files_join(folder, dir, "figures", ignored, sizeof ignored) &&
         !files_join(path, folder, "particles.png", ignored, sizeof ignored) &&
-        make_folder(folder, ignored, sizeof ignored) == 0 &&
+        !directory_make(folder, ignored, sizeof ignored) &&
         !image_grid_write(path, chosen, n, shape.channels, shape.rows, shape.columns, &grid, ignored, sizeof ignored))
         extra->picture = "figures/particles.png";
     free(chosen);

@@ -74,6 +74,7 @@ typedef struct {
         stride; /* of the trace: iterations per row that the run file asks for; the most rows; iterations per row now */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
+    int saves; /* that hooks->saves has asked for so far */
 } run;
 
 /* Keeps the sentence that goes with a status. Lack of memory is never reported as a mistake of the user. */
@@ -127,13 +128,12 @@ static void forget_old_run(run *r)
  * checkpoint may be a temporary file. */
 static void forget_temporaries(run *r)
 {
-    char name[64], figures[FILES_PATH];
+    char name[64];
     for (int i = 0; i < PLACE_NAMES; i++) { /* the names that earlier versions gave them */
         (void)snprintf(name, sizeof name, "%s.tmp", place_names[i]);
         forget(r, name);
     }
-    directory_sweep(r->dir);
-    if (path_in(r, "figures", figures) == 0) directory_sweep(figures);
+    directory_sweep(r->dir, 1); /* with its figures */
 }
 
 /* A directory is continued only with the run file that began it, but for what same_run.h lists. */
@@ -378,8 +378,17 @@ static run_status put_last_row(run *r)
     return flush_rows(r);
 }
 
-static int due(const run *r, int64_t done)
+/* Whether somebody has asked for a checkpoint since the last call. */
+static int save_asked(run *r)
 {
+    int asked = r->hooks->saves ? r->hooks->saves(r->hooks->ctx) : 0, more = asked != r->saves;
+    r->saves = asked;
+    return more;
+}
+
+static int due(run *r, int64_t done)
+{
+    if (save_asked(r)) return 1;
     if (r->checkpoint_every > 0 && done % r->checkpoint_every == 0) return 1;
     return r->checkpoint_seconds > 0 && monotonic_seconds() - r->last_checkpoint > r->checkpoint_seconds;
 }

@@ -31,6 +31,12 @@ static int stop(void *ctx)
     return interrupt_requested() != 0;
 }
 
+static int saves(void *ctx)
+{
+    (void)ctx;
+    return interrupt_saves();
+}
+
 static void show(void *ctx, const run_progress *p)
 {
     session *s = ctx;
@@ -163,7 +169,7 @@ static int write_report(const config *c, const char *dir)
     char error[SENTENCE];
     if (!config_flag(c, "output.report") || has_report(dir) || run_report(dir, error, sizeof error) == 0)
         return SOSMC_EXIT_OK;
-    return complain(SOSMC_EXIT_IO, "%s", error);
+    return complain(interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO, "%s", error);
 }
 
 static int strict_code(const session *s)
@@ -182,7 +188,7 @@ int session_run(const config *c, const session_options *options)
     if (!s) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
     run_lock lock = {.held = 0}; /* until the report is written */
     s->options = options;
-    run_hooks hooks = {.stop = stop, .progress = show, .say = say, .ctx = s};
+    run_hooks hooks = {.stop = stop, .saves = saves, .progress = show, .say = say, .ctx = s};
     run_options what = {.out = options->out,
                         .resume = options->resume,
                         .overwrite = options->overwrite,
