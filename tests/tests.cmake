@@ -118,6 +118,7 @@ set(sosmc_tests
     "process kills process"
     "process memory process"
     "process signals process"
+    "process writers process"
     "report report program"
     "report report_facts program"
     "run earlier_directories program"

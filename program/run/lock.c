@@ -8,17 +8,22 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WORDS = 320, TRIES = 100 };
 static const char NAME[] = ".sosmc.lock";
 
-/* "process 17 on host", as the file has it, or what is known. */
+/* "process 17 on host", as the file has it, or what is known. The holder may not have written it yet: it gets a moment. */
 static void holder(int fd, char out[WORDS])
 {
+    const struct timespec moment = {.tv_nsec = 5000000};
     char text[WORDS] = "";
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
-    text[n > 0 ? n : 0] = 0;
+    for (int i = 0; i < 20 && !strchr(text, '\n'); i++) {
+        if (i > 0) (void)nanosleep(&moment, NULL);
+        ssize_t n = pread(fd, text, sizeof text - 1, 0);
+        text[n > 0 ? n : 0] = 0;
+    }
     text[strcspn(text, "\n")] = 0;
     (void)snprintf(out, WORDS, "%s", strncmp(text, "process ", 8) == 0 ? text : "another process");
 }
