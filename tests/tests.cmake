@@ -115,6 +115,7 @@ set(sosmc_tests
     "process endurance process"
     "process examples process"
     "process given_noise process"
+    "process inputs process"
     "process kills process"
     "process memory process"
     "process signals process"
