@@ -118,6 +118,7 @@ set(sosmc_tests
     "process inputs process"
     "process kills process"
     "process memory process"
+    "process received process"
     "process signals process"
     "process writers process"
     "report report program"

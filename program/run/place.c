@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "files/directory.h"
 #include "runfile/schema.h"
 
 const char *const place_names[PLACE_NAMES] = {
@@ -24,6 +25,16 @@ static int begins_with(const char *dir, const char *name, const char *start)
     int same = fd >= 0 && read(fd, there, n) == (ssize_t)n && memcmp(there, start, n) == 0;
     if (fd >= 0) (void)close(fd);
     return same;
+}
+
+int place_refuse_odd(const char *dir, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    for (int i = 0; i < PLACE_NAMES; i++)
+        if (strcmp(place_names[i], "figures") != 0 &&
+            (files_join(path, dir, place_names[i], error, room) || directory_regular(path, error, room)))
+            return -1;
+    return 0;
 }
 
 int place_is_ours(const place *p)

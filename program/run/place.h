@@ -19,6 +19,8 @@ typedef struct {
     int resume, overwrite;
 } place;
 
+/* -1 with a sentence where a FIFO, a device or a folder has the name of a file of a run: a reader could wait on it for ever. */
+int place_refuse_odd(const char *dir, char *error, size_t room);
 /* Whether the directory holds a run of ours, perhaps one that has hardly begun. */
 int place_is_ours(const place *p);
 /* -1 with a sentence where a file would be replaced that no run of ours made. */

@@ -205,6 +205,7 @@ static run_status check_directory(run *r)
 {
     const run_options *o = r->options;
     place there = {.dir = r->dir, .lock = r->lock, .resume = o->resume, .overwrite = o->overwrite};
+    if (place_refuse_odd(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
     if (place_check(&there, r->c, &r->inputs, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     int found = has_checkpoint(r) || has_result(r);
     if (found && !o->resume && !o->overwrite)
