@@ -127,6 +127,7 @@ set(sosmc_tests
     "run evaluate program"
     "run grid program"
     "run random_runs program"
+    "run resumed program"
     "run run_library program"
     "runfile config program"
     "runfile config_assignments program"
