@@ -40,9 +40,7 @@ static config *load(flag_values *v, char path[FILES_PATH], int *code)
 {
     char error[SENTENCE];
     *code = SOSMC_EXIT_IO;
-    if (files_join(path, v->operand, "run.yaml", error, sizeof error))
-        (void)complain(0, "%s", error);
-    else if (directory_regular(path, error, sizeof error))
+    if (files_join(path, v->operand, "run.yaml", error, sizeof error) || directory_regular(path, error, sizeof error))
         (void)complain(0, "%s", error);
     else if (access(path, F_OK) != 0)
         (void)complain(0, "%s is not a run directory: it has no run.yaml", v->operand);

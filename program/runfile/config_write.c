@@ -164,8 +164,9 @@ static void put_path(writer *w, const char *text)
     size_t ups = 0, rest = strlen(real + root + 1);
     for (const char *p = w->dir + root; *p; p++) ups += *p == '/';
     char *relative = malloc(3 * ups + rest + 1);
-    for (size_t i = 0; relative && i < ups; i++) memcpy(relative + 3 * i, "../", 3);
-    if (relative) memcpy(relative + 3 * ups, real + root + 1, rest + 1);
+    char *end = relative;
+    for (size_t i = 0; relative && i < ups; i++) end = stpcpy(end, "../");
+    if (relative) (void)stpcpy(end, real + root + 1);
     put_string(w, relative ? relative : text);
     free(relative);
     free(real);
