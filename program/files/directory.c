@@ -82,6 +82,7 @@ static void sweep(int directory, int depth)
 {
     DIR *d = directory >= 0 ? fdopendir(directory) : NULL;
     if (!d && directory >= 0) (void)close(directory);
+    // cppcheck-suppress readdirCalled ; nobody else reads this stream
     for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
         if (is_temporary(e->d_name))
             (void)unlinkat(directory, e->d_name, 0);

@@ -246,6 +246,7 @@ static int clash_in_figures(const inputs *in, const char *dir, char *error, size
     int status = 0;
     if (files_join(folder, dir, "figures", error, room) || clash_at(in, folder, error, room)) return -1;
     DIR *d = opendir(folder);
+    // cppcheck-suppress readdirCalled ; nobody else reads this stream
     for (const struct dirent *e = d ? readdir(d) : NULL; e && status == 0; e = readdir(d))
         if (e->d_name[0] != '.')
             status = files_join(path, folder, e->d_name, error, room) || clash_at(in, path, error, room) ? -1 : 0;

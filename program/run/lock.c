@@ -41,11 +41,13 @@ static void sign(int fd)
 static int open_file(const char *path, int *left)
 {
     const int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0666);
-    *left = fd < 0 && errno == EEXIST;
-    if (!*left) return fd;
-    fd = open(path, O_RDWR | flags);
-    return fd < 0 && errno == EACCES ? open(path, O_RDONLY | flags) : fd; /* somebody else's */
+    const int made = open(path, O_RDWR | O_CREAT | O_EXCL | flags, 0666);
+    *left = 0;
+    if (made >= 0 || errno != EEXIST) return made;
+    *left = 1;
+    const int found = open(path, O_RDWR | flags);
+    if (found >= 0 || errno != EACCES) return found;
+    return open(path, O_RDONLY | flags); /* somebody else's, which may be locked all the same */
 }
 
 /* Whether the name still leads to the file that is open: its holder may have removed it meanwhile. */

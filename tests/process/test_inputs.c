@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"
@@ -170,7 +171,8 @@ static void a_default_directory_is_not_shared(void **state)
         write_file(i ? "b/twin.yaml" : "a/twin.yaml", file, strlen(file));
     }
     pid_t pid = program_start(&s, "run a/twin.yaml --quiet");
-    for (int i = 0; i < 60000 && access(folder_path(folder, "twin/timing.csv"), F_OK) != 0; i++) (void)usleep(1000);
+    for (int i = 0; i < 60000 && access(folder_path(folder, "twin/timing.csv"), F_OK) != 0; i++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     (void)kill(pid, SIGKILL);
     (void)program_wait(pid);
     assert_int_not_equal(access(folder_path(folder, "twin/checkpoint"), F_OK), 0);
