@@ -106,6 +106,7 @@ lock_status lock_take(run_lock *l, const char *dir, char *error, size_t room)
         if (failed && errno == EWOULDBLOCK) return busy(fd, dir, error, room);
         if (failed && errno != EINTR) return no_locks(fd, l->path, l->left, error, room);
         if (!failed && is_current(fd, l->path)) {
+            l->left = l->left && st.st_size > 0; /* an empty one belongs to a process that is about to take it */
             sign(fd);
             l->held = fd + 1;
             return LOCK_TAKEN;

@@ -19,7 +19,7 @@ typedef enum {
 
 typedef struct {
     int held; /* descriptor + 1; 0: none, so that a zeroed lock may be given back */
-    int left; /* the file was there already: a process of ours was killed */
+    int left; /* the file was there already, with its words: a process of ours was killed */
     char path[FILES_PATH];
 } run_lock;
 
