@@ -77,7 +77,7 @@ typedef struct {
     double precision;
     double seconds;      /* wall-clock time; 0: no limit */
     int64_t evaluations; /* evaluations of U for one particle; 0: no limit */
-    int particles;       /* 0: 1,024; a multiple of 16 from 128 on */
+    int particles;       /* 0: 1,024, and 8 dim_x for dim_x from 129 to 600; a multiple of 16 from 128 on */
     uint64_t seed;
     int threads;              /* 0 or 1: the calling thread alone */
     double low, high;         /* theta is held between them; equal: nowhere */

@@ -54,7 +54,7 @@ enum { SPANS = 96 };
 static int spans_of(sosmc_solver *s, span out[SPANS])
 {
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = s->dim <= FULL ? dim * dim : dim, K = s->dim <= FULL ? dim * p : 0;
+    size_t square = s->dim <= FULL ? dim * dim : dim, K = s->dim <= SHIFTED ? dim * p : 0;
     int count = 0;
 #define SPAN(where, doubles) (out[count++] = (span){(where), (doubles) * sizeof(double)})
     SPAN(s->theta, p);

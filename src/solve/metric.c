@@ -227,7 +227,7 @@ sosmc_status sosmc_i_shift_fit(sosmc_solver *s, shift *k, cloud *c, int cross)
     const sosmc_objective *o = &s->problem.objective;
     sosmc_status status = SOSMC_OK;
     k->active = 0;
-    if (o->score.eval || o->kl != 0 || s->dim > s->n / 5 || s->dim > FULL) return SOSMC_OK;
+    if (o->score.eval || o->kl != 0 || s->dim > s->n / 5 || s->dim > SHIFTED) return SOSMC_OK;
     (void)sosmc_i_solver_weights(s, c, ALL);
     if (cross) {
         if (regress(s, c, HALF, GROUPS, k->K[0], &status) || regress(s, c, 0, HALF, k->K[1], &status)) return status;

@@ -29,6 +29,7 @@ enum { GROUPS = 8, HALF = GROUPS / 2, CLOUDS = 2, SEARCHED = 0, FRESH = 1 };
 enum { PLACES_MOST = 40, PLACES_KEPT = 16, SEEDS = 4 };
 enum {
     FULL = LAW_FULL,
+    SHIFTED = 600,
     MOST_DOF = 500
 }; /* the largest dimension with full matrices; degrees of freedom of a Student law */
 enum { MESSAGE_ROOM = 400, HESSIANS = 16 };

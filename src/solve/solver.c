@@ -94,6 +94,13 @@ static sosmc_status check(sosmc_solver *s)
     return SOSMC_OK;
 }
 
+/* The coefficients of the shift with theta are as many as coordinates, so these ask for particles. */
+static int particles_for(const sosmc_model *m)
+{
+    int wanted = (int)sosmc_i_round_up(8 * (size_t)m->dim_x, 2 * GROUPS);
+    return m->dim_x <= SHIFTED && wanted > PARTICLES ? wanted : PARTICLES;
+}
+
 static double *take(double **at, size_t doubles)
 {
     double *p = *at;
@@ -108,7 +115,7 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)(s->data_shares * s->tiles_per_share);
     size_t rows = (size_t)s->tiles > data_tiles ? (size_t)s->tiles : data_tiles;
     size_t small = 2 * dim + 8 * p * p + 24 * p + 64;
-    if (dim <= FULL && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
+    if (dim <= SHIFTED && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
     size_t count = 0;
 #define TAKE(where, doubles) (count += sosmc_i_round_up(doubles, TILE_LANES), (where) = take(&at, doubles))
     for (int k = 0; k < CLOUDS; k++) {
@@ -120,8 +127,8 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
         TAKE(c->w, n);
         if (s->problem.objective.score.eval) TAKE(c->R, n);
         if (s->problem.objective.kl != 0) TAKE(c->Uref, n);
-        TAKE(s->k[k].K[0], dim <= FULL ? dim * p : 0);
-        TAKE(s->k[k].K[1], dim <= FULL ? dim * p : 0);
+        TAKE(s->k[k].K[0], dim <= SHIFTED ? dim * p : 0);
+        TAKE(s->k[k].K[1], dim <= SHIFTED ? dim * p : 0);
         TAKE(s->sums[k], GROUPS * p);
         TAKE(s->group_w[k], GROUPS);
         TAKE(s->m.c[k].C, square);
@@ -227,7 +234,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     if (options) s->o = *options;
     sosmc_status status = check(s);
     if (status != SOSMC_OK) return status;
-    s->n = s->o.particles > 0 ? s->o.particles : PARTICLES;
+    s->n = s->o.particles > 0 ? s->o.particles : particles_for(&problem->model);
     s->group = s->n / GROUPS;
     s->dim = problem->model.dim_x;
     s->p = problem->model.dim_theta;
