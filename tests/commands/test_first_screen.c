@@ -112,7 +112,7 @@ static double write_hierarchy(const char *name, double mean)
         sum += y / 20;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.3f", i ? ", " : "", y);
     }
-    (void)snprintf(text + used, sizeof text - used, "]}\nobjective: mmle\n");
+    (void)snprintf(text + used, sizeof text - used, "]}\nobjective: mmle\nsettings: explicit\n");
     write_file(name, text);
     return sum;
 }
@@ -190,7 +190,7 @@ static void write_logistic(void)
     }
     write_file("table.csv", text);
     write_file("logistic.yaml", "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\n"
-                                "output: {report: false}\n");
+                                "settings: explicit\noutput: {report: false}\n");
 }
 
 /* A step far beyond what the potential bears: the running loss is off by a thousand, the judged one is not, and the step is
