@@ -23,6 +23,7 @@
 #include "../tests/support/models/exact_problems.h"
 #include "base/linear.h"
 #include "base/student.h"
+#include "options.h"
 
 /* ---------------------------------------------------------------------------- what is asked for */
 
@@ -306,48 +307,17 @@ static int usage(const char *what)
     return 2;
 }
 
-/* A whole number from 0 to a billion; non-zero for anything else. */
-static int read_number(const char *text, int64_t *out)
-{
-    char *end = NULL;
-    long long value = strtoll(text, &end, 10);
-    *out = value;
-    return end == text || *end || value < 0 || value > 1000000000;
-}
-
 static int parse(int argc, char **argv, request *r)
 {
     int64_t first = r->first, last = r->last, particles = r->particles, pass = 0, jobs = 1, seed = (int64_t)r->seed;
-    const struct {
-        const char *name;
-        const char **text;
-        int64_t *number;
-    } options[] = {{"--problem", &r->problem, NULL},
-                   {"--schedule", &r->schedule, NULL},
-                   {"--spoil", &r->spoil, NULL},
-                   {"--data", &r->data, NULL},
-                   {"--first", NULL, &first},
-                   {"--last", NULL, &last},
-                   {"--particles", NULL, &particles},
-                   {"--iterations", NULL, &r->iterations},
-                   {"--pass", NULL, &pass},
-                   {"--jobs", NULL, &jobs},
-                   {"--seed", NULL, &seed}};
-    const size_t count = sizeof options / sizeof *options;
-    for (int k = 1; k < argc; k++) {
-        size_t o = 0;
-        if (strcmp(argv[k], "--verbose") == 0) {
-            r->verbose = 1;
-            continue;
-        }
-        while (o < count && strcmp(argv[k], options[o].name) != 0) o++;
-        if (o == count || k + 1 == argc) return usage(argv[k]);
-        k++;
-        if (options[o].text)
-            *options[o].text = argv[k];
-        else if (read_number(argv[k], options[o].number))
-            return usage(argv[k]);
-    }
+    const bench_option options[] = {{"--problem", .text = &r->problem},    {"--schedule", .text = &r->schedule},
+                                    {"--spoil", .text = &r->spoil},        {"--data", .text = &r->data},
+                                    {"--first", .number = &first},         {"--last", .number = &last},
+                                    {"--particles", .number = &particles}, {"--iterations", .number = &r->iterations},
+                                    {"--pass", .number = &pass},           {"--jobs", .number = &jobs},
+                                    {"--seed", .number = &seed},           {"--verbose", .flag = &r->verbose}};
+    const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
+    if (wrong) return usage(wrong);
     r->first = (int)first;
     r->last = (int)last;
     r->particles = (int)particles;

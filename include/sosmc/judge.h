@@ -126,6 +126,7 @@ typedef struct {
     int dim_theta;
     double *theta;                  /* dim_theta numbers: the estimate */
     double *theta_mc_error;         /* its Monte Carlo standard errors, or NULL, and why_no_mc_error says why */
+    double *theta_mc_covariance;    /* dim_theta rows of dim_theta, of a solver alone; else NULL */
     double *theta_standard_error;   /* statistical ones, of likelihoods, or NULL, and why_no_standard_error says why */
     double *theta_low, *theta_high; /* 95 % interval from both errors; NULL where there is no statistical one */
     double t_quantile;              /* of the Monte Carlo errors: 2.131 with 16 groups */

@@ -206,6 +206,25 @@ static void estimate_of(const sosmc_solver *s, theta_estimate *e)
         if (!(s->inverse[j * (size_t)s->p + j] > 0)) e->flat++;
 }
 
+/* Behind the result's own numbers, in the same memory. */
+static sosmc_status give_covariance(const sosmc_solver *s, sosmc_judgement *j)
+{
+    size_t p = (size_t)s->p, before = 5 * p;
+    double *memory = realloc(j->memory, (before + p * p) * sizeof *memory);
+    if (!memory) return SOSMC_ENOMEM;
+    j->memory = memory;
+    j->theta = memory;
+    j->theta_mc_error = memory + p;
+    if (j->theta_standard_error) {
+        j->theta_standard_error = memory + 2 * p;
+        j->theta_low = memory + 3 * p;
+        j->theta_high = memory + 4 * p;
+    }
+    j->theta_mc_covariance = memory + before;
+    memcpy(j->theta_mc_covariance, s->cov, p * p * sizeof(double));
+    return SOSMC_OK;
+}
+
 sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
 {
     const plain *v = &s->v;
@@ -228,7 +247,8 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "theta was not measured: %s",
                        s->failed ? "the solver failed" : "the solver was ended before");
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
-                          2 * (GROUPS - 1));
+                          (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
+    if (j->theta_mc_error) status = give_covariance(s, j);
     if (v->pass_done) {
         j->loss = v->loss;
         j->log_z = v->log_z;
@@ -239,5 +259,5 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         sosmc_i_result_no_numbers(j, o, s->failed ? "the solver failed" : "the solver was ended before it measured");
     }
     sosmc_verdict(&j->measured, &j->verdict);
-    return SOSMC_OK;
+    return status;
 }

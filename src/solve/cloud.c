@@ -193,7 +193,8 @@ sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int la
         did = 1;
     }
     if (did) follow(s, c, r, law);
-    if (1 / squares < 0.5 * (r.end - r.first)) { /* groups have become unequal */
+    if (s->v.phase <= SOSMC_PHASE_SEARCH && 1 / squares < 0.5 * (r.end - r.first)) { /* groups have become unequal */
+        s->v.exchanges++;
         (void)sosmc_i_solver_weights(s, c, r);
         sosmc_status status = draw_ancestors(s, c, r.first * s->group, (r.end - r.first) * s->group);
         if (status != SOSMC_OK) return status;

@@ -78,6 +78,9 @@ static int spans_of(sosmc_solver *s, span out[SPANS])
         SPAN(s->start_metric.c[k].C, square);
         SPAN(s->start_metric.inverse[k], dim);
     }
+    SPAN(s->entry_theta, ENTRIES * p);
+    SPAN(s->entry_g, ENTRIES * p);
+    SPAN(s->entry_d, ENTRIES * GROUPS * p);
     SPAN(s->Lq, n);
     SPAN(s->gq, all);
     SPAN(s->hessian, HESSIANS * p * p);
@@ -215,10 +218,11 @@ static sosmc_status same_shape(sosmc_solver *s, const header *there)
 static int sensible(const sosmc_solver *s, const plain *v)
 {
     return v->phase >= SOSMC_PHASE_START && v->phase <= SOSMC_PHASE_DONE && v->part >= 0 && v->part <= 2 &&
-           v->stage >= -1 && v->stage < 64 && v->round >= 0 && v->rounds >= 0 && v->rounds < 1 << 20 &&
-           v->hessians >= 0 && v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 &&
-           v->found.worst < s->p && v->found.at_bound < s->p && v->found.newton_worst < s->p &&
-           v->found.hides_where >= 0 && v->found.hides_where < s->p;
+           v->stage >= 0 && v->stage < 64 && v->starting >= -1 && v->starting < CLOUDS && v->kept >= 0 &&
+           v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 && v->rounds < 1 << 20 && v->hessians >= 0 &&
+           v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 && v->found.worst < s->p &&
+           v->found.at_bound < s->p && v->found.newton_worst < s->p && v->found.hides_where >= 0 &&
+           v->found.hides_where < s->p;
 }
 
 static sosmc_status take_over(sosmc_solver *s, const char *bytes)
@@ -240,10 +244,10 @@ static sosmc_status take_over(sosmc_solver *s, const char *bytes)
     s->failed = SOSMC_OK;
     s->message[0] = 0;
     sosmc_status status = sosmc_i_host_move(&s->at, s->theta);
-    int fresh = s->v.phase == SOSMC_PHASE_MEASURE && s->v.stage < 0;
-    if (status == SOSMC_OK && s->v.begun && (s->v.phase == SOSMC_PHASE_START || fresh)) {
+    int again = s->v.phase == SOSMC_PHASE_MEASURE && s->v.starting >= 0;
+    if (status == SOSMC_OK && s->v.begun && (s->v.phase == SOSMC_PHASE_START || again)) {
         int64_t evaluations = s->v.evaluations; /* they have been counted */
-        status = sosmc_i_start_laws(s, fresh ? FRESH : SEARCHED);
+        status = sosmc_i_start_laws(s, again ? (int)s->v.starting : SEARCHED);
         s->v.evaluations = evaluations;
     }
     sosmc_i_solver_note(s);

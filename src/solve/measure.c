@@ -17,8 +17,9 @@
 #include "base/table.h"
 #include "solve_inside.h"
 
-enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 8, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
-static const double SEES = 0.5, DIFFERENCE = 0.05;
+enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 20, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
+enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
+static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5;
 
 double sosmc_i_wanted(const sosmc_solver *s)
 {
@@ -194,11 +195,13 @@ static sosmc_status add_hessian(sosmc_solver *s, int which)
 
 typedef struct {
     sosmc_solver *s;
-    size_t p, r;                   /* parameters, directions */
-    double *B;                     /* r rows of p */
-    double *value, *sd;            /* curvature along each, and its error */
-    int *bad;                      /* curvature not known */
-    double *g[CLOUDS], *v[CLOUDS]; /* gradient and its variance along each */
+    size_t p, r;        /* parameters, directions */
+    double *B;          /* r rows of p */
+    double *value, *sd; /* curvature along each, and its error */
+    int *bad;           /* curvature not known */
+    double *g, *v;      /* gradient and its variance along each */
+    int entries;
+    size_t entry[ENTRIES];
     double *step, *delta, *work, *M, *E;
 } staging;
 
@@ -289,26 +292,75 @@ static void find_known(staging *t)
     }
 }
 
-/* Gradients along the directions and their variances by groups, as sums of squares. */
+/* What the clouds of now say, as the last two entries: the gradient, and the deviations of the groups from it, whose squares sum to
+ * its variance. */
+static void note_clouds(sosmc_solver *s)
+{
+    size_t p = (size_t)s->p;
+    for (int which = 0; which < CLOUDS; which++) {
+        size_t e = (size_t)(KEPT + which);
+        double total = 0, squares = 0, *g = s->entry_g + e * p, *d = s->entry_d + e * GROUPS * p;
+        for (int k = 0; k < GROUPS; k++) total += s->group_w[which][k];
+        for (int k = 0; k < GROUPS; k++) squares += s->group_w[which][k] * s->group_w[which][k] / (total * total);
+        memset(g, 0, p * sizeof(double));
+        for (size_t k = 0; k < GROUPS; k++)
+            for (size_t j = 0; j < p; j++) g[j] += s->group_w[which][k] / total * s->sums[which][k * p + j];
+        for (size_t k = 0; k < GROUPS; k++)
+            for (size_t j = 0; j < p; j++)
+                d[k * p + j] = s->group_w[which][k] / total * (s->sums[which][k * p + j] - g[j]) /
+                               sqrt(fmax(1 - squares, 0.05));
+        memcpy(s->entry_theta + e * p, s->theta, p * sizeof(double));
+        s->v.group_ess[which] = 1 / squares;
+    }
+}
+
+/* Whether a cloud of now enters the estimate: not where its groups have exchanged particles, or one of them has all the weight. */
+static int counts(const sosmc_solver *s, int which)
+{
+    if (which == SEARCHED && s->v.kept == 0 && s->v.exchanges > 0) return 0;
+    return s->v.group_ess[which] >= FEWEST_GROUPS;
+}
+
+/* The entries that make the estimate. */
+static void find_entries(staging *t)
+{
+    const sosmc_solver *s = t->s;
+    t->entries = 0;
+    for (int k = 0; k < s->v.kept; k++) t->entry[t->entries++] = (size_t)k;
+    for (int which = 0; which < CLOUDS; which++)
+        if (counts(s, which)) t->entry[t->entries++] = (size_t)(KEPT + which);
+    if (t->entries == 0) t->entry[t->entries++] = KEPT + FRESH;
+}
+
+/* The gradient that entry e implies at s->theta, along direction a, and its variance. */
+static double along(const staging *t, size_t e, size_t a, double *variance)
+{
+    const sosmc_solver *s = t->s;
+    size_t p = t->p;
+    const double *B = t->B + a * p, *theta = s->entry_theta + e * p;
+    double sum = dot(p, B, s->entry_g + e * p);
+    *variance = 0;
+    for (size_t k = 0; k < GROUPS; k++) {
+        double away = dot(p, B, s->entry_d + (e * GROUPS + k) * p);
+        *variance += away * away;
+    }
+    for (size_t j = 0; e < KEPT && j < p; j++) { /* B' H is the curvature times B' M, but H itself serves as well */
+        double row = 0;
+        for (size_t k = 0; k < p; k++) row += s->H[j * p + k] * (s->theta[k] - theta[k]);
+        sum += B[j] * row;
+    }
+    return sum;
+}
+
+/* Gradients along the directions and their variances, as sums of squares. */
 static void project(staging *t)
 {
-    sosmc_solver *s = t->s;
-    size_t p = t->p;
-    for (int which = 0; which < CLOUDS; which++) {
-        double total = 0;
-        for (int g = 0; g < GROUPS; g++) total += s->group_w[which][g];
-        for (size_t a = 0; a < t->r; a++) {
-            double of[GROUPS], mean = 0, sum = 0;
-            for (int g = 0; g < GROUPS; g++) {
-                of[g] = dot(p, t->B + a * p, s->sums[which] + (size_t)g * p);
-                mean += s->group_w[which][g] / total * of[g];
-            }
-            for (int g = 0; g < GROUPS; g++) {
-                double away = s->group_w[which][g] / total * (of[g] - mean);
-                sum += away * away * GROUPS / (GROUPS - 1.0);
-            }
-            t->g[which][a] = mean;
-            t->v[which][a] = sum;
+    for (size_t a = 0; a < t->r; a++) {
+        double n = t->entries, variance;
+        t->g[a] = t->v[a] = 0;
+        for (int k = 0; k < t->entries; k++) {
+            t->g[a] += along(t, t->entry[k], a, &variance) / n;
+            t->v[a] += variance / (n * n);
         }
     }
 }
@@ -328,24 +380,42 @@ static int mostly(const staging *t, size_t a)
     return where;
 }
 
-/* Searched against fresh particles: the direction in which they differ most, in errors, and what that is worth. */
+/* Each cloud against the others, the searched one against fresh ones above all: the direction in which one differs most, in errors, and
+ * what that is worth. */
 static void compare(staging *t, double eps)
 {
-    findings *f = &t->s->v.found;
-    double most = 0, level = 0.005 / (double)(t->r > 0 ? t->r : 1);
+    sosmc_solver *s = t->s;
+    findings *f = &s->v.found;
+    size_t entry[ENTRIES];
+    int n = 0;
+    double most = 0;
+    for (int k = 0; k < s->v.kept; k++) entry[n++] = (size_t)k;
+    for (int which = 0; which < CLOUDS; which++) entry[n++] = (size_t)(KEPT + which);
     f->worst = -1;
-    f->worst_limit = sosmc_i_student_quantile(1 - fmax(0.5 * level, 1e-6), 2 * (GROUPS - 1));
+    f->worst_limit = sosmc_i_student_quantile(1 - fmax(0.0025 / (double)(t->r > 0 ? t->r : 1) / (n - 1.0), 1e-6),
+                                              2 * (GROUPS - 1));
     for (size_t a = 0; a < t->r; a++) {
-        double apart = t->g[SEARCHED][a] - t->g[FRESH][a], variance = t->v[SEARCHED][a] + t->v[FRESH][a];
-        double errors = fabs(apart) / sqrt(variance + 1e-6 * eps * fabs(t->value[a]) + 1e-300);
-        double worth = t->bad[a] ? 0.1 * fabs(apart) : 0.125 * apart * apart / t->value[a];
-        if (!(errors > f->worst_limit) || !(worth > most)) continue;
-        most = worth;
-        f->worst = mostly(t, a);
-        double scale = t->bad[a] ? 1 : 1 / t->value[a];
-        f->worst_step = apart * scale * t->B[a * t->p + (size_t)f->worst];
-        f->worst_error = sqrt(variance) * fabs(scale * t->B[a * t->p + (size_t)f->worst]);
-        f->worst_worth = worth;
+        double g[ENTRIES], v[ENTRIES], sum = 0, variances = 0;
+        for (int k = 0; k < n; k++) {
+            g[k] = along(t, entry[k], a, &v[k]);
+            sum += g[k];
+            variances += v[k];
+        }
+        for (int k = 0; k < n; k++) {
+            double others = n - 1, apart = g[k] - (sum - g[k]) / others, rest = (variances - v[k]) / (others * others);
+            /* Groups that exchanged particles agree too well. */
+            double own = entry[k] == KEPT + SEARCHED && s->v.kept == 0 && s->v.exchanges > 0 ? fmax(v[k], rest) : v[k];
+            double variance = own + rest;
+            double errors = fabs(apart) / sqrt(variance + 1e-6 * eps * fabs(t->value[a]) + 1e-300);
+            double worth = t->bad[a] ? 0.1 * fabs(apart) : 0.125 * apart * apart / t->value[a];
+            if (!(errors > f->worst_limit) || !(worth > most)) continue;
+            most = worth;
+            f->worst = mostly(t, a);
+            double scale = t->bad[a] ? 1 : 1 / t->value[a];
+            f->worst_step = apart * scale * t->B[a * t->p + (size_t)f->worst];
+            f->worst_error = sqrt(variance) * fabs(scale * t->B[a * t->p + (size_t)f->worst]);
+            f->worst_worth = worth;
+        }
     }
 }
 
@@ -354,7 +424,7 @@ static void find_covariance(staging *t, const double *step)
 {
     sosmc_solver *s = t->s;
     size_t p = t->p, count = (size_t)s->v.hessians;
-    double *along = t->work, *r = along + t->r;
+    double *part = t->work, *r = part + t->r;
     memset(s->cov, 0, p * p * sizeof(double));
     memset(s->inverse, 0, p * p * sizeof(double));
     for (size_t a = 0; a < t->r; a++)
@@ -366,35 +436,31 @@ static void find_covariance(staging *t, const double *step)
                 else
                     s->inverse[j * p + k] += outer / t->value[a];
             }
-    for (int which = 0; which < CLOUDS; which++) {
-        double total = 0;
-        for (int g = 0; g < GROUPS; g++) total += s->group_w[which][g];
-        for (int g = 0; g < GROUPS; g++) {
-            double share = s->group_w[which][g] / total;
+    double n = t->entries;
+    for (int e = 0; e < t->entries; e++)
+        for (size_t g = 0; g < GROUPS; g++) {
             memset(r, 0, p * sizeof(double));
             for (size_t a = 0; a < t->r; a++) {
-                along[a] = t->bad[a] ? 0
-                                     : share * (dot(p, t->B + a * p, s->sums[which] + (size_t)g * p) - t->g[which][a]) /
-                                           t->value[a];
-                for (size_t j = 0; j < p; j++) r[j] += along[a] * t->B[a * p + j];
+                double away = t->bad[a]
+                                  ? 0
+                                  : dot(p, t->B + a * p, s->entry_d + (t->entry[e] * GROUPS + g) * p) / t->value[a];
+                for (size_t j = 0; j < p; j++) r[j] += away * t->B[a * p + j];
             }
             for (size_t j = 0; j < p; j++)
-                for (size_t k = 0; k < p; k++)
-                    s->cov[j * p + k] += r[j] * r[k] * GROUPS / (GROUPS - 1.0) / (CLOUDS * CLOUDS);
+                for (size_t k = 0; k < p; k++) s->cov[j * p + k] += r[j] * r[k] / (n * n);
         }
-    }
     for (size_t h = 0; h < count && count > 1; h++) {
         for (size_t a = 0; a < t->r; a++) {
-            along[a] = 0;
+            part[a] = 0;
             if (t->bad[a]) continue;
             sosmc_i_matrix_vector(p, s->hessian + h * p * p, step, t->E);
             double of = dot(p, t->B + a * p, t->E);
             sosmc_i_matrix_vector(p, s->H, step, t->E);
-            along[a] = (of - dot(p, t->B + a * p, t->E)) / t->value[a];
+            part[a] = (of - dot(p, t->B + a * p, t->E)) / t->value[a];
         }
         memset(r, 0, p * sizeof(double));
         for (size_t a = 0; a < t->r; a++)
-            for (size_t j = 0; j < p; j++) r[j] += along[a] * t->B[a * p + j];
+            for (size_t j = 0; j < p; j++) r[j] += part[a] * t->B[a * p + j];
         for (size_t j = 0; j < p; j++)
             for (size_t k = 0; k < p; k++) s->cov[j * p + k] += r[j] * r[k] / ((double)count * ((double)count - 1));
     }
@@ -438,7 +504,7 @@ static void note_curvature(staging *t, double eps)
     f->hides_where = 0;
     for (size_t a = 0; a < t->r; a++) {
         if (!t->bad[a]) continue;
-        double g = 0.5 * (t->g[SEARCHED][a] + t->g[FRESH][a]), sd = 0.5 * sqrt(t->v[SEARCHED][a] + t->v[FRESH][a]);
+        double g = t->g[a], sd = sqrt(t->v[a]);
         double hides = 0.5 * (fabs(g) + 2 * sd), carriers = 0, weight = 0;
         f->unresolved++;
         if (hides > f->hides) {
@@ -456,7 +522,7 @@ static void note_curvature(staging *t, double eps)
 }
 
 /* Behind the rounds of a stage: the Newton step, errors, and whether that is enough. */
-static sosmc_status end_stage(sosmc_solver *s, int *done)
+static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
 {
     size_t p = (size_t)s->p;
     findings *f = &s->v.found;
@@ -468,14 +534,12 @@ static sosmc_status end_stage(sosmc_solver *s, int *done)
     t.E = t.M + p * p;
     t.value = t.E + p * p;
     t.sd = t.value + p;
-    t.g[0] = t.sd + p;
-    t.g[1] = t.g[0] + p;
-    t.v[0] = t.g[1] + p;
-    t.v[1] = t.v[0] + p;
-    t.step = t.v[1] + p;
+    t.g = t.sd + p;
+    t.v = t.g + p;
+    t.step = t.v + p;
     t.delta = t.step + p;
     t.work = t.delta + p;
-    *done = 0;
+    *done = *again = 0;
     *f = (findings){.measured = 1, .wanted = eps, .worst = -1, .at_bound = -1, .newton_worst = -1};
     means(s);
     if (find_directions(&t)) {
@@ -485,13 +549,15 @@ static sosmc_status end_stage(sosmc_solver *s, int *done)
         return SOSMC_OK;
     }
     find_known(&t);
+    note_clouds(s);
+    find_entries(&t);
     project(&t);
     note_curvature(&t, eps);
     compare(&t, eps);
     memset(t.delta, 0, p * sizeof(double));
     double newton[SOSMC_SOLVE_PARAMETERS] = {0};
     for (size_t a = 0; a < t.r; a++) {
-        double g = 0.5 * (t.g[SEARCHED][a] + t.g[FRESH][a]), v = 0.25 * (t.v[SEARCHED][a] + t.v[FRESH][a]);
+        double g = t.g[a], v = t.v[a];
         if (bad[a]) {
             t.step[a] = fabs(g) > 4 * sqrt(v) ? (g > 0 ? -0.5 : 0.5) : 0;
         } else {
@@ -522,7 +588,14 @@ static sosmc_status end_stage(sosmc_solver *s, int *done)
         if (s->answer[j] <= s->o.low || s->answer[j] >= s->o.high) f->at_bound = (int)j;
     }
     f->converged = f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
-    *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL;
+    s->v.freedom = (GROUPS - 1) * t.entries;
+    /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
+     * then tell more than longer ones. */
+    int stalled = s->v.kept > 0 || (s->v.stage > 0 && f->excess > 0.7 * s->v.last_excess);
+    *again = !shortened && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
+    s->v.last_excess = shortened ? INFINITY : f->excess;
+    *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
+            (*again && s->v.kept + CLOUDS > KEPT);
     return SOSMC_OK;
 }
 
@@ -550,11 +623,47 @@ static sosmc_status fit_shifts(sosmc_solver *s)
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_i_measure_begin(sosmc_solver *s)
+void sosmc_i_measure_begin(sosmc_solver *s)
 {
     s->v.stage = 0;
     s->v.rounds = FIRST_ROUNDS;
     s->v.stages_after = 0;
+    s->v.starting = FRESH;
+    s->v.begun = 0;
+}
+
+/* Puts the clouds of now, as far as they count, among those that were measured, and starts both anew. */
+static sosmc_status start_again(sosmc_solver *s)
+{
+    size_t p = (size_t)s->p;
+    int added = 0;
+    for (int which = 0; which < CLOUDS; which++) {
+        size_t from = (size_t)(KEPT + which), to = (size_t)(s->v.kept + added);
+        if (!counts(s, which) || to >= KEPT) continue;
+        memcpy(s->entry_theta + to * p, s->entry_theta + from * p, p * sizeof(double));
+        memcpy(s->entry_g + to * p, s->entry_g + from * p, p * sizeof(double));
+        memcpy(s->entry_d + to * GROUPS * p, s->entry_d + from * GROUPS * p, GROUPS * p * sizeof(double));
+        added++;
+    }
+    s->v.kept += added;
+    s->v.exchanges = 0;
+    memcpy(s->theta, s->answer, p * sizeof(double));
+    s->v.starting = SEARCHED;
+    s->v.begun = 0;
+    s->v.rounds = AGAIN_ROUNDS;
+    return sosmc_i_host_move(&s->at, s->theta);
+}
+
+/* A step of the start of a cloud; behind it the next start, or the first round. */
+static sosmc_status start_cloud(sosmc_solver *s)
+{
+    int arrived = 0, which = (int)s->v.starting;
+    sosmc_status status = s->v.begun ? sosmc_i_start_step(s, which, &arrived) : sosmc_i_start_begin(s, which);
+    s->v.begun = 1;
+    if (status != SOSMC_OK || !arrived) return status;
+    s->v.starting = which == FRESH ? -1 : FRESH;
+    s->v.begun = 0;
+    if (s->v.starting >= 0) return SOSMC_OK;
     clear_sums(s);
     return fit_shifts(s);
 }
@@ -606,7 +715,9 @@ static int64_t next_rounds(const sosmc_solver *s)
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
 {
     int64_t third = s->v.rounds / 3 > 1 ? s->v.rounds / 3 : 1;
+    int again;
     *done = 0;
+    if (s->v.starting >= 0) return start_cloud(s);
     sosmc_status status = SOSMC_OK;
     for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) {
         status = sosmc_i_solver_move(s, &s->c[which], ALL, &s->m, 1, (int)s->v.moves, 0);
@@ -617,9 +728,10 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
         for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) status = add_hessian(s, which);
     if (status != SOSMC_OK) return status;
     if (++s->v.round < s->v.rounds) return SOSMC_OK;
-    status = end_stage(s, done);
+    status = end_stage(s, done, &again);
     if (status != SOSMC_OK || *done) return status;
     s->v.stage++;
+    if (again) return start_again(s);
     s->v.rounds = next_rounds(s);
     clear_sums(s);
     status = follow(s, s->answer);

@@ -1,7 +1,7 @@
 /* places.c: where the mass of pi_theta is, found from nothing, and the laws from which particles start.
  *
  * Modes: L-BFGS from the origin (or from rows of data, draws of the reference or of the initial law), then from points at 1, 4, 16
- * and 64 standard deviations around the best mode, in the user's own units, and around all modes. Before a mode is known the unit of
+ * and 64 standard deviations around the best mode, in the user's own units, and around all modes, again and again while that finds new ones. Before a mode is known the unit of
  * length is found from the curvature along the first gradient, and the end is polished in the curvature where it stopped: nothing
  * here knows the unit of x. Laplace's approximation at a mode has curvature by central differences of the slope, 0.001 standard
  * deviations apart, eigenvalues made positive.
@@ -16,7 +16,17 @@
 #include "judge/descend.h"
 #include "solve_inside.h"
 
-enum { STEPS = 300, POLISH_STEPS = 100, POLISHES = 4, ITERATED = 4, PROBES = 8, KNOWN_ROWS = 6, DRAWN = 512 };
+enum {
+    STEPS = 300,
+    POLISH_STEPS = 100,
+    POLISHES = 4,
+    ITERATED = 4,
+    PROBES = 8,
+    KNOWN_ROWS = 6,
+    DRAWN = 512,
+    ROUNDS = 6,
+    AMONG = 8
+};
 static const double LOG_2PI = 1.8378770664093454836, DIFFERENCE = 1e-3, NEGLIGIBLE = 100;
 
 typedef struct {
@@ -380,20 +390,24 @@ static sosmc_status search_all(finding *f, int seeds, const double *seed)
             status = try_start(f, 1);
         }
     }
-    for (size_t k = 0; k < (f->full ? sizeof around : sizeof few) / sizeof *few && status == SOSMC_OK; k++) {
-        point_around(f, f->full ? around[k] : few[k], 0);
-        status = try_start(f, 0);
-    }
     for (size_t k = 0; k < sizeof own / sizeof *own && f->full && !known && status == SOSMC_OK; k++) {
         point_around(f, own[k], 1);
         status = try_start(f, 1);
     }
-    keep_heavy(f->out);
-    for (int k = 0; k < 6 && f->out->count > 1 && status == SOSMC_OK; k++) {
-        point_among(f);
-        status = try_start(f, 0);
+    for (int round = 0, before = -1; round < ROUNDS && f->out->count > before && status == SOSMC_OK; round++) {
+        before = round > 0 ? f->out->count : 0;
+        for (size_t k = 0; k < (f->full ? sizeof around : sizeof few) / sizeof *few && status == SOSMC_OK; k++) {
+            point_around(f, f->full ? around[k] : few[k], 0);
+            status = try_start(f, 0);
+        }
+        keep_heavy(f->out);
+        for (int k = 0; k < AMONG && f->out->count > 1 && status == SOSMC_OK; k++) {
+            point_among(f);
+            status = try_start(f, 0);
+        }
+        keep_heavy(f->out);
+        if (!f->full || f->out->count < 2) break; /* one mode: nothing says that there are others */
     }
-    keep_heavy(f->out);
     return status;
 }
 

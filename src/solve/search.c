@@ -18,7 +18,8 @@ enum {
     FITTED_ALWAYS = 10,
     FITTED_EVERY = 5
 };
-static const double SEES = 0.5, INSIDE = 0.9, RADIUS2 = 1.0397207708399179; /* 1.5 log 2 */
+static const double SEES = 0.5, INSIDE = 0.9;
+static const double RADIUS = 1.02, LARGEST_RADIUS = 1e4; /* in units of the metric: sqrt(1.5 log 2) */
 
 typedef struct {
     sosmc_solver *s;
@@ -28,7 +29,7 @@ typedef struct {
     int has_H;
 } searching;
 
-/* F = Cov(D - K' g) + 0.01 Cov(D) where there is a shift, else Cov(D). */
+/* F = Cov(D - K' g) + 0.01 Var(D) where there is a shift, else Cov(D). */
 static void fisher(searching *v)
 {
     sosmc_solver *s = v->s;
@@ -51,7 +52,7 @@ static void fisher(searching *v)
                 for (size_t j = 0; j < p; j++) row[j] -= g[(size_t)d * ld + (size_t)i] * K[(size_t)d * p + j];
             for (size_t j = 0; j < p; j++)
                 for (size_t m = 0; m <= j; m++)
-                    v->F[j * p + m] += w * (row[j] * row[m] + (k->active ? 0.01 * plain[j] * plain[m] : 0));
+                    v->F[j * p + m] += w * (row[j] * row[m] + (k->active && m == j ? 0.01 * plain[j] * plain[j] : 0));
         }
     }
     for (size_t j = 0; j < p; j++)
@@ -101,20 +102,28 @@ static int held(const sosmc_solver *s, double at, double direction)
     return (at <= s->o.low && direction < 0) || (at >= s->o.high && direction > 0);
 }
 
-/* d = -H g, no longer than the radius, and not through a bound. */
-static void find_direction(searching *v)
+/* d = -H g where that is within the radius. Beyond it the farther, the more of the direction is that of the metric alone: what is
+ * remembered of the curvature says little about places that far away. Not through a bound. Returns 1 where the radius limits it. */
+static int find_direction(searching *v)
 {
     sosmc_solver *s = v->s;
     size_t p = v->p;
-    sosmc_i_matrix_vector(p, v->has_H ? v->H : v->inverse, v->g, v->d);
-    double scale = v->has_H ? 1 : sqrt(RADIUS2 / fmax(dot(p, v->g, v->d), 1e-300));
+    double *natural = v->y, radius = s->v.radius, share = 0, longest = radius;
+    sosmc_i_matrix_vector(p, v->inverse, v->g, natural);
+    double size = sqrt(fmax(form(v, v->F, natural), 1e-300));
+    memset(v->d, 0, p * sizeof(double));
+    if (v->has_H) {
+        sosmc_i_matrix_vector(p, v->H, v->g, v->d);
+        double length = sqrt(fmax(form(v, v->F, v->d), 1e-300));
+        share = fmin(1, radius / length);
+        longest = fmin(length, radius);
+        for (size_t j = 0; j < p; j++) v->d[j] *= -share * longest / length;
+    }
     for (size_t j = 0; j < p; j++) {
-        v->d[j] *= -scale;
+        v->d[j] -= (1 - share) * longest * natural[j] / size;
         if (held(s, s->theta[j] + v->z[j] * v->unit[j], v->d[j])) v->d[j] = 0;
     }
-    double length2 = form(v, v->F, v->d);
-    if (length2 > RADIUS2)
-        for (size_t j = 0; j < p; j++) v->d[j] *= sqrt(RADIUS2 / length2);
+    return longest >= radius;
 }
 
 static void trial_point(searching *v, double t)
@@ -169,8 +178,7 @@ static sosmc_status minimise(searching *v, double *gain, double *cess, int *limi
     for (size_t j = 0; j < p; j++) v->g[j] *= v->unit[j];
     for (int k = 0; k < BFGS_STEPS; k++) {
         double t = 1;
-        int good = 0, hit = 0;
-        find_direction(v);
+        int good = 0, hit = 0, at_radius = find_direction(v);
         double slope = dot(p, v->g, v->d), metric = dot(p, v->g, v->g);
         if (!(metric > 0) || !(slope < 0)) {
             if (!v->has_H || k > 0) break;
@@ -211,6 +219,10 @@ static sosmc_status minimise(searching *v, double *gain, double *cess, int *limi
         swap(&s->look_x, &s->best_x);
         swap(&s->look_g, &s->best_g);
         swap(&s->look_U, &s->best_U);
+        if (hit)
+            s->v.radius = fmax(RADIUS, 0.5 * s->v.radius);
+        else if (at_radius && t == 1 && *cess > INSIDE)
+            s->v.radius = fmin(2 * s->v.radius, LARGEST_RADIUS);
         if (hit && *cess < 0.5 * (1 + SEES)) {
             *limited = 1;
             break;
@@ -277,6 +289,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     v.y = v.d + p;
     v.work = v.y + p;
     *done = 0;
+    if (!(s->v.radius > 0)) s->v.radius = RADIUS;
     double ess = sosmc_i_solver_weights(s, c, ALL);
     if (ess == 0) return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particle has weight any more");
     double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);

@@ -30,9 +30,11 @@ enum { PLACES_MOST = 40, PLACES_KEPT = 16, SEEDS = 4 };
 enum {
     FULL = LAW_FULL,
     SHIFTED = 600,
-    MOST_DOF = 500
+    MOST_DOF = 256
 }; /* the largest dimension with full matrices; degrees of freedom of a Student law */
 enum { MESSAGE_ROOM = 400, HESSIANS = 16 };
+/* Clouds that have been measured before, and the two of now. */
+enum { KEPT = 30, ENTRIES = KEPT + CLOUDS };
 
 /* Streams of random numbers, between the judge's and a user's. Every draw has a step of its own: the solver's clock. */
 enum { STREAM_LAW = 32, STREAM_STRETCH, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE, STREAM_PLACES, STREAM_DATA };
@@ -93,7 +95,12 @@ typedef struct {
     double start_log_z[CLOUDS][GROUPS]; /* by group, behind each start */
     int64_t arrived[CLOUDS], modes[CLOUDS], out_of_updates;
     int64_t has_bfgs, has_unit, begun;
-    double moves_wanted, reward_spread;
+    int64_t starting; /* of measuring: the cloud that is being started, or -1 */
+    int64_t
+        exchanges; /* how often groups of the searched cloud exchanged particles: their scatter then tells too little */
+    int64_t kept;  /* clouds that were measured before */
+    int64_t freedom; /* degrees of freedom of theta's error */
+    double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
     findings found;
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
@@ -136,6 +143,7 @@ struct sosmc_solver {
     double *data_x; /* tiles */
     double *data_U;
     /* of measuring */
+    double *entry_theta, *entry_g, *entry_d; /* ENTRIES rows of p; of p; GROUPS rows of p each: deviations of groups */
     double *sums[CLOUDS];              /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
     double *group_w[CLOUDS];           /* GROUPS weights */
     double *hessian, *fisher;          /* HESSIANS matrices p x p; p x p */
@@ -185,7 +193,8 @@ sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const d
 /* c->w and the effective sample size of a range. */
 double sosmc_i_solver_weights(const sosmc_solver *s, cloud *c, groups r);
 double sosmc_i_log_sum(const sosmc_simd *simd, int n, const double *x, double *work);
-/* Within groups whose effective size is below half; across groups where these have become unequal. law: Lq and gq too. */
+/* Within groups whose effective size is below half; across groups too, where these have become unequal and the search is not over.
+ * law: Lq and gq too. */
 sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int law);
 /* Moves at temperature t (1: the model alone); the step follows the acceptance where `adapt`. Sets v.accept and v.mobility. */
 sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt);
@@ -239,7 +248,7 @@ sosmc_status sosmc_i_data_mean(sosmc_solver *s, const double *theta, double *mea
 /* ---------------------------------------------------------------------------- the phases */
 
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done);
-sosmc_status sosmc_i_measure_begin(sosmc_solver *s);
+void sosmc_i_measure_begin(sosmc_solver *s);
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done);
 double sosmc_i_wanted(const sosmc_solver *s); /* what may be left of the loss */
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s);

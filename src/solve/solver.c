@@ -140,6 +140,9 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->theta0, p);
     TAKE(s->try_theta, p);
     TAKE(s->answer, p);
+    TAKE(s->entry_theta, ENTRIES * p);
+    TAKE(s->entry_g, ENTRIES * p);
+    TAKE(s->entry_d, ENTRIES * GROUPS * p);
     TAKE(s->Lq, n);
     TAKE(s->gq, all);
     TAKE(s->unit, p);
@@ -256,7 +259,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     }
     s->v.moves = 1;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
-    s->v.found.worst = s->v.found.at_bound = -1;
+    s->v.found.worst = s->v.found.at_bound = s->v.starting = -1;
     status = sosmc_i_host_move(&s->at, s->theta);
     if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta0");
     s->ready = 1;
@@ -296,12 +299,12 @@ void sosmc_i_solver_note(sosmc_solver *s)
     const plain *v = &s->v;
     const findings *f = &v->found;
     cloud *c = &s->c[SEARCHED];
-    int starting = v->phase == SOSMC_PHASE_START || (v->phase == SOSMC_PHASE_MEASURE && v->stage < 0);
+    int starting = v->phase == SOSMC_PHASE_START || (v->phase == SOSMC_PHASE_MEASURE && v->starting >= 0);
     s->info = (sosmc_solve_info){.phase = (int)v->phase,
                                  .step = v->step,
                                  .updates = v->updates,
                                  .temperature = starting ? 0.5 * ((double)v->part + v->t) : NAN,
-                                 .stage = v->stage < 0 ? 0 : (int)v->stage,
+                                 .stage = (int)v->stage,
                                  .round = (int)v->round,
                                  .gain = v->gain,
                                  .decrease = v->decrease,
@@ -341,16 +344,9 @@ static sosmc_status advance(sosmc_solver *s)
         status = sosmc_i_search_step(s, &done);
         if (status != SOSMC_OK || !done) break;
         v->phase = SOSMC_PHASE_MEASURE;
-        v->stage = -1;
-        v->begun = 0;
+        sosmc_i_measure_begin(s);
         break;
     case SOSMC_PHASE_MEASURE:
-        if (v->stage < 0) {
-            status = v->begun ? sosmc_i_start_step(s, FRESH, &done) : sosmc_i_start_begin(s, FRESH);
-            v->begun = 1;
-            if (status == SOSMC_OK && done) status = sosmc_i_measure_begin(s);
-            break;
-        }
         status = sosmc_i_measure_step(s, &done);
         if (status == SOSMC_OK && done) v->phase = SOSMC_PHASE_JUDGE;
         break;

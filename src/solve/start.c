@@ -60,14 +60,14 @@ static sosmc_status draw_tile(void *ctx, int tile, int worker)
     return SOSMC_OK;
 }
 
-/* Places to begin the search for modes: particles of the cloud that was searched, where there is one. */
+/* Places to begin the search for modes: particles of the other cloud, where there is one. */
 static int seeds_of(sosmc_solver *s, int which, double *seed)
 {
-    const cloud *c = &s->c[SEARCHED];
+    cloud *c = &s->c[1 - which];
     double total = 0, below = 0;
     int found = 0;
-    if (which == SEARCHED) return 0;
-    (void)sosmc_i_solver_weights(s, &s->c[SEARCHED], ALL);
+    if (s->v.phase == SOSMC_PHASE_START) return 0;
+    (void)sosmc_i_solver_weights(s, c, ALL);
     for (int i = 0; i < s->n; i++) total += c->w[i];
     for (int i = 0; i < s->n && found < SEEDS; i++) {
         below += c->w[i];
@@ -161,7 +161,7 @@ static sosmc_status finish(sosmc_solver *s, int which)
         return sosmc_i_solver_fail(s, SOSMC_ENUMERIC,
                                    "no particle has a finite energy at theta: the start found no place with mass");
     sosmc_status status = sosmc_i_solver_resample(s, c, ALL, 0);
-    if (status != SOSMC_OK || which == FRESH) return status;
+    if (status != SOSMC_OK || s->v.phase != SOSMC_PHASE_START) return status;
     s->m.h = s->start_metric.h;
     status = sosmc_i_metric_fit(s, &s->m, c, ALL, 1);
     return status == SOSMC_OK ? sosmc_i_solver_move(s, c, ALL, &s->m, 1, 6, 1) : status;

@@ -15,6 +15,7 @@
 
 #include "assertions.h"
 #include "base/linear.h"
+#include "expect_gradients.h"
 #include "expect_problem.h"
 #include "numbers.h"
 
@@ -36,55 +37,13 @@ static void somewhere(const exact_problem *e, double *x, double *theta)
     free(draw);
 }
 
-static double energy_at(sosmc_host *h, const double *theta, const double *x)
-{
-    double U = NAN;
-    assert_int_equal(sosmc_host_move(h, theta), SOSMC_OK);
-    assert_int_equal(sosmc_host_energies(h, 1, x, &U), SOSMC_OK);
-    return U;
-}
-
-/* At most six coordinates of the gradient against central differences. */
-static void compare_slopes(sosmc_host *h, double *theta, double *x, int dim, double *moved, const double *gradient)
-{
-    const double step = 1e-5;
-    for (int j = 0; j < dim; j += 1 + dim / 6) {
-        double kept = moved[j], up, down;
-        moved[j] = kept + step;
-        up = energy_at(h, theta, x);
-        moved[j] = kept - step;
-        down = energy_at(h, theta, x);
-        moved[j] = kept;
-        assert_close((up - down) / (2 * step), gradient[j], 1e-6 * (1 + fabs(up)));
-    }
-}
-
-/* The scores of one particle are its gradient in theta. */
-static void compare_scores(sosmc_host *h, int p, const double *x, const double *g)
-{
-    double D[EXACT_PARAMETERS];
-    assert_int_equal(sosmc_host_scores(h, 1, x, D), SOSMC_OK);
-    for (int j = 0; j < p; j++) assert_close(D[j], g[j], 1e-12);
-}
-
 static void energies_have_their_gradients(void **state)
 {
-    static double x[2 * EXACT_PARAMETERS], theta[EXACT_PARAMETERS], gx[2 * EXACT_PARAMETERS], g[EXACT_PARAMETERS];
+    static double x[2 * EXACT_PARAMETERS], theta[EXACT_PARAMETERS];
     FOR_PROBLEMS(e)
     {
-        const sosmc_model *m = &e.problem.model;
-        sosmc_host *h = NULL;
-        const double one = 1;
         somewhere(&e, x, theta);
-        assert_int_equal(sosmc_host_create(&h, m, theta, 0), SOSMC_OK);
-        memset(g, 0, sizeof g);
-        assert_int_equal(sosmc_host_gradients(h, 1, x, NULL, gx), SOSMC_OK);
-        assert_int_equal(sosmc_host_contract(h, 1, x, &one, g), SOSMC_OK);
-        compare_slopes(h, theta, x, m->dim_x, x, gx);
-        compare_slopes(h, theta, x, m->dim_theta, theta, g);
-        assert_int_equal(sosmc_host_move(h, theta), SOSMC_OK);
-        compare_scores(h, m->dim_theta, x, g);
-        sosmc_host_free(h);
+        expect_gradients(&e.problem.model, theta, x, 1e-5, 1e-5);
     }
 }
 

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/linear.h"
+#include "drawn_numbers.h"
 #include "exact_models.h"
+#include "minimise.h"
 
 const char *const exact_names[] = {"forward", "reverse",  "softmax",  "forward1",  "reverse1", "far",
                                    "energy",  "batches",  "hier20",   "hier50",    "logistic", "cbpp",
-                                   "linear5", "linear20", "linear60", "linear200", NULL};
+                                   "linear5", "linear20", "linear50", "linear60", "linear150", "linear200", NULL};
 
 /* Everything that a problem borrows. */
 enum { COMPONENTS = 4, DATA = 400, LOGISTIC_DIM = 9 };
@@ -41,25 +42,6 @@ typedef struct {
 } store;
 
 /* ---------------------------------------------------------------------------- numbers */
-
-/* n standard normals, or uniforms, of this name. The library fills aligned rows, padding included. */
-static void draw(uint32_t name, int normal, int n, double *z)
-{
-    enum { BLOCK = 64 };
-    _Alignas(64) double block[BLOCK];
-    sosmc_rng rng = {.seed = 77, .stream = SOSMC_STREAM_USER, .step = name};
-    for (int i = 0; i < n; i += BLOCK) {
-        int count = n - i < BLOCK ? n - i : BLOCK;
-        sosmc_batch b = {.dim = 1, .n = count, .ld = BLOCK, .first = i};
-        if (normal)
-            sosmc_normals(rng, &b, block);
-        else
-            sosmc_uniforms(rng, 0, &b, block);
-        memcpy(z + i, block, (size_t)count * sizeof *z);
-    }
-}
-static void normals(uint32_t name, int n, double *z) { draw(name, 1, n, z); }
-static void uniforms(uint32_t name, int n, double *u) { draw(name, 0, n, u); }
 
 static int room(store *s, size_t count) { return (s->numbers = calloc(count, sizeof(double))) == NULL; }
 
@@ -250,8 +232,8 @@ static int open_energy(exact_problem *e, int batch)
     store *s = e->memory;
     double u[DATA];
     s->bumps = (bumps){.count = 5, .centre = {-2.8, -1.4, 0, 1.4, 2.8}, .width = 0.5, .variance = 2.25};
-    normals(1, DATA, s->data);
-    uniforms(2, DATA, u);
+    drawn_normals(1, DATA, s->data);
+    drawn_uniforms(2, DATA, u);
     for (int i = 0; i < DATA; i++) s->data[i] = u[i] < 0.4 ? -1.5 + 0.6 * s->data[i] : 1.2 + 0.8 * s->data[i];
     s->rows = (sosmc_rows){
         .data = s->data, .rows = DATA, .mode = batch == DATA ? SOSMC_ROWS_IN_ORDER : SOSMC_ROWS_RANDOM};
@@ -285,7 +267,7 @@ static int open_hierarchy(exact_problem *e, int dim)
 {
     store *s = e->memory;
     if (room(s, (size_t)dim)) return 1;
-    normals(3, dim, s->numbers);
+    drawn_normals(3, dim, s->numbers);
     for (int j = 0; j < dim; j++) s->numbers[j] = 3 + sqrt(2) * s->numbers[j];
     s->hierarchical = (sosmc_hierarchical){.dim = dim, .y = s->numbers};
     s->hierarchical_law = (sosmc_hierarchical_law){.data = &s->hierarchical};
@@ -342,10 +324,10 @@ static int open_linear(exact_problem *e, int p)
     if (room(s, entries + d * d + 4 * d)) return 1;
     double *A = s->numbers, *y = A + entries, *noise = y + d, *mean = noise + d, *precision = mean + d;
     double truth[EXACT_PARAMETERS];
-    for (int j = 0; j < p; j++) normals(10 + (uint32_t)j, dim, A + (size_t)j * d);
+    for (int j = 0; j < p; j++) drawn_normals(10 + (uint32_t)j, dim, A + (size_t)j * d);
     for (size_t k = 0; k < entries; k++) A[k] *= 3 / sqrt((double)dim);
-    normals(4, p, truth);
-    normals(5, dim, y);
+    drawn_normals(4, p, truth);
+    drawn_normals(5, dim, y);
     for (int k = 0; k < dim; k++) {
         noise[k] = 0.5 + (double)(k % 4) / 2;
         y[k] *= sqrt(1 + noise[k]);
@@ -433,57 +415,15 @@ static int open_logistic(exact_problem *e, const char *data)
 
 /* ---------------------------------------------------------------------------- the best theta */
 
+static double loss_of(const void *self, const double *theta, double *gradient)
+{
+    const exact_problem *e = self;
+    return e->values(e, theta, gradient).loss;
+}
+
 void exact_hessian(const exact_problem *e, const double *theta, double *H)
 {
-    const double step = 1e-4;
-    int p = e->problem.model.dim_theta;
-    double at[EXACT_PARAMETERS], up[EXACT_PARAMETERS], down[EXACT_PARAMETERS];
-    memcpy(at, theta, (size_t)p * sizeof *at);
-    for (int j = 0; j < p; j++) {
-        at[j] = theta[j] + step;
-        (void)e->values(e, at, up);
-        at[j] = theta[j] - step;
-        (void)e->values(e, at, down);
-        at[j] = theta[j];
-        for (int i = 0; i < p; i++) H[i * p + j] = (up[i] - down[i]) / (2 * step);
-    }
-}
-
-/* H + ridge I as its factor, with the least ridge of none, 0.001, 0.01, ... that makes it positive definite. A superfluous
- * direction always gets one. */
-static int damped_factor(const exact_problem *e, double *H)
-{
-    int p = e->problem.model.dim_theta;
-    double ridge = 0;
-    for (int k = e->identified ? 0 : 1; k < 10; k++) {
-        if (k > 0) ridge = k == 1 ? 0.001 : 10 * ridge;
-        exact_hessian(e, e->best, H);
-        for (int j = 0; j < p; j++) H[j * p + j] += ridge;
-        if (sosmc_i_cholesky((size_t)p, H) == 0) return 0;
-    }
-    return 1;
-}
-
-/* Newton's steps, halved until the loss falls. Non-zero when they do not vanish. */
-static int find_best(exact_problem *e)
-{
-    int p = e->problem.model.dim_theta, code = 1;
-    double step[EXACT_PARAMETERS], from[EXACT_PARAMETERS], *H = malloc((size_t)p * (size_t)p * sizeof *H);
-    memcpy(e->best, e->problem.theta0, (size_t)p * sizeof *e->best);
-    for (int k = 0; H && code && k < 60; k++) {
-        double loss = e->values(e, e->best, step).loss, length = 1, largest = 0;
-        if (damped_factor(e, H)) break;
-        sosmc_i_cholesky_solve((size_t)p, H, step);
-        memcpy(from, e->best, (size_t)p * sizeof *from);
-        for (int j = 0; j < p; j++) largest = fmax(largest, fabs(step[j]));
-        code = !(largest < 1e-7);
-        do {
-            for (int j = 0; j < p; j++) e->best[j] = from[j] - length * step[j];
-            length /= 2;
-        } while (code && length > 1e-6 && !(e->values(e, e->best, NULL).loss <= loss + 1e-12));
-    }
-    free(H);
-    return code;
+    difference_hessian(loss_of, e, e->problem.model.dim_theta, theta, H);
 }
 
 /* ---------------------------------------------------------------------------- opening */
@@ -513,7 +453,8 @@ int exact_open(exact_problem *e, const char *name, const char *data)
     if (open_named(e, data)) return 1;
     e->problem.theta0 = s->theta0;
     if (e->rows) e->problem.objective = sosmc_mmle();
-    return find_best(e);
+    memcpy(e->best, s->theta0, sizeof e->best);
+    return minimise(loss_of, e, e->problem.model.dim_theta, e->best);
 }
 
 void exact_close(exact_problem *e)

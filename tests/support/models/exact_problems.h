@@ -14,7 +14,7 @@
  *     hier20, 50    marginal        20, 1      closed form; likewise hier50
  *     logistic      marginal         9, 1      2 million importance draws, near the maximum alone; needs wisconsin_split.csv
  *     cbpp          marginal        15, 5      quadrature per herd; needs cbpp.csv
- *     linear5, 20, 60, 200
+ *     linear5, 20, 50, 60, 150, 200
  *                   marginal       2p, p       closed form
  */
 #ifndef SOSMC_TESTS_EXACT_PROBLEMS_H

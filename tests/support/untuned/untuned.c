@@ -1,0 +1,154 @@
+/* untuned.c: see untuned.h. */
+#include "untuned.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../models/minimise.h"
+#include "untuned_inside.h"
+
+static const struct {
+    const char *name;
+    untuned_family *open;
+    int identified, hard;
+} problems[] = {
+    {"dual2", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"far3", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"ring8", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"mix10", untuned_open_mixture, UNTUNED_WEIGHTS, 1},
+    {"mix20", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"tiny1", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"rare1", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"far100_fwd", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
+    {"far100_rev", untuned_open_mixture, UNTUNED_WEIGHTS, 1},
+    {"forward", untuned_open_exact, UNTUNED_THETA, 0},
+    {"reverse", untuned_open_exact, UNTUNED_THETA, 0},
+    {"energy", untuned_open_exact, UNTUNED_THETA, 0},
+    {"batches", untuned_open_exact, UNTUNED_THETA, 0},
+    {"hier1", untuned_open_hierarchy, UNTUNED_THETA, 0},
+    {"hier50", untuned_open_hierarchy, UNTUNED_THETA, 0},
+    {"hier6", untuned_open_hierarchy, UNTUNED_THETA, 0},
+    {"hier1000", untuned_open_hierarchy, UNTUNED_THETA, 0},
+    {"scales_x", untuned_open_latent, UNTUNED_THETA, 0},
+    {"scales_theta", untuned_open_scales_theta, UNTUNED_THETA, 0},
+    {"linear50", untuned_open_exact, UNTUNED_THETA, 0},
+    {"linear150", untuned_open_exact, UNTUNED_THETA, 0},
+    {"series", untuned_open_series, UNTUNED_THETA, 0},
+    {"wisconsin", untuned_open_wisconsin, UNTUNED_THETA, 0},
+    {"logit50", untuned_open_logit, UNTUNED_THETA, 0},
+    {"cbpp", untuned_open_exact, UNTUNED_THETA, 0},
+    {"glmm60", untuned_open_latent, UNTUNED_THETA, 0},
+    {"poisson20", untuned_open_latent, UNTUNED_THETA, 0},
+    {"schools", untuned_open_latent, UNTUNED_THETA, 0},
+    {"far_start", untuned_open_latent, UNTUNED_THETA, 0},
+    {"dyestuff", untuned_open_latent, UNTUNED_THETA, 0},
+    {"t_latent", untuned_open_latent, UNTUNED_THETA, 0},
+    {"square", untuned_open_latent, UNTUNED_SIZES, 0},
+    {"banana", untuned_open_banana, UNTUNED_THETA, 0},
+    {"well", untuned_open_well, UNTUNED_THETA, 0},
+    {"well_far", untuned_open_well, UNTUNED_THETA, 0},
+    {"funnel", untuned_open_funnel, UNTUNED_THETA, 1},
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems };
+
+const char *untuned_name(int k) { return k < PROBLEMS ? problems[k].name : NULL; }
+
+void *untuned_room(untuned_problem *u, size_t count, size_t size)
+{
+    int k = 0;
+    while (k < UNTUNED_BLOCKS && u->block[k]) k++;
+    return k < UNTUNED_BLOCKS ? u->block[k] = calloc(count, size) : NULL;
+}
+
+int untuned_start(untuned_problem *u, int p, const double *theta0)
+{
+    double *kept = untuned_room(u, (size_t)p, sizeof *kept);
+    if (!kept) return 1;
+    memcpy(kept, theta0, (size_t)p * sizeof *kept);
+    memcpy(u->best, theta0, (size_t)p * sizeof *kept);
+    u->problem.theta0 = kept;
+    return 0;
+}
+
+void untuned_marginal(untuned_problem *u, int64_t rows)
+{
+    u->problem.objective = sosmc_mmle();
+    u->rows = rows;
+    u->nats = 1;
+}
+
+int untuned_contract(untuned_scores *scores, const void *self, const double *theta, const sosmc_batch *b, int p,
+                     const double *c, double *D, double *g)
+{
+    int code = b->ld > UNTUNED_TILE ? 1 : scores(self, theta, b, D);
+    for (int k = 0; !code && k < p; k++)
+        for (int i = 0; i < b->n; i++) g[k] += c[i] * D[k * b->ld + i];
+    return code;
+}
+
+static double loss_of(const void *self, const double *theta, double *gradient)
+{
+    const untuned_problem *u = self;
+    return u->loss(u, theta, gradient);
+}
+
+int untuned_open(untuned_problem *u, const char *name, const char *data)
+{
+    int k = 0;
+    memset(u, 0, sizeof *u);
+    while (k < PROBLEMS && strcmp(problems[k].name, name) != 0) k++;
+    if (k == PROBLEMS) return 1;
+    u->name = problems[k].name;
+    u->hard = problems[k].hard;
+    u->identified = problems[k].identified;
+    if (problems[k].open(u, data) || minimise(loss_of, u, u->problem.model.dim_theta, u->best)) return 1;
+    u->best_loss = u->loss(u, u->best, NULL);
+    u->start_loss = u->loss(u, u->problem.theta0, NULL);
+    return 0;
+}
+
+void untuned_close(untuned_problem *u)
+{
+    if (u->release && u->self) u->release(u->self);
+    for (int k = 0; k < UNTUNED_BLOCKS; k++) free(u->block[k]);
+    memset(u, 0, sizeof *u);
+}
+
+double untuned_gap(const untuned_problem *u, const double *theta)
+{
+    return (u->loss(u, theta, NULL) - u->best_loss) / (u->start_loss - u->best_loss);
+}
+
+/* ---------------------------------------------------------------------------- identified coordinates */
+
+void untuned_identify(const untuned_problem *u, const double *theta, double *q)
+{
+    int p = u->problem.model.dim_theta;
+    double top = -INFINITY, sum = 0;
+    for (int j = 0; j < p; j++) {
+        q[j] = theta[j] / (u->unit ? u->unit[j] : 1);
+        top = fmax(top, q[j]);
+    }
+    for (int j = 0; j < p && u->identified == UNTUNED_SIZES; j++) q[j] = fabs(q[j]);
+    if (u->identified != UNTUNED_WEIGHTS) return;
+    for (int j = 0; j < p; j++) sum += q[j] = exp(q[j] - top);
+    for (int j = 0; j < p; j++) q[j] /= sum;
+}
+
+/* The Jacobian of the weights v is d v_k / d theta_j = v_k ((k == j) - v_j); those of the others are 1 or -1. */
+void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error, double *error)
+{
+    int p = u->problem.model.dim_theta, weights = u->identified == UNTUNED_WEIGHTS;
+    double v[UNTUNED_PARAMETERS];
+    untuned_identify(u, theta, v);
+    for (int k = 0; k < p; k++) {
+        double sum = 0;
+        for (int j = 0; j < p; j++) {
+            double slope = weights ? v[k] * ((k == j) - v[j]) : k == j;
+            double part = slope * theta_error[j] / (u->unit ? u->unit[j] : 1);
+            sum += part * part;
+        }
+        error[k] = sqrt(sum);
+    }
+}

@@ -1,0 +1,86 @@
+/* untuned.h: problems with exact answers for a solver without settings. Each is a model, an objective and theta0, without an
+ * initial law, and knows the loss at every theta and the theta that minimises it.
+ *
+ *     name          objective     x, theta   what it is; where the loss is from
+ *     dual2         forward 0.1     2, 2     two components, a smooth reward; quadrature
+ *     far3          reverse 0.3     2, 3     three components 18 standard deviations apart; closed form
+ *     ring8         reverse 0.1     2, 8     eight narrow components on a circle, one of them rewarded; closed form
+ *     mix10         reverse 0.5    10, 5     five components in ten dimensions; closed form
+ *     mix20         reverse 0.3     2, 20    twenty components that overlap; quadrature
+ *     tiny1         forward 0.01    1, 3     three components that overlap, a reward of at most 0.02; quadrature
+ *     rare1         reverse 0.1     1, 3     the reward is in a component of weight 0.00006; quadrature
+ *     far100_fwd    forward 0.1     1, 2     two components 100 standard deviations apart; closed form
+ *     far100_rev    reverse 0.5     1, 2     the same
+ *     forward       forward 0.2     2, 3     of exact_problems.h, as the next three
+ *     reverse       reverse 0.3     2, 2
+ *     energy        likelihood      1, 5
+ *     batches       likelihood      1, 5     data in batches
+ *     hier1, hier50, hier6, hier1000
+ *                   marginal        D, 1     the library's hierarchy; the data have means 3, 8, 60 and 1; closed form
+ *     scales_x      marginal       10, 1     a hierarchy whose coordinates have standard deviations from 0.03 to 30; quadrature
+ *     scales_theta  marginal       40, 3     a regression with columns of size 1, 1000 and 0.01; closed form
+ *     linear50, linear150
+ *                   marginal       2p, p     of exact_problems.h
+ *     series        marginal       60, 2     an autoregression observed with noise; Kalman's filter
+ *     wisconsin     marginal        9, 1     logistic regression on the training rows of wisconsin_split.csv; see regressions.c
+ *     logit50       marginal       50, 1     logistic regression on 178 simulated rows; see regressions.c
+ *     cbpp          marginal       15, 5     binomial counts of herds, cbpp.csv; of exact_problems.h
+ *     glmm60        marginal       60, 5     300 binary outcomes in 60 groups; quadrature
+ *     poisson20     marginal       40, 20    400 counts in 40 groups; quadrature
+ *     schools       marginal        8, 2     eight schools, mean and log standard deviation; quadrature
+ *     far_start     marginal       20, 2     the same model from (0, -4), thousands of nats from the maximum; quadrature
+ *     dyestuff      marginal        6, 3     six batches of five yields; mean and both log standard deviations; quadrature
+ *     t_latent      marginal       20, 2     latent variables with Student's law, and an outlier; quadrature
+ *     square        marginal        4, 1     x^2 is observed: 16 modes, and the sign of theta is not identified; quadrature
+ *     banana        likelihood      2, 3     a curved density; closed form
+ *     well          likelihood      1, 3     a double well; quadrature
+ *     well_far      likelihood      1, 3     the same with a high barrier
+ *     funnel        marginal       10, 1     a variance and what it is the variance of; quadrature
+ *
+ * All data are simulated with the library's named random numbers, except those of the files, schools and dyestuff. */
+#ifndef SOSMC_TESTS_UNTUNED_H
+#define SOSMC_TESTS_UNTUNED_H
+
+#include <sosmc/sosmc.h>
+
+enum { UNTUNED_PARAMETERS = 200, UNTUNED_BLOCKS = 12 };
+
+/* What the data or the objective determine, one number for every parameter. */
+typedef enum {
+    UNTUNED_THETA = 0, /* theta itself */
+    UNTUNED_WEIGHTS,   /* softmax(theta) */
+    UNTUNED_SIZES      /* |theta| */
+} untuned_identified;
+
+typedef struct untuned_problem untuned_problem;
+struct untuned_problem {
+    const char *name;
+    int hard; /* named as hard before anything was measured: it need not be solved, but must then be flagged */
+    sosmc_problem problem;
+    double nats;    /* of likelihood in a unit of the loss: 1 of marginal likelihoods, the rows of data; 0 of rewards */
+    int64_t rows;   /* of the data behind a marginal likelihood; 0: there are none */
+    int identified; /* untuned_identified */
+    const double *unit; /* theta of this problem is `unit` times that of the problem which it was made from; NULL: 1 */
+    double best[UNTUNED_PARAMETERS], best_loss, start_loss;
+    /* The exact loss at theta, and its gradient unless that is NULL. */
+    double (*loss)(const untuned_problem *u, const double *theta, double *gradient);
+    void *self;                  /* what `loss` reads */
+    void (*release)(void *self); /* called when the problem is closed; may be NULL */
+    void *block[UNTUNED_BLOCKS]; /* memory that is freed then */
+};
+
+const char *untuned_name(int k); /* of problem k = 0, 1, ...; NULL when there are no more */
+/* 0, or non-zero where there is no such problem, its data cannot be read (`data` names the folder of reference data and may be
+ * NULL) or memory is out. Close it in any case. */
+int untuned_open(untuned_problem *u, const char *name, const char *data);
+void untuned_close(untuned_problem *u);
+
+/* The identified coordinates of theta, dim_theta numbers, and their standard errors when theta has these, as if those of the
+ * parameters were independent. */
+void untuned_identify(const untuned_problem *u, const double *theta, double *q);
+void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error, double *error);
+
+/* The share of the initial gap that is left at theta. */
+double untuned_gap(const untuned_problem *u, const double *theta);
+
+#endif
