@@ -17,6 +17,7 @@ set(sosmc_tests
     "base simdf unit"
     "base student unit"
     "base vmath unit"
+    "commands automatic program"
     "commands demo program"
     "commands documents program"
     "commands fetch program"

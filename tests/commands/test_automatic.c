@@ -1,0 +1,184 @@
+/* test_automatic.c: automatic runs as a person meets them: what is said, exit codes, limits and budgets, Ctrl-C, judge, check and
+ * report. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "assertions.h"
+#include "files/files.h"
+#include "folder.h"
+#include "program.h"
+#include "runtext.h"
+
+static char folder[FOLDER_ROOM], error[512];
+#define ERROR error, sizeof error
+
+static const char *says(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static const char *says(int code, const char *format, ...)
+{
+    static char said[PROGRAM_WORDS];
+    char arguments[512];
+    program_setting s = {.folder = folder};
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(arguments, sizeof arguments, format, list);
+    va_end(list);
+    int got = program_run(&s, arguments, said);
+    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
+    return said;
+}
+
+static char *contents(const char *name)
+{
+    char *text = runtext_read(folder_path(folder, name));
+    if (!text) fail_msg("%s cannot be read", name);
+    return text;
+}
+
+/* ---------------------------------------------------------------------------- what is said */
+
+static void a_run_is_told(void **state)
+{
+    const char *said = says(0, "run toy.yaml --strict");
+    assert_contains(said, " updates of theta, ");
+    assert_contains(said, "hierarchical_gaussian, mmle, by the solver\ntheta 2.1");
+    assert_contains(said, "log-likelihood -5.60");
+    assert_contains(said, "verdict: converged");
+    assert_string_equal(says(0, "run toy.yaml --out quiet --quiet"), "");
+    assert_contains(says(0, "run toy.yaml --resume"), "toy is finished: ");
+    char *page = contents("toy/report.html");
+    assert_contains(page, "hierarchical_gaussian, mmle, by the solver.");
+    assert_contains(page, ">steps<");
+    assert_contains(page, ">evaluations<");
+    free(page);
+}
+
+/* The resolved file says what was run, and replays it. */
+static void a_resolved_file_replays(void **state)
+{
+    assert_contains(says(0, "run toy.yaml --print"), "\nsettings: automatic\nmodel:\n");
+    (void)says(0, "run toy/run.yaml --out replayed --quiet");
+    char *one = contents("toy/trace.csv"), *other = contents("replayed/trace.csv");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+    assert_contains(says(0, "run toy.yaml --print --set settings=explicit --set kernel.type=mala"), "  type: mala\n");
+    assert_contains(says(2, "run toy.yaml --print --set kernel.type=mala"), "--set settings=explicit");
+    assert_contains(says(2, "run toy.yaml --out other --iterations 5"), "iterations is decided by the solver");
+    assert_int_not_equal(access(folder_path(folder, "other"), F_OK), 0);
+}
+
+/* ---------------------------------------------------------------------------- limits */
+
+static void limits_and_budgets(void **state)
+{
+    const char *said = says(0, "run toy.yaml --out brief --set limits.evaluations=5000");
+    assert_contains(said, "; ended by limits.evaluations in the phase ");
+    assert_contains(said, "--resume with a larger limit goes on");
+    assert_contains(said, "verdict: not converged");
+    assert_contains(said, "go on with a larger limit of time or evaluations");
+    (void)says(5, "run toy.yaml --out brief --resume --set limits.evaluations=5000 --strict");
+    assert_contains(says(0, "run toy.yaml --out brief --resume --strict"), "verdict: converged");
+    char *one = contents("toy/trace.csv"), *other = contents("brief/trace.csv");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+    said = says(0, "run toy.yaml --out hasty --budget-seconds 0.000001");
+    assert_contains(said, "; ended by --budget-seconds in the phase ");
+    (void)says(0, "run toy.yaml --out hasty --resume --strict");
+}
+
+/* ---------------------------------------------------------------------------- Ctrl-C */
+
+static void nap(double seconds)
+{
+    struct timespec t = {.tv_nsec = (long)(1e9 * seconds)};
+    (void)nanosleep(&t, NULL);
+}
+
+static void interrupted_and_continued(void **state)
+{
+    program_setting s = {.folder = folder};
+    pid_t pid = program_start(&s, "run slow.yaml --out cut");
+    for (int i = 0; i < 6000 && access(folder_path(folder, "cut/checkpoint"), F_OK) != 0; i++) nap(0.01);
+    (void)kill(pid, SIGINT);
+    assert_int_equal(program_wait(pid), 130);
+    char *text = contents("cut/summary.json");
+    assert_contains(text, "\"finished\": false");
+    free(text);
+    (void)says(0, "run slow.yaml --out cut --resume --quiet");
+    (void)says(0, "run slow.yaml --out uncut --quiet");
+    char *one = contents("cut/trace.csv"), *other = contents("uncut/trace.csv");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+}
+
+/* ---------------------------------------------------------------------------- judge and check */
+
+/* What the solver said is said again, also of a run that is not done. */
+static void judged_again(void **state)
+{
+    char *before = contents("toy/summary.json");
+    assert_contains(says(0, "judge toy --strict --threads 2"), "verdict: converged");
+    char *after = contents("toy/summary.json");
+    char *clock = strstr(before, "\"seconds\"");
+    assert_non_null(clock);
+    assert_memory_equal(before, after, (size_t)(clock - before));
+    free(before);
+    free(after);
+    (void)says(0, "run toy.yaml --out open --quiet --set limits.evaluations=5000");
+    assert_contains(says(5, "judge open --strict"), "it was ended while in its phase");
+}
+
+static void checked(void **state)
+{
+    const char *said = says(0, "check toy.yaml");
+    assert_contains(said, "ok    gradient in theta");
+    assert_contains(said, "ok    verdict: solved with 256 particles and ");
+    assert_contains(said, "all is well");
+    assert_null(strstr(said, "short run"));
+    assert_contains(says(0, "check toy.yaml --set limits.evaluations=2000"), "note  verdict: with 256 particles and ");
+    assert_contains(says(2, "check net.yaml"),
+                    "settings is automatic, and the run failed: the model has 257 parameters");
+    assert_contains(says(2, "run net.yaml"), "net.yaml:3: settings is automatic, and the solver refuses this run");
+}
+
+static void write_file(const char *name, const char *text)
+{
+    if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
+}
+
+static int set_up(void **state)
+{
+    char slow[1024] = "model: {type: hierarchical_gaussian, y: [0";
+    if (folder_make(folder, "automatic") || program_furnish(folder)) return -1;
+    for (int i = 1; i < 40; i++) (void)snprintf(slow + strlen(slow), sizeof slow - strlen(slow), ", %d", i % 7);
+    strcat(slow, "]}\nobjective: mmle\nparticles: 8192\noutput: {report: false, checkpoint_every: 1}\n");
+    write_file("slow.yaml", slow);
+    write_file("toy.yaml", "model: {type: hierarchical_gaussian, y: [1, 2, 3, 2.5]}\nobjective: mmle\n");
+    write_file("net.yaml",
+               "model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
+               "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n");
+    return 0;
+}
+static int tear_down(void **state) { return folder_remove(folder); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_told),      cmocka_unit_test(a_resolved_file_replays),
+        cmocka_unit_test(limits_and_budgets), cmocka_unit_test(interrupted_and_continued),
+        cmocka_unit_test(judged_again),       cmocka_unit_test(checked),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
