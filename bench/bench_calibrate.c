@@ -309,7 +309,8 @@ static int usage(const char *what)
 
 static int parse(int argc, char **argv, request *r)
 {
-    int64_t first = r->first, last = r->last, particles = r->particles, pass = 0, jobs = 1, seed = (int64_t)r->seed;
+    int64_t first = r->first, last = r->last, particles = r->particles, pass = 0, jobs = r->jobs,
+            seed = (int64_t)r->seed;
     const bench_option options[] = {{"--problem", .text = &r->problem},    {"--schedule", .text = &r->schedule},
                                     {"--spoil", .text = &r->spoil},        {"--data", .text = &r->data},
                                     {"--first", .number = &first},         {"--last", .number = &last},

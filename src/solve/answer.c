@@ -149,9 +149,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->loss_unit = kind == SOSMC_LOSS_MMLE         ? 1
                    : kind == SOSMC_LOSS_LIKELIHOOD ? 1 / fmax(1, (double)s->problem.objective.data.rows)
                                                    : f->wanted / 0.002;
-    /* One direction of many must not be wrong by half a standard error, whatever the sum is worth. */
-    double little = kind == SOSMC_LOSS_MMLE ? 0.005 : f->wanted;
-    if (f->worst >= 0 && f->worst_worth > little) {
+    if (f->worst >= 0 && f->worst_worth > sosmc_i_little(s)) {
         m->fresh_worst = (int)f->worst;
         m->fresh_step = f->worst_step;
         m->fresh_error = f->worst_error;

@@ -19,7 +19,7 @@
 
 enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 20, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
 enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
-static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5;
+static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5, LEAP = 5;
 
 double sosmc_i_wanted(const sosmc_solver *s)
 {
@@ -28,9 +28,17 @@ double sosmc_i_wanted(const sosmc_solver *s)
     if (o->loss == SOSMC_LOSS_MMLE) return (relative > 0 ? 0.5 * relative * relative : 0.001) * p * o->scale;
     if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
         double rows = o->data.rows > 0 ? (double)o->data.rows : 1000;
-        return fmax((relative > 0 ? 0.5 * relative * relative : 0.01) / rows, relative > 0 ? 0 : 1e-5) * p * o->scale;
+        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.025);
+        return fmax(nats / rows, relative > 0 ? 0 : 1e-5 * p) * o->scale;
     }
     return relative > 0 ? relative : fmax(0.002 * s->v.decrease, 1e-9);
+}
+
+/* What a difference between clouds may be worth: one direction of many must not be wrong by half a standard error, whatever the sum is
+ * worth. */
+double sosmc_i_little(const sosmc_solver *s)
+{
+    return s->problem.objective.loss == SOSMC_LOSS_MMLE ? 0.005 * s->problem.objective.scale : sosmc_i_wanted(s);
 }
 
 /* ---------------------------------------------------------------------------- gradients of groups */
@@ -239,7 +247,8 @@ static int find_directions(staging *t)
     for (size_t j = 0; j < p; j++) most = fmax(most, s->fisher[j * p + j]);
     for (size_t j = 0; j < p; j++) {
         double own = s->fisher[j * p + j] + (likelihood ? fmax(s->H[j * p + j], 0) : 0);
-        int visible = s->seen[j] >= SEEN && s->fisher[j * p + j] > 0;
+        /* Where a parameter has ceased to matter, as a weight that has gone to zero does, it stays where it is. */
+        int visible = s->seen[j] >= SEEN && s->fisher[j * p + j] * 900 * s->unit[j] * s->unit[j] > 1;
         unit[j] = visible ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : 0;
         if (s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high)) unit[j] = 0;
         seen += unit[j] > 0;
@@ -380,7 +389,7 @@ static int mostly(const staging *t, size_t a)
     return where;
 }
 
-/* Each cloud against the others, the searched one against fresh ones above all: the direction in which one differs most, in errors, and
+/* Each cloud against the others, the searched one against the fresh one at first: the direction in which one differs most, in errors, and
  * what that is worth. */
 static void compare(staging *t, double eps)
 {
@@ -554,6 +563,11 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     project(&t);
     note_curvature(&t, eps);
     compare(&t, eps);
+    if (s->v.kept == 0 && s->v.exchanges == 0 && f->worst >= 0 && f->worst_worth > sosmc_i_little(s)) {
+        s->v.exchanges = 1; /* the searched cloud has lost something on its way: fresh ones alone are believed */
+        find_entries(&t);
+        project(&t);
+    }
     memset(t.delta, 0, p * sizeof(double));
     double newton[SOSMC_SOLVE_PARAMETERS] = {0};
     for (size_t a = 0; a < t.r; a++) {
@@ -571,9 +585,14 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     double longest = 0.7 * sqrt(fmax(1, s->p / 5.0)), length = sqrt(fmax(form(p, s->fisher, t.delta, t.work), 0));
     int shortened = length > longest;
     for (size_t j = 0; shortened && j < p; j++) t.delta[j] *= longest / length;
+    double leap = 0;
+    for (size_t j = 0; j < p; j++) leap = fmax(leap, fabs(t.delta[j]) / (LEAP * s->unit[j]));
+    for (size_t j = 0; leap > 1 && j < p; j++) t.delta[j] /= leap;
+    shortened |= leap > 1;
     find_covariance(&t, newton);
     for (size_t j = 0; j < p; j++)
-        if (f->newton_worst < 0 || fabs(newton[j]) * f->newton_worst_error > fabs(f->newton_worst_step) * s->error[j]) {
+        if (s->error[j] > 0 && (f->newton_worst < 0 ||
+                                fabs(newton[j]) * f->newton_worst_error > fabs(f->newton_worst_step) * s->error[j])) {
             f->newton_worst = (int)j;
             f->newton_worst_step = newton[j];
             f->newton_worst_error = s->error[j];
@@ -587,12 +606,16 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         s->answer[j] = fmin(fmax(s->answer[j], s->o.low), s->o.high);
         if (s->answer[j] <= s->o.low || s->answer[j] >= s->o.high) f->at_bound = (int)j;
     }
-    f->converged = f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
+    int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
+    f->converged = !doubted && f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened &&
+                   f->hides <= 2 * eps;
     s->v.freedom = (GROUPS - 1) * t.entries;
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
      * then tell more than longer ones. */
     int stalled = s->v.kept > 0 || (s->v.stage > 0 && f->excess > 0.7 * s->v.last_excess);
-    *again = !shortened && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
+    int settled = !shortened &&
+                  f->predicted <= eps + 4 * f->excess; /* what was measured here serves at the next theta */
+    *again = settled && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
     s->v.last_excess = shortened ? INFINITY : f->excess;
     *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
             (*again && s->v.kept + CLOUDS > KEPT);
@@ -704,11 +727,11 @@ static sosmc_status follow(sosmc_solver *s, const double *to)
     return status;
 }
 
-/* Twice as many rounds; more where the error asks for it. */
+/* More rounds where the error asks for it. */
 static int64_t next_rounds(const sosmc_solver *s)
 {
     const findings *f = &s->v.found;
-    double times = fmin(fmax(1.3 * f->excess / f->wanted, 2), 16);
+    double times = f->excess > f->wanted ? fmin(fmax(1.3 * f->excess / f->wanted, 2), 16) : 1;
     return (int64_t)fmin((double)s->v.rounds * times, MOST_ROUNDS);
 }
 

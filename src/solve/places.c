@@ -24,7 +24,8 @@ enum {
     PROBES = 8,
     KNOWN_ROWS = 6,
     DRAWN = 512,
-    ROUNDS = 6,
+    ROUNDS = 8,
+    LEAST_ROUNDS = 3,
     AMONG = 8
 };
 static const double LOG_2PI = 1.8378770664093454836, DIFFERENCE = 1e-3, NEGLIGIBLE = 100;
@@ -394,8 +395,9 @@ static sosmc_status search_all(finding *f, int seeds, const double *seed)
         point_around(f, own[k], 1);
         status = try_start(f, 1);
     }
-    for (int round = 0, before = -1; round < ROUNDS && f->out->count > before && status == SOSMC_OK; round++) {
-        before = round > 0 ? f->out->count : 0;
+    int found = 1; /* the last round found a mode */
+    for (int round = 0; round < ROUNDS && (found || round < LEAST_ROUNDS) && status == SOSMC_OK; round++) {
+        int before = f->out->count;
         for (size_t k = 0; k < (f->full ? sizeof around : sizeof few) / sizeof *few && status == SOSMC_OK; k++) {
             point_around(f, f->full ? around[k] : few[k], 0);
             status = try_start(f, 0);
@@ -406,7 +408,8 @@ static sosmc_status search_all(finding *f, int seeds, const double *seed)
             status = try_start(f, 0);
         }
         keep_heavy(f->out);
-        if (!f->full || f->out->count < 2) break; /* one mode: nothing says that there are others */
+        found = f->out->count > before;
+        if (!f->full) break;
     }
     return status;
 }

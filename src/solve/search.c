@@ -102,28 +102,20 @@ static int held(const sosmc_solver *s, double at, double direction)
     return (at <= s->o.low && direction < 0) || (at >= s->o.high && direction > 0);
 }
 
-/* d = -H g where that is within the radius. Beyond it the farther, the more of the direction is that of the metric alone: what is
- * remembered of the curvature says little about places that far away. Not through a bound. Returns 1 where the radius limits it. */
+/* d = -H g, no longer than the radius, and not through a bound; without H, along the gradient in the metric, as long as that. Returns 1
+ * where the radius limits it. */
 static int find_direction(searching *v)
 {
     sosmc_solver *s = v->s;
     size_t p = v->p;
-    double *natural = v->y, radius = s->v.radius, share = 0, longest = radius;
-    sosmc_i_matrix_vector(p, v->inverse, v->g, natural);
-    double size = sqrt(fmax(form(v, v->F, natural), 1e-300));
-    memset(v->d, 0, p * sizeof(double));
-    if (v->has_H) {
-        sosmc_i_matrix_vector(p, v->H, v->g, v->d);
-        double length = sqrt(fmax(form(v, v->F, v->d), 1e-300));
-        share = fmin(1, radius / length);
-        longest = fmin(length, radius);
-        for (size_t j = 0; j < p; j++) v->d[j] *= -share * longest / length;
-    }
+    sosmc_i_matrix_vector(p, v->has_H ? v->H : v->inverse, v->g, v->d);
+    double length = sqrt(fmax(form(v, v->F, v->d), 1e-300));
+    int limited = !v->has_H || length > s->v.radius;
     for (size_t j = 0; j < p; j++) {
-        v->d[j] -= (1 - share) * longest * natural[j] / size;
+        v->d[j] *= limited ? -s->v.radius / length : -1;
         if (held(s, s->theta[j] + v->z[j] * v->unit[j], v->d[j])) v->d[j] = 0;
     }
-    return longest >= radius;
+    return limited;
 }
 
 static void trial_point(searching *v, double t)
@@ -263,12 +255,19 @@ static sosmc_status follow(sosmc_solver *s, const searching *v, int moved)
     return status;
 }
 
-/* What the noise of one cloud alone would gain: tr(H^-1 F) / 2 ESS. The cloud then has no more to tell, and measuring goes on. */
+/* What the noise of one cloud alone would gain: tr(H^-1 V) / 2, the gradient's covariance V being that of the scores, times the mean
+ * square of their coefficients, over the effective sample size. The cloud then has no more to tell, and measuring goes on. */
 static double noise_gain(const searching *v, double ess)
 {
-    double sum = 0;
+    const sosmc_objective *o = &v->s->problem.objective;
+    const cloud *c = &v->s->c[SEARCHED];
+    double sum = 0, mean = 0, square = 0;
     for (size_t k = 0; v->has_H && k < v->p * v->p; k++) sum += v->H[k] * v->F[k];
-    return 0.5 * sum / ess;
+    for (int i = 0; i < v->s->n && c->R; i++) {
+        mean += c->w[i] * c->R[i];
+        square += c->w[i] * c->R[i] * c->R[i];
+    }
+    return 0.5 * o->scale * o->scale * (fmax(square - mean * mean, 0) + o->a * o->a) * sum / ess;
 }
 
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
@@ -324,8 +323,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     s->v.gain = gain;
     s->v.decrease += gain;
     s->v.cess = cess;
-    int likelihood = s->problem.objective.loss == SOSMC_LOSS_MMLE || s->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD;
-    int little = !likelihood || nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
+    int little = nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
     int inside = !limited && cess > INSIDE && little;
     s->v.quiet = inside ? s->v.quiet + 1 : 0;
     if (s->v.quiet >= QUIET) *done = 1;

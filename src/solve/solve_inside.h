@@ -97,7 +97,7 @@ typedef struct {
     int64_t has_bfgs, has_unit, begun;
     int64_t starting; /* of measuring: the cloud that is being started, or -1 */
     int64_t
-        exchanges; /* how often groups of the searched cloud exchanged particles: their scatter then tells too little */
+        exchanges; /* how often groups of the searched cloud exchanged particles, so that their scatter tells too little; or that fresh ones contradict it */
     int64_t kept;  /* clouds that were measured before */
     int64_t freedom; /* degrees of freedom of theta's error */
     double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
@@ -251,6 +251,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done);
 void sosmc_i_measure_begin(sosmc_solver *s);
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done);
 double sosmc_i_wanted(const sosmc_solver *s); /* what may be left of the loss */
+double sosmc_i_little(const sosmc_solver *s);
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s);
 sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out);
 

@@ -11,6 +11,7 @@
 #include "base/tiles.h"
 #include "solve_inside.h"
 
+enum { DRAWN_PER_PARTICLE = 4 }; /* draws of a reference law: they cost little, and are noise in every gradient */
 enum { PARTICLES = 1024, LEAST_PARTICLES = 128, MOST_PARTICLES = 1 << 22, LARGEST_DIM = 100000 };
 
 const char *sosmc_phase_name(sosmc_phase phase)
@@ -181,7 +182,7 @@ static void cut_data(sosmc_solver *s)
     const sosmc_source *data = &s->problem.objective.data;
     s->data_shares = 1;
     if (s->problem.objective.b == 0) return;
-    s->data_points = data->row && data->rows > 0 ? data->rows : s->n;
+    s->data_points = data->row && data->rows > 0 ? data->rows : (int64_t)DRAWN_PER_PARTICLE * s->n;
     s->data_shares = data->row && data->rows > 0 ? 1 : GROUPS;
     s->data_share = s->data_points / s->data_shares;
 }

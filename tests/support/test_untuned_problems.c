@@ -173,8 +173,8 @@ static void the_funnel_integrates_to_its_loss(void **state)
     double theta = 0.4, sum = 0;
     assert_true(expect_untuned(&u, "funnel"));
     const sosmc_model *m = &u.problem.model;
-    for (double v = -16; v < 16; v += 0.25) {
-        double x0[10] = {v}, U, width = fmin(8, 9 * exp(0.5 * v)) + 4, part = 0;
+    for (int k = -64; k < 64; k++) {
+        double v = 0.25 * k, x0[10] = {v}, U, width = fmin(8, 9 * exp(0.5 * v)) + 4, part = 0;
         assert_int_equal(sosmc_energies(m, &theta, 1, x0, 1, &U), SOSMC_OK);
         for (int j = 1; j < 10; j++) part += line_integral(m, &theta, x0, j, -width, width, 2000);
         sum += 0.25 * exp(part - U);
@@ -262,8 +262,8 @@ static void draws_of_mixtures_have_the_loss(void **state)
             draw_losses(&u, theta, theta, 1, -o->kl, &mean, &variance);
         assert_near(mean, u.loss(&u, theta, NULL), 4.5 * sqrt(variance));
         assert_true(variance < 1e-4);
-        theta[1] = -2000; /* a weight that underflows is no weight */
-        assert_false(isnan(u.loss(&u, theta, NULL)));
+        theta[1] = -2000;                                 /* a weight that underflows is no weight */
+        assert_true(u.loss(&u, theta, NULL) > -INFINITY); /* which no NaN is */
         untuned_close(&u);
     }
 }
@@ -291,8 +291,8 @@ static void data_energies_have_their_log_z(void **state)
             log_z = line_integral(m, theta, &zero, 0, -7, 7, 4000) - origin;
         } else { /* in x_2 along the ridge, then in x_1 */
             double sum = 0;
-            for (double x1 = -16; x1 < 8; x1 += 0.05) {
-                double x0[2] = {x1, theta[1] * x1 * x1}, U0;
+            for (int step = -320; step < 160; step++) {
+                double x1 = 0.05 * step, x0[2] = {x1, theta[1] * x1 * x1}, U0;
                 assert_int_equal(sosmc_energies(m, theta, 1, x0, 1, &U0), SOSMC_OK);
                 sum += 0.05 * exp(line_integral(m, theta, x0, 1, x0[1] - 15, x0[1] + 15, 1000) - U0);
             }
@@ -385,14 +385,14 @@ static void identified_errors_are_slopes(void **state)
     static const char *const names[] = {"far3", "square", "schools"};
     for (int k = 0; k < 3; k++) {
         untuned_problem u;
-        double theta[8], at[8], error[8], stated[8], up[8], down[8], sum[8] = {0};
+        double theta[8], at[8], error[8], covariance[64], stated[8], up[8], down[8], sum[8] = {0};
         assert_true(expect_untuned(&u, names[k]));
         int p = u.problem.model.dim_theta;
         for (int j = 0; j < p; j++) {
             at[j] = theta[j] = numbers_uniform(-1, 1) - (k == 1);
             error[j] = numbers_uniform(0.1, 0.2);
         }
-        untuned_identified_errors(&u, theta, error, stated);
+        untuned_identified_errors(&u, theta, error, NULL, stated);
         for (int j = 0; j < p; j++) {
             at[j] = theta[j] + 1e-5;
             untuned_identify(&u, at, up);
@@ -402,6 +402,10 @@ static void identified_errors_are_slopes(void **state)
             for (int i = 0; i < p; i++) sum[i] += pow((up[i] - down[i]) / 2e-5 * error[j], 2);
         }
         for (int i = 0; i < p; i++) assert_near(stated[i], sqrt(sum[i]), 1e-8);
+        for (int i = 0; i < p; i++) /* errors that are all the same move no weight */
+            for (int j = 0; j < p; j++) covariance[i * p + j] = 0.01;
+        untuned_identified_errors(&u, theta, error, covariance, stated);
+        for (int i = 0; i < p; i++) assert_near(stated[i], k == 0 ? 0 : 0.1, 1e-8);
         untuned_identify(&u, theta, up);
         if (k == 0) assert_near(up[0] + up[1] + up[2], 1, 1e-14);
         if (k == 1) assert_true(up[0] == -theta[0]);
@@ -461,7 +465,7 @@ static void moved_points_are_the_same_points(void **state)
         assert_int_equal(untuned_move(&v, &u, &c), 0);
         assert_int_equal(sosmc_host_create(&h, &u.problem.model, u.problem.theta0, 0), SOSMC_OK);
         assert_int_equal(sosmc_host_create(&g, &v.problem.model, v.problem.theta0, 0), SOSMC_OK);
-        for (int rows = 0; rows <= (o->data.rows > 0); rows++) {
+        for (int rows = 0; rows < (o->data.rows > 0 ? 2 : 1); rows++) {
             points_of(&o->data, rows, N, dim, x);
             points_of(&v.problem.objective.data, rows, N, dim, y);
             assert_int_equal(sosmc_host_gradients(h, N, x, U, gx), SOSMC_OK);
@@ -514,7 +518,7 @@ static void moved_densities_are_normalised(void **state)
     assert_true(expect_untuned(&u, "tiny1"));
     assert_int_equal(untuned_move(&v, &u, &c), 0);
     double sum = 0;
-    for (double low = -900; low < 900; low += 32) {
+    for (int low = -900; low < 900; low += 32) {
         sosmc_batch b = {.x = x, .dim = 1, .n = 64, .ld = 64};
         const sosmc_source *law = &v.problem.objective.data;
         for (int i = 0; i < 64; i++) x[i] = low + 0.5 * i;

@@ -53,8 +53,9 @@ void expect_gradients(const sosmc_model *m, double *theta, double *x, double ste
 {
     const double one = 1;
     sosmc_host *h = NULL;
-    double *gx = calloc((size_t)(m->dim_x + m->dim_theta), sizeof *gx), *g = gx + m->dim_x;
+    double *gx = calloc((size_t)m->dim_x + (size_t)m->dim_theta, sizeof *gx);
     assert_non_null(gx);
+    double *g = gx + m->dim_x;
     assert_int_equal(sosmc_host_create(&h, m, theta, 0), SOSMC_OK);
     assert_int_equal(sosmc_host_gradients(h, 1, x, NULL, gx), SOSMC_OK);
     assert_int_equal(sosmc_host_contract(h, 1, x, &one, g), SOSMC_OK);

@@ -10,8 +10,9 @@
 void difference_hessian(smooth_function f, const void *self, int p, const double *theta, double *H)
 {
     size_t n = (size_t)p;
-    double *at = malloc(3 * n * sizeof *at), *up = at + n, *down = up + n;
+    double *at = malloc(3 * n * sizeof *at);
     if (!at) return;
+    double *up = at + n, *down = up + n;
     memcpy(at, theta, n * sizeof *at);
     for (size_t j = 0; j < n; j++) {
         double step = 1e-4 * fmax(1, fabs(theta[j]));
@@ -67,9 +68,11 @@ int minimise(smooth_function f, const void *self, int p, double *theta)
 {
     size_t n = (size_t)p;
     int code = 1;
-    double *H = malloc((2 * n * n + 5 * n) * sizeof *H), *vectors = H + n * n, *values = vectors + n * n;
-    double *unit = values + n, *step = unit + n, *g = step + n, *from = g + n;
-    for (int k = 0; H && code && k < 300; k++) {
+    double *H = malloc((2 * n * n + 5 * n) * sizeof *H);
+    if (!H) return 1;
+    double *vectors = H + n * n, *values = vectors + n * n, *unit = values + n, *step = unit + n, *g = step + n,
+           *from = g + n;
+    for (int k = 0; code && k < 300; k++) {
         double loss = f(self, theta, g);
         difference_hessian(f, self, p, theta, H);
         double largest = newton_step(n, g, H, vectors, values, unit, step), length = longest(n, theta, step);

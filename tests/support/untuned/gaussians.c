@@ -55,8 +55,7 @@ static int scales_energy(const void *self, const double *theta, const sosmc_batc
         const double *restrict x = untuned_row(b, d);
         double r = rest(self, theta, d);
         for (int i = 0; i < b->n; i++) U[i] += 0.5 * (x[i] * x[i] + (r - x[i]) * (r - x[i]));
-        double *restrict g = gx + (size_t)d * (size_t)b->ld;
-        for (int i = 0; gx && i < b->n; i++) g[i] = 2 * x[i] - r;
+        for (int i = 0; gx && i < b->n; i++) gx[(size_t)d * (size_t)b->ld + (size_t)i] = 2 * x[i] - r;
     }
     return 0;
 }
@@ -139,13 +138,12 @@ static int series_energy(const void *self, const double *theta, const sosmc_batc
     for (int t = 0; t < SERIES; t++) {
         const double *restrict x = untuned_row(b, t), *restrict before = t ? untuned_row(b, t - 1) : x;
         double weight = precision * (t ? 1 : first), slope = t ? phi : 0;
-        double *restrict g = gx + (size_t)t * ld, *restrict g_before = g - (t ? ld : 0);
         for (int i = 0; i < b->n; i++) {
             double step = x[i] - slope * before[i], off = x[i] - s->y[t];
             U[i] += 0.5 * (weight * step * step + off * off);
             if (!gx) continue;
-            if (t) g_before[i] -= weight * slope * step;
-            g[i] = weight * step + off;
+            if (t) gx[(size_t)(t - 1) * ld + (size_t)i] -= weight * slope * step;
+            gx[(size_t)t * ld + (size_t)i] = weight * step + off;
         }
     }
     return 0;
@@ -183,7 +181,7 @@ static double filter(const series_data *s, double atanh_phi, double log_sigma)
     double phi = tanh(atanh_phi), noise = exp(2 * log_sigma), mean = 0, variance = noise / (1 - phi * phi), loss = 0;
     for (int t = 0; t < SERIES; t++) {
         double off = s->y[t] - mean, gain = variance / (variance + 1);
-        loss += 0.5 * (LOG_2PI + log(variance + 1) + off * off / (variance + 1));
+        loss += 0.5 * (LOG_2PI + log1p(variance) + off * off / (variance + 1));
         mean = phi * (mean + gain * off);
         variance = phi * phi * (1 - gain) * variance + noise;
     }

@@ -93,7 +93,7 @@ static void make_predictors(data_store *s, uint32_t name, const double *beta, do
 static void make_binary(data_store *s)
 {
     static const double beta[] = {0.5, 1, -1, 0.3};
-    double eta[ROWS_MOST], chance[ROWS_MOST];
+    double eta[ROWS_MOST] = {0}, chance[ROWS_MOST];
     make_predictors(s, 1710, beta, 1.2, eta);
     drawn_uniforms(1712, s->latent.dim * s->latent.each, chance);
     for (int r = 0; r < s->latent.dim * s->latent.each; r++) s->y[r] = chance[r] < 1 / (1 + exp(-eta[r]));
@@ -101,7 +101,7 @@ static void make_binary(data_store *s)
 
 static void make_counts(data_store *s)
 {
-    double beta[LATENT_PARAMETERS], eta[ROWS_MOST], chance[ROWS_MOST];
+    double beta[LATENT_PARAMETERS], eta[ROWS_MOST] = {0}, chance[ROWS_MOST];
     drawn_normals(1720, s->latent.parameters - 1, beta);
     for (int k = 0; k < s->latent.parameters - 1; k++) beta[k] *= 0.3;
     beta[0] = 1;

@@ -152,7 +152,7 @@ static double *lay_nodes(untuned_problem *u, mixture_data *m, double width)
 {
     const sosmc_mixture *g = &m->mixture;
     const double limit = 8;
-    int per_axis = 2 * (int)(limit / width) + 1, dim = g->dim;
+    int half = (int)(limit / width), per_axis = 2 * half + 1, dim = g->dim;
     m->nodes = dim == 1 ? per_axis : per_axis * per_axis;
     size_t nodes = (size_t)m->nodes, n = (size_t)g->components;
     m->probability = untuned_room(u, nodes, sizeof(double));
@@ -161,7 +161,8 @@ static double *lay_nodes(untuned_problem *u, mixture_data *m, double width)
     double *x = untuned_room(u, n * nodes * (size_t)dim, sizeof *x), sum = 0;
     if (!m->probability || !m->density || !m->reference || !x) return NULL;
     for (int z = 0; z < m->nodes; z++) {
-        double at[2] = {width * (z % per_axis - per_axis / 2), width * (z / per_axis - per_axis / 2)};
+        int column = z % per_axis - half, row = z / per_axis - half;
+        const double at[2] = {width * column, width * row};
         sum += m->probability[z] = exp(-0.5 * (at[0] * at[0] + (dim == 2 ? at[1] * at[1] : 0)));
         for (size_t i = 0; i < n; i++)
             for (int j = 0; j < dim; j++)
@@ -215,8 +216,9 @@ static void place_means(mixture_data *m, const mixture_row *row)
     } else if (strcmp(row->name, "mix20") == 0) { /* a lattice of 5 x 4 with spacing 2, disturbed */
         drawn_normals(1002, 2 * row->components, m->means);
         for (int i = 0; i < row->components; i++) {
-            m->means[2 * i] = 0.3 * m->means[2 * i] + 2 * (i % 5) - 4;
-            m->means[2 * i + 1] = 0.3 * m->means[2 * i + 1] + 2 * (i / 5) - 3;
+            int column = i % 5, row_of_five = i / 5;
+            m->means[2 * i] = 0.3 * m->means[2 * i] + 2 * column - 4;
+            m->means[2 * i + 1] = 0.3 * m->means[2 * i + 1] + 2 * row_of_five - 3;
         }
     } else
         memcpy(m->means, row->means, sizeof row->means);

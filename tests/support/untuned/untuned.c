@@ -25,7 +25,6 @@ static const struct {
     {"forward", untuned_open_exact, UNTUNED_THETA, 0},
     {"reverse", untuned_open_exact, UNTUNED_THETA, 0},
     {"energy", untuned_open_exact, UNTUNED_THETA, 0},
-    {"batches", untuned_open_exact, UNTUNED_THETA, 0},
     {"hier1", untuned_open_hierarchy, UNTUNED_THETA, 0},
     {"hier50", untuned_open_hierarchy, UNTUNED_THETA, 0},
     {"hier6", untuned_open_hierarchy, UNTUNED_THETA, 0},
@@ -136,19 +135,29 @@ void untuned_identify(const untuned_problem *u, const double *theta, double *q)
     for (int j = 0; j < p; j++) q[j] /= sum;
 }
 
-/* The Jacobian of the weights v is d v_k / d theta_j = v_k ((k == j) - v_j); those of the others are 1 or -1. */
-void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error, double *error)
+/* Row k of the Jacobian: d v_k / d theta_j = v_k ((k == j) - v_j) for weights v; 1 or -1 on the diagonal for the others, where
+ * the sign does not matter. */
+static void jacobian_row(const untuned_problem *u, const double *v, int k, double *row)
 {
-    int p = u->problem.model.dim_theta, weights = u->identified == UNTUNED_WEIGHTS;
-    double v[UNTUNED_PARAMETERS];
+    for (int j = 0; j < u->problem.model.dim_theta; j++) {
+        row[j] = u->identified == UNTUNED_WEIGHTS ? v[k] * ((k == j) - v[j]) : k == j;
+        if (u->unit) row[j] /= u->unit[j];
+    }
+}
+
+void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error,
+                               const double *covariance, double *error)
+{
+    int p = u->problem.model.dim_theta;
+    double v[UNTUNED_PARAMETERS], row[UNTUNED_PARAMETERS];
     untuned_identify(u, theta, v);
     for (int k = 0; k < p; k++) {
         double sum = 0;
-        for (int j = 0; j < p; j++) {
-            double slope = weights ? v[k] * ((k == j) - v[j]) : k == j;
-            double part = slope * theta_error[j] / (u->unit ? u->unit[j] : 1);
-            sum += part * part;
+        jacobian_row(u, v, k, row);
+        for (int i = 0; i < p; i++) {
+            if (!covariance) sum += row[i] * row[i] * theta_error[i] * theta_error[i];
+            for (int j = 0; covariance && j < p; j++) sum += row[i] * covariance[i * p + j] * row[j];
         }
-        error[k] = sqrt(sum);
+        error[k] = sqrt(fmax(sum, 0));
     }
 }

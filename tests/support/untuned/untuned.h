@@ -11,10 +11,9 @@
  *     rare1         reverse 0.1     1, 3     the reward is in a component of weight 0.00006; quadrature
  *     far100_fwd    forward 0.1     1, 2     two components 100 standard deviations apart; closed form
  *     far100_rev    reverse 0.5     1, 2     the same
- *     forward       forward 0.2     2, 3     of exact_problems.h, as the next three
+ *     forward       forward 0.2     2, 3     of exact_problems.h, as the next two
  *     reverse       reverse 0.3     2, 2
  *     energy        likelihood      1, 5
- *     batches       likelihood      1, 5     data in batches
  *     hier1, hier50, hier6, hier1000
  *                   marginal        D, 1     the library's hierarchy; the data have means 3, 8, 60 and 1; closed form
  *     scales_x      marginal       10, 1     a hierarchy whose coordinates have standard deviations from 0.03 to 30; quadrature
@@ -75,10 +74,11 @@ const char *untuned_name(int k); /* of problem k = 0, 1, ...; NULL when there ar
 int untuned_open(untuned_problem *u, const char *name, const char *data);
 void untuned_close(untuned_problem *u);
 
-/* The identified coordinates of theta, dim_theta numbers, and their standard errors when theta has these, as if those of the
- * parameters were independent. */
+/* The identified coordinates of theta, dim_theta numbers, and their standard errors when theta has this covariance (dim_theta rows
+ * of dim_theta) or, where that is NULL, these errors, as if they were independent. */
 void untuned_identify(const untuned_problem *u, const double *theta, double *q);
-void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error, double *error);
+void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error,
+                               const double *covariance, double *error);
 
 /* The share of the initial gap that is left at theta. */
 double untuned_gap(const untuned_problem *u, const double *theta);

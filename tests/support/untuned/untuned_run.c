@@ -11,6 +11,8 @@
 #include "base/student.h"
 
 static const double largest_gap = 0.01, largest_nats = 0.1, normal_quantile = 1.959963984540054;
+/* Rewards may have events that are rarer than this, which no run of some thousand particles can know of. */
+static const double negligible_weight = 1e-5;
 
 static double processor_seconds(void)
 {
@@ -35,21 +37,22 @@ static void compare_loss(const untuned_problem *u, const double *theta, untuned_
 static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, untuned_outcome *o)
 {
     int p = j->dim_theta, weights = u->identified == UNTUNED_WEIGHTS;
-    double q[UNTUNED_PARAMETERS], best[UNTUNED_PARAMETERS], error[UNTUNED_PARAMETERS], limit = untuned_error_limit(p);
+    double q[UNTUNED_PARAMETERS], best[UNTUNED_PARAMETERS], error[UNTUNED_PARAMETERS] = {0},
+                                                            limit = untuned_error_limit(p);
     untuned_identify(u, j->theta, q);
     untuned_identify(u, u->best, best);
-    if (j->theta_mc_error) untuned_identified_errors(u, j->theta, j->theta_mc_error, error);
+    if (j->theta_mc_error) untuned_identified_errors(u, j->theta, j->theta_mc_error, j->theta_mc_covariance, error);
     o->within = o->within_floor = 1;
     for (int k = 0; k < p; k++) {
         double off = fabs(q[k] - best[k]), floor = weights ? 0.01 : 0.02 * fabs(best[k]);
-        double stated = j->theta_mc_error && isfinite(error[k]) ? error[k] : 0;
+        double stated = isfinite(error[k]) ? error[k] : 0;
         double z = stated > 0 ? off / stated : off > 0 ? INFINITY : 0;
         o->largest = fmax(o->largest, z);
         o->within &= z <= limit;
         o->within_floor &= z <= limit || off <= floor;
-        if (weights || stated == 0) continue; /* of weights the errors are only known as if theta's were independent */
+        if (stated == 0 || (weights && !j->theta_mc_covariance)) continue;
         o->intervals++;
-        o->covered += z <= j->t_quantile;
+        o->covered += z <= j->t_quantile || (weights && off <= negligible_weight);
     }
 }
 

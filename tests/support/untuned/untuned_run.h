@@ -23,7 +23,8 @@ typedef struct {
     double largest;              /* error of an identified parameter, in stated errors; infinite where none is stated */
     int close;                   /* the loss is right */
     int within, within_floor;    /* the parameters are right by their stated errors alone, or by them or the floor */
-    int intervals, covered; /* 95 % intervals of parameters that are identified, and how many hold the best theta */
+    /* 95 % intervals of identified parameters, and how many hold the best theta; a weight that is right to 1e-5 counts as held */
+    int intervals, covered;
     double loss, loss_error, exact_loss; /* stated, and at the theta that was found */
     int64_t evaluations, contractions, updates;
     double seconds; /* processor time of all threads */
