@@ -36,8 +36,8 @@ static const char usage_text[] =
     "  sosmc help [COMMAND]       more about a command\n"
     "\n"
     "First steps:\n"
-    "  sosmc run examples/langevin_dual.yaml --out first\n"
-    "  sosmc run examples/langevin_dual.yaml --set kernel.type=mala --set particles=2000 --out second\n"
+    "  sosmc run examples/wisconsin.yaml                       a model and an objective; everything else is found\n"
+    "  sosmc run examples/langevin_dual.yaml --out chosen      a file that chooses kernel, optimiser and the rest\n"
     "\n"
     "docs/run-file.md explains every key of a run file.\n";
 

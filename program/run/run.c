@@ -1,9 +1,9 @@
 /* run.c: one run and its directory.
  *
  *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
- *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock. Both are thinned as
- *                     they grow: the first and the last row stay
- *     checkpoint      the whole state, with checkpoint.previous behind it
+ *     trace.csv       a row per iteration or, where the settings are automatic, per step of the solver, all of it deterministic;
+ *                     timing.csv holds the wall clock. Both are thinned as they grow: the first and the last row stay
+ *     checkpoint      the whole state (of a solver also the time that its steps took), with checkpoint.previous behind it
  *     evaluation.csv  exact values on a lattice, where the run file asks for them
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
  *     model.safetensors, model.npz    instead of theta.npy, when theta is a network

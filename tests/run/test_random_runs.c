@@ -128,7 +128,7 @@ static const struct {
     {"threads", NULL, NEVER},
     {"limits", NULL, ALWAYS},
     {"limits.seconds", NULL, NEVER}, /* a clock ends two runs at different steps */
-    {"limits.evaluations", "20000@100000", ALWAYS},
+    {"limits.evaluations", "4000@20000", ALWAYS},
     {"evaluate.nodes", "2@11@24", ALWAYS},
     {"evaluate.chains", "0@3", ALWAYS},
     {"evaluate.burn_in", "0@4", ALWAYS},
