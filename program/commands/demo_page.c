@@ -190,7 +190,7 @@ static void put_likelihood(page *p, const demo *d)
         l->particles, l->iterations);
     put_warnings(p, &l->warnings);
     put_estimates(p, l);
-    put_figure(p, d, DEMO_LIKELIHOOD "/figures/theta", "Theta against the iteration.",
+    put_figure(p, d, DEMO_LIKELIHOOD "/figures/theta", "Theta against the step.",
                "Theta on its way from 0 to the estimate.");
     put_players(p, l);
     page_link(p, "The whole run: settings, curves, summary", DEMO_LIKELIHOOD "/report.html");

@@ -22,20 +22,7 @@
 static char folder[FOLDER_ROOM], error[512];
 #define ERROR error, sizeof error
 
-static const char *says(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static const char *says(int code, const char *format, ...)
-{
-    static char said[PROGRAM_WORDS];
-    char arguments[512];
-    program_setting s = {.folder = folder};
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(arguments, sizeof arguments, format, list);
-    va_end(list);
-    int got = program_run(&s, arguments, said);
-    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
-    return said;
-}
+#define says(code, ...) program_says(folder, code, __VA_ARGS__)
 
 static char *contents(const char *name)
 {

@@ -26,15 +26,7 @@ static void write_file(const char *name, const char *text)
     if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
 }
 
-/* What the program says, with the exit code that is expected. */
-static const char *says(int code, const char *arguments)
-{
-    static char said[PROGRAM_WORDS];
-    program_setting s = {.folder = folder};
-    int got = program_run(&s, arguments, said);
-    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
-    return said;
-}
+#define says(code, arguments) program_says(folder, code, "%s", arguments)
 
 static json_t *summary_of(const char *name)
 {
