@@ -18,6 +18,7 @@ static const char usage_text[] =
     "sosmc optimises theta when the gradient is an expectation under a distribution that moves with theta.\n"
     "\n"
     "  sosmc run FILE.yaml        run what the file describes; results and report.html go to a run directory\n"
+    "  sosmc new FILE.yaml        write a run file to begin with\n"
     "  sosmc train DATA           train an energy-based model on points (circles, two_moons, blobs, a file) or pictures\n"
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
@@ -53,7 +54,7 @@ static const struct {
                 {"report", report_text, command_report}, {"reproduce", NULL, command_reproduce},
                 {"judge", judge_text, command_judge},    {"list", list_text, command_list},
                 {"fetch", fetch_text, command_fetch},    {"demo", demo_text, command_demo},
-                {"help", usage_text, command_help}};
+                {"new", new_text, command_new},          {"help", usage_text, command_help}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)

@@ -24,6 +24,11 @@ static char folder[FOLDER_ROOM], error[512];
 
 #define says(code, ...) program_says(folder, code, __VA_ARGS__)
 
+static void write_file(const char *name, const char *text)
+{
+    if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
+}
+
 static char *contents(const char *name)
 {
     char *text = runtext_read(folder_path(folder, name));
@@ -140,9 +145,31 @@ static void checked(void **state)
     assert_contains(says(2, "run net.yaml"), "net.yaml:3: settings is automatic, and the solver refuses this run");
 }
 
-static void write_file(const char *name, const char *text)
+/* ---------------------------------------------------------------------------- new */
+
+/* What is written is solved as it stands, and a file that is there is left alone. */
+static void files_to_begin_with(void **state)
 {
-    if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
+    static const char *const models[] = {"hierarchical_gaussian", "logistic_regression", "gaussian_mixture"};
+    write_file("data.csv", "a,b,y\n1,0.5,1\n2,-1,0\n-1,0.3,0\n0.5,2,1\n3,1.5,1\n-2,0.2,0\n0.1,-1,1\n1.5,0,0\n");
+    for (int i = 0; i < 3; i++) {
+        char name[64], *text;
+        (void)snprintf(name, sizeof name, "%s.yaml", models[i]);
+        assert_string_equal(says(0, "new %s --model %s", name, models[i]), "");
+        text = contents(name);
+        assert_contains(text, models[i]);
+        free(text);
+        assert_contains(says(0, "run %s --strict --set output.report=false", name), "by the solver");
+        assert_contains(says(2, "new %s", name), "is there already; choose another name");
+    }
+    (void)says(0, "new plain.yaml");
+    char *one = contents("plain.yaml"), *other = contents("hierarchical_gaussian.yaml");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+    assert_contains(says(2, "new"), "new takes the name of one run file");
+    assert_contains(says(2, "new x.yaml --model mlp"), "expected hierarchical_gaussian, logistic_regression or");
+    (void)says(4, "new nowhere/x.yaml");
 }
 
 static int set_up(void **state)
@@ -163,9 +190,10 @@ static int tear_down(void **state) { return folder_remove(folder); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_told),      cmocka_unit_test(a_resolved_file_replays),
-        cmocka_unit_test(limits_and_budgets), cmocka_unit_test(interrupted_and_continued),
-        cmocka_unit_test(judged_again),       cmocka_unit_test(checked),
+        cmocka_unit_test(a_run_is_told),       cmocka_unit_test(a_resolved_file_replays),
+        cmocka_unit_test(limits_and_budgets),  cmocka_unit_test(interrupted_and_continued),
+        cmocka_unit_test(judged_again),        cmocka_unit_test(checked),
+        cmocka_unit_test(files_to_begin_with),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
