@@ -21,7 +21,7 @@ void stepper_free(stepper *s)
 
 const char *stepper_message(const stepper *s)
 {
-    return s->job->automatic ? sosmc_solver_message(s->solver) : sosmc_message(s->engine);
+    return s->solver ? sosmc_solver_message(s->solver) : sosmc_message(s->engine);
 }
 
 sosmc_status stepper_step(stepper *s) { return s->solver ? sosmc_solver_step(s->solver) : sosmc_step(s->engine); }
