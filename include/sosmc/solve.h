@@ -72,7 +72,7 @@ typedef int (*sosmc_solve_observer)(void *ctx, const sosmc_solver *s,
 /* Zeros are the defaults of everything. */
 typedef struct {
     /* How small the Monte Carlo error has to be. Marginal likelihoods and likelihoods of data: relative to the statistical standard
-     * errors of theta; 0: 0.045, which costs 0.001 nats per parameter (0.14 of a standard error, and at most 0.025 nats in all, for data). Rewards: in the loss;
+     * errors of theta; 0: 0.045, which costs 0.001 nats per parameter (0.14 of a standard error, and at most 0.02 nats in all, for data). Rewards: in the loss;
      * 0: 0.002 of the decrease of the loss. */
     double precision;
     double seconds;      /* wall-clock time; 0: no limit */

@@ -98,8 +98,8 @@ static int line_search(descent *d, double *U, double *length, sosmc_status *stat
 {
     size_t dim = d->dim;
     double slope = dot(dim, d->g, d->direction), size = sqrt(dot(dim, d->direction, d->direction));
-    double most = 10 * sqrt((double)dim) + 10;
-    *length = size > most ? most / size : 1;
+    *length = size > d->longest ? d->longest / size : 1;
+    int capped = *length < 1;
     if (!(slope < 0)) return 1;
     for (int k = 0; k < HALVINGS; k++, *length *= 0.5) {
         double value;
@@ -110,6 +110,7 @@ static int line_search(descent *d, double *U, double *length, sosmc_status *stat
         if (*status != SOSMC_OK) return 1;
         if (!(value <= *U + 1e-4 * *length * slope) || !all_finite(dim, d->try_g)) continue;
         *U = value;
+        if (capped && k == 0) d->longest *= 2; /* the minimum is far: longer steps go on lowering U */
         return 0;
     }
     return 1;
@@ -119,6 +120,7 @@ int sosmc_i_descend(descent *d, int steps, double *U, sosmc_status *status)
 {
     size_t dim = d->dim;
     int64_t pairs = 0;
+    d->longest = 10 * sqrt((double)dim) + 10;
     *status = evaluate(d, d->x, U, d->g);
     if (*status != SOSMC_OK || !isfinite(*U) || !all_finite(dim, d->g)) return 1;
     for (int k = 0; k < steps && dot(dim, d->g, d->g) > 1e-10 * (double)dim; k++) {

@@ -14,6 +14,7 @@ typedef struct {
     const preconditioner *c;                   /* the coordinates u: x = x0 + C^-T u */
     double *x, *g, *try_x, *try_g, *direction; /* points in x, gradients and directions in u */
     double *S, *Y, rho[DESCENT_MEMORY];        /* differences of u and g, DESCENT_MEMORY rows of dim each */
+    double longest;                            /* step, in u */
     int64_t evaluations;
     double *memory;
 } descent;

@@ -296,7 +296,7 @@ void sosmc_i_fresh_close(fresh *f)
 
 sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out)
 {
-    enum { TRIES = 4 };
+    enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
     const sosmc_objective *o = &f->problem->objective;
     pass_task task = {.model = &f->problem->model,
                       .theta = theta,
@@ -317,7 +317,7 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
         task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);
         int good = out->arrived >= 1 && out->survivors >= SURVIVORS;
-        if (status != SOSMC_OK || good || k + 1 == TRIES) return status;
+        if (status != SOSMC_OK || good || k + 1 >= f->tries) return status;
         sosmc_i_pass_free(out);
         task.particles *= 2;
         task.moves *= 2;

@@ -16,6 +16,7 @@ typedef struct {
     laws q;
     preconditioner c;
     int particles, threads;
+    int tries; /* of a pass, each with twice the particles and moves, until enough ancestors survive */
     double first_ess, first_khat; /* of the initial law's weights, where it has a density; else NaN */
 } fresh;
 

@@ -161,6 +161,7 @@ static sosmc_status judge_numbers(judging *j)
                .problem = j->problem,
                .settings = j->settings,
                .options = &j->options,
+               .tries = 4,
                .seed = j->settings->seed,
                .simd = sosmc_i_simd_of(j->engine)};
     pass_cloud p = {.n = 0};

@@ -25,7 +25,8 @@ sosmc_status sosmc_i_result_open(sosmc_judgement *out, int dim)
 void sosmc_judgement_free(sosmc_judgement *j)
 {
     free(j->memory);
-    j->memory = j->theta = j->theta_mc_error = j->theta_mc_covariance = j->theta_standard_error = j->theta_low = j->theta_high = NULL;
+    j->memory = j->theta = j->theta_mc_error = j->theta_mc_covariance = j->theta_standard_error = j->theta_low =
+        j->theta_high = NULL;
 }
 
 void sosmc_i_result_no_numbers(sosmc_judgement *out, const sosmc_objective *o, const char *why)

@@ -194,7 +194,8 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
     if (m->start_arrived == 0)
         say(v, SOSMC_NOT_CONVERGED,
             "fresh particles did not arrive at the law of the particles within 400 temperatures; give an initial law that is closer");
-    if (m->start_gap < -(2 + 5 * m->start_gap_error)) /* the other way round the modes were found, and wide particles missed one */
+    if (m->start_gap <
+        -(2 + 5 * m->start_gap_error)) /* the other way round the modes were found, and wide particles missed one */
         say(v, SOSMC_NOT_CONVERGED,
             "two ways to the law of the particles disagree about log Z by %.2g, with an error of %.2g: a part of the law is missed by "
             "one of them; take more particles, or an initial law that covers it",

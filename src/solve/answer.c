@@ -74,6 +74,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     if (status == SOSMC_OK && !why) {
         fresh f = {.problem = &s->problem,
                    .options = &none,
+                   .tries = v->found.converged ? 3 : 1,
                    .seed = s->o.seed,
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
@@ -133,6 +134,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->moves_wanted = v->moves_wanted;
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
+    m->runs_away = (int)f->runs_away;
     m->newton_limit = f->wanted;
     m->imprecise = f->wanted;
     m->newton = f->predicted;

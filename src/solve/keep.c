@@ -60,6 +60,8 @@ static int spans_of(sosmc_solver *s, span out[SPANS])
     SPAN(s->theta, p);
     SPAN(s->answer, p);
     SPAN(s->unit, p);
+    SPAN(s->first_unit, p);
+    SPAN(s->mark, p);
     SPAN(s->bfgs, p * p);
     for (int k = 0; k < CLOUDS; k++) {
         cloud *c = &s->c[k];

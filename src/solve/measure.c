@@ -19,7 +19,8 @@
 
 enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 20, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
 enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
-static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5, LEAP = 5;
+static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
+enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8 };
 
 double sosmc_i_wanted(const sosmc_solver *s)
 {
@@ -28,7 +29,7 @@ double sosmc_i_wanted(const sosmc_solver *s)
     if (o->loss == SOSMC_LOSS_MMLE) return (relative > 0 ? 0.5 * relative * relative : 0.001) * p * o->scale;
     if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
         double rows = o->data.rows > 0 ? (double)o->data.rows : 1000;
-        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.025);
+        double nats = relative > 0 ? 0.5 * relative * relative * p : fmin(0.01 * p, 0.02);
         return fmax(nats / rows, relative > 0 ? 0 : 1e-5 * p) * o->scale;
     }
     return relative > 0 ? relative : fmax(0.002 * s->v.decrease, 1e-9);
@@ -530,6 +531,41 @@ static void note_curvature(staging *t, double eps)
     }
 }
 
+/* Whether the Newton step moves a parameter by many of its errors, though that may be worth little: then theta is not where its error
+ * says. Where such steps of one parameter go on in one direction and do not shrink, it runs away. */
+static int note_drift(sosmc_solver *s, const double *newton)
+{
+    findings *f = &s->v.found;
+    double limit = sosmc_i_student_quantile(1 - fmax(0.001 / s->p, 1e-6), GROUPS - 1);
+    int where = -1;
+    double most = limit;
+    for (int j = 0; j < s->p; j++) {
+        double errors = s->error[j] > 0 ? fabs(newton[j]) / s->error[j] : 0;
+        /* A step that is nothing beside what the data tell of the parameter does not count. */
+        if (!(errors > most) || newton[j] * newton[j] < 1e-6 * s->inverse[(size_t)j * (size_t)s->p + (size_t)j])
+            continue;
+        most = errors;
+        where = j;
+    }
+    int goes_on = where >= 0 && where == s->v.drifts_where && newton[where] * s->v.drift > 0 &&
+                  fabs(newton[where]) > 0.6 * fabs(s->v.drift);
+    s->v.drifts = goes_on ? s->v.drifts + 1 : 0;
+    s->v.drifts_where = where;
+    s->v.drift = where >= 0 ? newton[where] : 0;
+    if (s->v.drifts >= RUNS_AWAY) f->runs_away = newton[where] < 0 ? -(where + 1) : where + 1;
+    return where >= 0 && s->v.stage < DRIFTING_STAGES;
+}
+
+/* A direction of a likelihood that is flat, and into which the search has gone far. */
+static void note_flat(sosmc_solver *s)
+{
+    findings *f = &s->v.found;
+    int64_t j = f->hides_where, kind = s->problem.objective.loss;
+    if (f->unresolved == 0 || (kind != SOSMC_LOSS_MMLE && kind != SOSMC_LOSS_LIKELIHOOD)) return;
+    double gone = s->theta[j] - s->theta0[j];
+    if (fabs(gone) > FAR_GONE * s->first_unit[j]) f->runs_away = gone < 0 ? -(j + 1) : j + 1;
+}
+
 /* Behind the rounds of a stage: the Newton step, errors, and whether that is enough. */
 static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
 {
@@ -562,6 +598,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     find_entries(&t);
     project(&t);
     note_curvature(&t, eps);
+    note_flat(s);
     compare(&t, eps);
     if (s->v.kept == 0 && s->v.exchanges == 0 && f->worst >= 0 && f->worst_worth > sosmc_i_little(s)) {
         s->v.exchanges = 1; /* the searched cloud has lost something on its way: fresh ones alone are believed */
@@ -582,6 +619,10 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         }
         for (size_t j = 0; j < p; j++) t.delta[j] += t.step[a] * t.B[a * p + j];
     }
+    for (size_t j = 0; j < p; j++)
+        if (!isfinite(t.delta[j]))
+            return sosmc_i_solver_fail(s, SOSMC_ENUMERIC,
+                                       "the gradient or the curvature of the loss is not finite at theta");
     double longest = 0.7 * sqrt(fmax(1, s->p / 5.0)), length = sqrt(fmax(form(p, s->fisher, t.delta, t.work), 0));
     int shortened = length > longest;
     for (size_t j = 0; shortened && j < p; j++) t.delta[j] *= longest / length;
@@ -607,8 +648,9 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         if (s->answer[j] <= s->o.low || s->answer[j] >= s->o.high) f->at_bound = (int)j;
     }
     int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
-    f->converged = !doubted && f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess && !shortened &&
-                   f->hides <= 2 * eps;
+    int drifting = note_drift(s, newton);
+    f->converged = !doubted && !drifting && f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess &&
+                   !shortened && f->hides <= 2 * eps;
     s->v.freedom = (GROUPS - 1) * t.entries;
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
      * then tell more than longer ones. */
@@ -617,7 +659,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
                   f->predicted <= eps + 4 * f->excess; /* what was measured here serves at the next theta */
     *again = settled && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
     s->v.last_excess = shortened ? INFINITY : f->excess;
-    *done = f->converged || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
+    *done = f->converged || f->runs_away || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
             (*again && s->v.kept + CLOUDS > KEPT);
     return SOSMC_OK;
 }

@@ -13,6 +13,7 @@ enum {
     BFGS_STEPS = 8,
     TRIES = 12,
     QUIET = 4,
+    WANDERING = 25,
     MOST_MOVES = 12,
     MOST_UPDATES = 1000,
     FITTED_ALWAYS = 10,
@@ -72,6 +73,7 @@ static int find_units(searching *v)
         double unit = 1 / fmax(sqrt(fmax(v->F[j * p + j], 0)), p > 1 ? 1e-6 * most : 0);
         if (s->v.has_unit) unit = fmin(unit, 1.5 * s->unit[j]);
         v->unit[j] = s->unit[j] = unit;
+        if (!s->v.has_unit) s->first_unit[j] = unit;
     }
     s->v.has_unit = 1;
     for (size_t j = 0; j < p; j++)
@@ -270,6 +272,21 @@ static double noise_gain(const searching *v, double ess)
     return 0.5 * o->scale * o->scale * (fmax(square - mean * mean, 0) + o->a * o->a) * sum / ess;
 }
 
+/* Whether theta has gone to and fro in the last WANDERING updates, by far more than it has come along: what they gained is noise. */
+static int wanders(searching *v)
+{
+    sosmc_solver *s = v->s;
+    s->v.path += sqrt(fmax(form(v, v->F, v->z), 0));
+    if (s->v.updates % WANDERING != 0) return 0;
+    for (size_t j = 0; j < v->p; j++) {
+        v->d[j] = (s->theta[j] - s->mark[j]) / v->unit[j];
+        s->mark[j] = s->theta[j];
+    }
+    double net = sqrt(fmax(form(v, v->F, v->d), 0)), path = s->v.path;
+    s->v.path = 0;
+    return net < 0.25 * path;
+}
+
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
 {
     cloud *c = &s->c[SEARCHED];
@@ -326,7 +343,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     int little = nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
     int inside = !limited && cess > INSIDE && little;
     s->v.quiet = inside ? s->v.quiet + 1 : 0;
-    if (s->v.quiet >= QUIET) *done = 1;
+    if (s->v.quiet >= QUIET || (!nothing && wanders(&v))) *done = 1;
     if (!*done && s->v.updates >= MOST_UPDATES) s->v.out_of_updates = *done = 1;
     return SOSMC_OK;
 }

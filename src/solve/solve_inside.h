@@ -76,6 +76,7 @@ typedef struct {
 /* What is known of the answer, as measured. */
 typedef struct {
     int64_t measured, unresolved, negative, vertex, at_bound, converged;
+    int64_t runs_away; /* the parameter, counted from 1, with the sign of its direction; 0: none */
     double excess, predicted, hides, wanted; /* in the loss */
     int64_t hides_where;
     int64_t worst; /* where searched and fresh particles differ most; -1: nowhere */
@@ -99,7 +100,11 @@ typedef struct {
     int64_t
         exchanges; /* how often groups of the searched cloud exchanged particles, so that their scatter tells too little; or that fresh ones contradict it */
     int64_t kept;  /* clouds that were measured before */
-    int64_t freedom; /* degrees of freedom of theta's error */
+    int64_t drifts,
+        drifts_where; /* stages in a row in which that parameter made a step of many errors, no shorter than before */
+    double drift;     /* the last of these steps */
+    int64_t freedom;  /* degrees of freedom of theta's error */
+    double path;      /* how far theta has gone since then, in units of the metric */
     double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
     findings found;
     int64_t pass_done;
@@ -133,7 +138,8 @@ struct sosmc_solver {
     double *Lq, *gq;
     places found[CLOUDS];
     /* of the search */
-    double *unit, *bfgs; /* units of theta, the inverse Hessian in theta's own units */
+    double *unit, *bfgs;       /* units of theta, the inverse Hessian in theta's own units */
+    double *first_unit, *mark; /* the units of the first update; theta some updates ago */
     shift k[CLOUDS];
     double *best_x, *best_g, *best_U, *look_x, *look_g, *look_U, *coefficient, *lw, *value;
     /* data */

@@ -147,6 +147,8 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->Lq, n);
     TAKE(s->gq, all);
     TAKE(s->unit, p);
+    TAKE(s->first_unit, p);
+    TAKE(s->mark, p);
     TAKE(s->bfgs, p * p);
     TAKE(s->best_x, all);
     TAKE(s->best_g, all);
@@ -256,7 +258,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     for (int j = 0; j < s->p; j++) {
         double theta = problem->theta0 ? problem->theta0[j] : 0;
         if (s->o.low < s->o.high) theta = fmin(fmax(theta, s->o.low), s->o.high);
-        s->theta[j] = s->theta0[j] = s->answer[j] = theta;
+        s->theta[j] = s->theta0[j] = s->answer[j] = s->mark[j] = theta;
     }
     s->v.moves = 1;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
