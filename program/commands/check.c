@@ -101,7 +101,8 @@ static int is_of_the_model(const char *name)
     return strncmp(name, "gradient ", 9) == 0 || strcmp(name, "scores") == 0;
 }
 
-/* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: the solver refuses the problem. */
+/* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: it refuses the problem, or there
+ * is no memory. */
 static int print_solution(const job *j, int *code, FILE *out)
 {
     enum { FEW = 256, EVALUATIONS = 2000000 };
@@ -111,12 +112,15 @@ static int print_solution(const job *j, int *code, FILE *out)
     if (options.evaluations == 0 || options.evaluations > EVALUATIONS) options.evaluations = EVALUATIONS;
     sosmc_status status = sosmc_solve(&r, &j->problem, &options);
     const sosmc_verdict_words *v = &r.judgement.verdict;
+    int refused = status == SOSMC_EINVAL || status == SOSMC_ENOMEM;
     if (status == SOSMC_EINVAL)
         *code = complain(SOSMC_EXIT_USAGE, "settings is automatic, and %s", v->reason[0]);
+    else if (status == SOSMC_ENOMEM)
+        *code = complain(SOSMC_EXIT_NUMERIC, "memory ran out while the run was solved with few particles");
     else if (v->reasons == 0)
         fprintf(out, "ok    verdict: solved with %d particles and %.2g evaluations\n", options.particles,
                 (double)r.info.evaluations);
-    for (int i = 0; i < v->reasons && status != SOSMC_EINVAL; i++)
+    for (int i = 0; i < v->reasons && !refused; i++)
         fprintf(out, "note  verdict: with %d particles and %.2g evaluations: %s\n", options.particles,
                 (double)r.info.evaluations, v->reason[i]);
     int notes = v->reasons;
@@ -129,7 +133,10 @@ static int check_automatic(const job *j, FILE *out)
     int code = SOSMC_EXIT_OK, notes = 0;
     sosmc_check_options options = {.iterations = -1, .threads = 1};
     sosmc_check_report all, model = {.count = 0};
-    (void)sosmc_check(&j->problem, &j->settings, &options, &all);
+    sosmc_settings settings = j->settings;
+    settings.scheme = sosmc_scheme_unweighted(settings.scheme.particles); /* so that no time goes into weights */
+    if (sosmc_check(&j->problem, &settings, &options, &all) != SOSMC_OK)
+        return complain(SOSMC_EXIT_NUMERIC, "memory ran out while the model was checked");
     for (int i = 0; i < all.count; i++) {
         if (!is_of_the_model(all.item[i].name)) continue;
         print_item(j, &all, &all.item[i], out);
