@@ -89,7 +89,7 @@ static void limits_and_budgets(void **state)
     (void)says(0, "run toy.yaml --out hasty --resume --strict");
 }
 
-/* ---------------------------------------------------------------------------- Ctrl-C */
+/* ---------------------------------------------------------------------------- Ctrl-C, and kill -9 */
 
 static void nap(double seconds)
 {
@@ -97,22 +97,45 @@ static void nap(double seconds)
     (void)nanosleep(&t, NULL);
 }
 
-static void interrupted_and_continued(void **state)
+/* The line of summary.json with the hash of the state. */
+static void take_hash(const char *summary, char hash[64])
 {
-    program_setting s = {.folder = folder};
-    pid_t pid = program_start(&s, "run slow.yaml --out cut");
-    for (int i = 0; i < 6000 && access(folder_path(folder, "cut/checkpoint"), F_OK) != 0; i++) nap(0.01);
-    (void)kill(pid, SIGINT);
-    assert_int_equal(program_wait(pid), 130);
-    char *text = contents("cut/summary.json");
-    assert_contains(text, "\"finished\": false");
+    char *text = contents(summary), *at = strstr(text, "\"state_hash\"");
+    assert_non_null(at);
+    (void)snprintf(hash, 64, "%.*s", (int)strcspn(at, "\n"), at);
     free(text);
-    (void)says(0, "run slow.yaml --out cut --resume --quiet");
-    (void)says(0, "run slow.yaml --out uncut --quiet");
+}
+
+/* Ends the run with the signal in its middle, and continues it: it ends as one that nobody ended. */
+static void ended_by(int signal_number, int code)
+{
+    char one_hash[64], other_hash[64];
+    program_setting s = {.folder = folder};
+    (void)folder_remove(folder_path(folder, "cut"));
+    pid_t pid = program_start(&s, "run slow.yaml --out cut");
+    for (int i = 0; i < 6000 && access(folder_path(folder, "cut/checkpoint.previous"), F_OK) != 0; i++) nap(0.01);
+    (void)kill(pid, signal_number);
+    assert_int_equal(program_wait(pid), code);
+    if (signal_number == SIGINT) {
+        char *text = contents("cut/summary.json");
+        assert_contains(text, "\"finished\": false");
+        free(text);
+    }
+    (void)says(0, "run slow.yaml --out cut --resume --quiet --strict");
     char *one = contents("cut/trace.csv"), *other = contents("uncut/trace.csv");
     assert_string_equal(one, other);
     free(one);
     free(other);
+    take_hash("cut/summary.json", one_hash);
+    take_hash("uncut/summary.json", other_hash);
+    assert_string_equal(one_hash, other_hash);
+}
+
+static void ended_and_continued(void **state)
+{
+    (void)says(0, "run slow.yaml --out uncut --quiet");
+    ended_by(SIGINT, 130);
+    ended_by(SIGKILL, 128 + SIGKILL);
 }
 
 /* ---------------------------------------------------------------------------- judge and check */
@@ -191,7 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_told),       cmocka_unit_test(a_resolved_file_replays),
-        cmocka_unit_test(limits_and_budgets),  cmocka_unit_test(interrupted_and_continued),
+        cmocka_unit_test(limits_and_budgets),  cmocka_unit_test(ended_and_continued),
         cmocka_unit_test(judged_again),        cmocka_unit_test(checked),
         cmocka_unit_test(files_to_begin_with),
     };
