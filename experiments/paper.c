@@ -2,11 +2,18 @@
  * which of them. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "files/directory.h"
+#include "files/files.h"
 #include "terminal/flags.h"
+#include "terminal/launcher.h"
 #include "terminal/program.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
+#include "terminal/say_lock.h"
+
+enum { SENTENCE = 1024 };
 
 static const char reproduce_text[] =
     "sosmc reproduce langevin [--quick] [--budget-seconds B] [--seeds N] [--threads T] [--out DIR] [--quiet]\n"
@@ -130,6 +137,44 @@ static int check_owners(const flag_values *v, int at)
     return 0;
 }
 
+/* Whether a file in the directory would be replaced that no experiment of ours made. */
+static int is_foreign(const char *dir, const run_lock *lock, char path[FILES_PATH])
+{
+    static const char *const ours[] = {"cells", "langevin.html", "theory.html"}, *const replaced[] = {
+                                                                                     "table.csv", "summary.json",
+                                                                                     "report.html", "results.json"};
+    if (lock->left) return 0;
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (files_join(path, dir, ours[i], NULL, 0) == 0 && access(path, F_OK) == 0) return 0;
+    for (size_t i = 0; i < sizeof replaced / sizeof *replaced; i++)
+        if (files_join(path, dir, replaced[i], NULL, 0) == 0 && access(path, F_OK) == 0) return 1;
+    return 0;
+}
+
+static int run_there(int (*run)(const reproduce_options *), const reproduce_options *options, const run_lock *lock)
+{
+    char path[FILES_PATH];
+    if (is_foreign(options->out, lock, path))
+        return complain(SOSMC_EXIT_USAGE, "%s is there, and no experiment made it; choose another --out", path);
+    directory_sweep(options->out, 3);
+    return run(options);
+}
+
+/* The directory is made and locked before the experiment, and goes again if that leaves nothing there. */
+static int run_locked(int (*run)(const reproduce_options *), const reproduce_options *options)
+{
+    char error[SENTENCE];
+    run_lock lock = {.held = 0};
+    int existed = access(options->out, F_OK) == 0;
+    if (launcher_refuse()) return SOSMC_EXIT_USAGE;
+    if (files_directory(options->out, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    int code = say_lock(&lock, options->out);
+    if (code == SOSMC_EXIT_OK) code = run_there(run, options, &lock);
+    lock_give_back(&lock);
+    if (!existed) (void)rmdir(options->out); /* only when it is empty */
+    return code;
+}
+
 static int reproduce(int argc, char **argv)
 {
     flag_values v;
@@ -152,7 +197,7 @@ static int reproduce(int argc, char **argv)
                                  .threads = (int)flag_whole(&v, THREADS, 0),
                                  /* as in the published runs, unless it is given */
                                  .seed = strtoull(flag_text(&v, SEED, "42"), NULL, 10)};
-    return experiments[at].run(&options);
+    return run_locked(experiments[at].run, &options);
 }
 
 int main(int argc, char **argv)

@@ -306,7 +306,8 @@ int experiment_is_kept(const char *cache, const double key[2])
 int experiment_page_begin(experiment_page *x, const char *out, const char *title, const char *subtitle, char *error,
                           size_t room)
 {
-    *x = (experiment_page){.out = out, .plots = plot_available(), .error = error, .room = room};
+    *x = (experiment_page){.out = out, .error = error, .room = room};
+    x->plots = plot_check(x->no_plots, sizeof x->no_plots) == 0;
     if (files_join(x->figures, out, "figures", error, room)) return -1;
     x->page = page_new(title, subtitle);
     return 0;

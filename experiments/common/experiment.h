@@ -117,7 +117,8 @@ typedef struct {
     page *page;
     const char *out;
     char figures[FILES_PATH];
-    int plots; /* gnuplot is there; without it pages have no curves */
+    int plots;          /* gnuplot can be run; without it pages have no curves */
+    char no_plots[256]; /* why not, in words */
     char *error;
     size_t room;
 } experiment_page;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/experiment.h"
+#include "run/checkpoint.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 
@@ -121,6 +122,7 @@ typedef struct {
     sosmc *engine; /* of `own` */
     trace *metrics;
     double least_ess, resamplings;
+    int saves;                   /* that a signal has asked for so far */
     double before, begun, saved; /* seconds of earlier processes; when this one began, and last saved */
     char *error;
     size_t room;
@@ -193,14 +195,16 @@ static int read_saved_counts(run *r)
 /* Loads the checkpoint that an earlier process left, or keeps the engine as it was created. */
 static int resume_engine(run *r)
 {
-    char columns[512] = "iterations";
+    char columns[512] = "iterations", note[1024];
     for (int v = 1; v < DEBLURRING_VALUES; v++) {
         size_t used = strlen(columns);
         (void)snprintf(columns + used, sizeof columns - used, ",%s", deblurring_value_names[v]);
     }
     int left = access(r->at.checkpoint, F_OK) == 0 || access(r->at.spare, F_OK) == 0;
-    if (left && (sosmc_load_file(r->engine, r->at.checkpoint) != SOSMC_OK || read_saved_counts(r)) && build(r))
-        return -1;
+    sosmc_status loaded = left ? checkpoint_load(&(stepper){.engine = r->engine}, r->at.checkpoint, note, sizeof note,
+                                                 r->error, r->room)
+                               : SOSMC_EIO;
+    if (left && (loaded != SOSMC_OK || read_saved_counts(r)) && build(r)) return -1;
     int64_t done = sosmc_iteration(r->engine);
     if (done == 0) r->least_ess = r->particles;
     r->begun = r->saved = monotonic_seconds();
@@ -239,8 +243,7 @@ static int measure(run *r, double value[DEBLURRING_VALUES])
 static int save(run *r)
 {
     if (trace_flush(r->metrics, r->error, r->room)) return -1;
-    if (sosmc_save_file(r->engine, r->at.checkpoint) != SOSMC_OK)
-        return files_fail(r->error, r->room, "%s", sosmc_message(r->engine));
+    if (checkpoint_save(&(stepper){.engine = r->engine}, r->at.checkpoint, r->error, r->room) != SOSMC_OK) return -1;
     r->saved = monotonic_seconds();
     return 0;
 }
@@ -260,7 +263,9 @@ static int iterate(run *r)
         if (measure(r, value)) return -1;
         trace_append(r->metrics, done, value + 1, DEBLURRING_VALUES - 1);
         int stop = interrupt_requested() != 0;
-        if (stop || done == last || monotonic_seconds() - r->saved > CHECKPOINT_SECONDS) {
+        int asked = r->saves != interrupt_saves();
+        r->saves = interrupt_saves();
+        if (stop || asked || done == last || monotonic_seconds() - r->saved > CHECKPOINT_SECONDS) {
             if (save(r)) return -1;
             if (stop) return files_fail(r->error, r->room, "interrupted");
         }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "files/images.h"
+#include "files/directory.h"
 
 enum { PANELS = 3, METHODS = 2, SIDE_BY_SIDE = 4, PICTURE_WIDTH = 180 };
 
@@ -78,7 +79,7 @@ static int write_row(const char *dir, const char *name, const double *x, int cou
     grid.low = low;
     grid.high = high > low ? high : low + 1;
     (void)snprintf(file, sizeof file, "%s.png", name);
-    if (files_directory(dir, error, room) || files_join(path, dir, file, error, room)) return -1;
+    if (directory_make(dir, error, room) || files_join(path, dir, file, error, room)) return -1;
     return image_grid_write(path, x, count, 1, rows, columns, &grid, error, room);
 }
 

@@ -291,7 +291,7 @@ static void introduce(const context *x)
         page_note(x->page,
                   "The photograph of setups A and C, which comes with the program, was not found: they were left out. "
                   "--data DIR names the folder of guitar_292x119.f64.");
-    if (!x->at.plots) page_note(x->page, "%s", PLOT_ADVICE);
+    if (!x->at.plots) page_note(x->page, "%s", x->at.no_plots);
 }
 
 static int fill(const context *x)

@@ -274,7 +274,7 @@ static int fill(const ebm2d_page_context *x)
         table(x, EBM2D_PAIR, "The other pairs of data set and half-plane, one seed");
     }
     if (!x->at.plots) {
-        page_note(x->page, "%s", PLOT_ADVICE);
+        page_note(x->page, "%s", x->at.no_plots);
         training_table(x);
         ring_table(x);
         return 0;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "ebm2d_page.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "terminal/say.h"
 #include "files/share.h"
@@ -221,7 +222,7 @@ static int run_studies(study *s)
                          .run = one_study,
                          .context = s};
     announce(s, "chains on the tuned models");
-    if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
+    if (files_join(dir, s->out, "studies", error, sizeof error) || directory_make(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     int code = experiment_run_grid(&chains, s->threads, s->o->quiet);
     if (code != SOSMC_EXIT_OK) return code;

@@ -646,7 +646,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
         "of ten runs, ours of %d.",
         s->seeds);
     int rc = settings_figure(s, &x);
-    if (!x.plots) page_note(page, "%s", PLOT_ADVICE);
+    if (!x.plots) page_note(page, "%s", x.no_plots);
     page_heading(page, "Tables");
     page_how_judged(s, page);
     for (int col = 0; col < COLUMNS; col++) page_cells(s, page, col);

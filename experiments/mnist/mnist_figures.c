@@ -12,6 +12,7 @@
 #include "files/images.h"
 #include "mnist_chains.h"
 #include "mnist_record.h"
+#include "files/directory.h"
 
 enum { CURVE = 400, SERIES = 8, MOMENTS = 11, EIGHT = 8 };
 
@@ -188,7 +189,7 @@ static int write_grid(const double *x, int64_t count, int columns, int gap_after
                        .low = -1,
                        .high = 1};
     (void)snprintf(file, sizeof file, "%s.png", name);
-    if (files_directory(dir, error, room) || files_join(path, dir, file, error, room)) return -1;
+    if (directory_make(dir, error, room) || files_join(path, dir, file, error, room)) return -1;
     return image_grid_write(path, x, count, 1, MNIST_SIDE, MNIST_SIDE, &grid, error, room);
 }
 

@@ -192,7 +192,7 @@ static void introduce(const context *x)
         page_note(x->page,
                   "This is the reduced scale: 128 particles and 300 updates. A claim that is not seen here may well "
                   "hold.");
-    if (!x->at.plots) page_note(x->page, "%s", PLOT_ADVICE);
+    if (!x->at.plots) page_note(x->page, "%s", x->at.no_plots);
 }
 
 /* Writes the section on what the numbers of the particles mean. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "files/directory.h"
 #include "files/files.h"
 #include "mnist_chains.h"
 #include "mnist_page.h"
@@ -121,7 +122,7 @@ static int run_cells(study *s)
                         .run = one_cell,
                         .read = read_cell,
                         .context = s};
-    if (files_join(dir, s->out, "studies", error, sizeof error) || files_directory(dir, error, sizeof error))
+    if (files_join(dir, s->out, "studies", error, sizeof error) || directory_make(dir, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     announce(s, "samples of the pre-trained model");
     int code = experiment_run_grid(&bases, s->threads, s->o->quiet);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/experiment.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "view/page.h"
 #include "theory.h"
@@ -43,7 +44,7 @@ static int write_table(const theory_results *r, const theory_statement *s, const
     atomic_file f;
     if (t->rows == 0) return 0;
     (void)snprintf(name, sizeof name, "%s%s.csv", s->id, ending);
-    if (files_join(dir, r->out, "tables", error, room) || files_directory(dir, error, room) ||
+    if (files_join(dir, r->out, "tables", error, room) || directory_make(dir, error, room) ||
         files_join(path, dir, name, error, room) || atomic_open(&f, path, error, room))
         return -1;
     for (int c = 0; c < t->columns; c++) put_field(&f, t->head[c], c == 0);

@@ -95,6 +95,7 @@ typedef struct {
     int out_of_updates;                /* these ended it while theta still moved */
     double moves_wanted;               /* until particles have half forgotten where they were */
     int negative;                      /* directions in which the loss curves downwards */
+    int downhill;                      /* directions without curvature in which the loss falls beyond doubt */
     int vertex;                        /* no parameter changes the law of the particles any more */
     int runs_away; /* a parameter that the loss hardly needs any more and that goes on, counted from 1, with its direction as sign; 0: none */
 } sosmc_measured;

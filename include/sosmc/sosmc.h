@@ -9,9 +9,23 @@
  * Rules that hold everywhere:
  *   - structs are copied by sosmc_create; what they point to is borrowed until sosmc_free;
  *   - functions that can fail return sosmc_status, and sosmc_message says in words what happened;
- *   - callbacks return 0 for success; any other value stops the run with SOSMC_EMODEL;
+ *   - callbacks return 0 for success; any other value stops the run with SOSMC_EMODEL. The iteration is then taken back: the engine
+ *     is where it was before, to the bit, and a step that succeeds later gives what it would have given at once;
  *   - callbacks may be called from several threads at once, on different batches;
- *   - the library never prints, never exits, keeps no global state and allocates nothing after sosmc_create. */
+ *   - the library never prints, never exits, keeps no global state and allocates nothing after sosmc_create.
+ *
+ * In a process that is not its own:
+ *   - a callback may look at its engine (sosmc_theta, sosmc_last, sosmc_iteration) and not use it: sosmc_step, sosmc_run, sosmc_save,
+ *     sosmc_load, sosmc_cloud and sosmc_judge return SOSMC_EINVAL there, sosmc_hash returns 0, and the step under way fails. The same
+ *     holds for a second thread that uses an engine during a step. Observers of sosmc_run stand between steps and may do all of it;
+ *   - a callback that never returns (longjmp, an exception) leaves an engine that refuses everything with SOSMC_EINVAL; free it. The
+ *     floating-point environment is then still the library's;
+ *   - after fork the child may save and free an engine. One with a single thread goes on there, as a copy; one with several has lost
+ *     them, and sosmc_step and sosmc_load say so with SOSMC_EINVAL;
+ *   - the library's threads block all signals;
+ *   - functions that compute set the floating-point environment (rounding to nearest, subnormal numbers kept, no traps) on all
+ *     threads, callbacks included, and give the caller's back, with its flags. Only the elementwise sosmc_exp, sosmc_log,
+ *     sosmc_normals and sosmc_uniforms use the environment that they find. */
 #ifndef SOSMC_SOSMC_H
 #define SOSMC_SOSMC_H
 
@@ -442,7 +456,9 @@ typedef enum {
     SOSMC_COLLAPSE_CONTINUE     /* go on; sosmc_info.collapsed goes on counting */
 } sosmc_collapse;
 
-/* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. */
+/* Two verbs; everything else is built on them. size 0 or 1: a single process. Both return 0 for success. sosmc_create compares a
+ * fingerprint of problem, settings and theta0 between the ranks, sosmc_load one of the state: where they differ, all ranks get
+ * SOSMC_EINVAL and a message that names the first difference. What callbacks and data hold is not compared. */
 typedef struct {
     void *self;
     int rank, size;
@@ -508,7 +524,8 @@ typedef int (*sosmc_observer)(void *ctx, const sosmc *s, const sosmc_info *info)
 /* All allocation, validation and the draw of the initial cloud happen here. *out is set even on failure (except out of
  * memory, where it may be NULL), so that sosmc_message can say what is wrong; free it in either case. */
 SOSMC_API sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings);
-/* One iteration. After a failure every further step fails likewise, until a checkpoint is loaded. */
+/* One iteration. After SOSMC_EMODEL the engine is at the start of that iteration and can go on. After any other failure every further
+ * step fails likewise, until a checkpoint is loaded. */
 SOSMC_API sosmc_status sosmc_step(sosmc *s);
 SOSMC_API sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx);
 SOSMC_API void sosmc_free(sosmc *s); /* NULL is fine */

@@ -23,15 +23,32 @@ const char run_text[] =
     "  --threads T           the same as --set threads=T; the results do not depend on it\n"
     "  --resume              continue the run in DIR from its checkpoint; also with more iterations or larger limits\n"
     "  --overwrite           replace the run in DIR\n"
+    "  --accept-changed-inputs    with --resume: go on although a file that the run reads has changed since it began\n"
     "  --budget-seconds B    stop after B seconds; --resume goes on\n"
     "  --quiet               no progress, no closing words\n"
     "  --strict              exit code 5 unless the verdict is that the run has converged\n"
     "\n"
     "Ctrl-C stops after the current iteration with everything saved (exit 130); after kill -9 --resume goes on from the last\n"
     "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files,\n"
-    "5 not converged (with --strict).\n";
+    "5 not converged (with --strict), 6 another process is writing to DIR.\n";
 
-enum { SET, OUT, SEED, THREADS, ITERATIONS, PARTICLES, BUDGET, RESUME, OVERWRITE, QUIET, STRICT, PRINT, HELP, FLAGS };
+enum {
+    SET,
+    OUT,
+    SEED,
+    THREADS,
+    ITERATIONS,
+    PARTICLES,
+    BUDGET,
+    RESUME,
+    OVERWRITE,
+    ACCEPT,
+    QUIET,
+    STRICT,
+    PRINT,
+    HELP,
+    FLAGS
+};
 static const flag_row table[FLAGS] = {
     [SET] = {.name = "set", .takes_value = 1},
     [OUT] = {.name = "out", .takes_value = 1},
@@ -42,6 +59,7 @@ static const flag_row table[FLAGS] = {
     [BUDGET] = {.name = "budget-seconds", .like = "output.checkpoint_seconds", .takes_value = 1},
     [RESUME] = {.name = "resume"},
     [OVERWRITE] = {.name = "overwrite"},
+    [ACCEPT] = {.name = "accept-changed-inputs"},
     [QUIET] = {.name = "quiet"},
     [STRICT] = {.name = "strict"},
     [PRINT] = {.name = "print"},
@@ -76,6 +94,8 @@ int command_run(int argc, char **argv)
     session_options options = {.out = flag_text(&v, OUT, directory),
                                .resume = flag_given(&v, RESUME),
                                .overwrite = flag_given(&v, OVERWRITE),
+                               .accept_changed = flag_given(&v, ACCEPT),
+                               .unnamed = !flag_given(&v, OUT),
                                .quiet = flag_given(&v, QUIET),
                                .strict = flag_given(&v, STRICT),
                                .budget_seconds = flag_number(&v, BUDGET, 0)};

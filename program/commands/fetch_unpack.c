@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/child.h"
 #include "files/files.h"
 #include "terminal/interrupt.h"
 #include "files/sha256.h"
@@ -56,10 +57,11 @@ typedef struct {
 /* ------------------------------------------------------------------------------------------------ tar */
 
 /* In the child: lists the archive, or writes the member. Only calls that are safe between fork and exec. */
-static void become_tar(int archive, int out, const char *member)
+static void become_tar(int archive, int out, const char *member, pid_t parent)
 {
     const char *list[] = {"tar", "-t", "-z", "-f", "-", NULL};
     const char *take[] = {"tar", "-x", "-z", "-O", "-f", "-", "--", member, NULL};
+    child_begin(parent);
     (void)signal(SIGPIPE, SIG_DFL);
     int nothing = open("/dev/null", O_WRONLY);
     if (nothing < 0 || dup2(archive, 0) < 0 || dup2(out, 1) < 0 || dup2(nothing, 2) < 0) _exit(126);
@@ -86,9 +88,11 @@ static int start_tar(package *p, const char *member)
         (void)fclose(archive);
         return files_cannot("start", "tar", number, p->error, p->room);
     }
+    pid_t parent = getpid();
     p->tar = fork();
-    if (p->tar == 0) become_tar(fileno(archive), ends[1], member);
+    if (p->tar == 0) become_tar(fileno(archive), ends[1], member, parent);
     int number = errno;
+    if (p->tar > 0) child_note(p->tar);
     (void)fclose(archive);
     (void)close(ends[1]);
     p->pipe = ends[0];

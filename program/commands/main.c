@@ -10,6 +10,7 @@
 #include "demo.h"
 #include "fetch.h"
 #include "terminal/flags.h"
+#include "terminal/launcher.h"
 #include "terminal/program.h"
 #include "reproduce_command.h"
 #include "terminal/say.h"
@@ -48,13 +49,15 @@ static int command_help(int argc, char **argv);
 static const struct {
     const char *name, *text;
     int (*run)(int, char **);
-} commands[] = {{"run", run_text, command_run},          {"train", train_text, command_train},
-                {"tune", tune_text, command_tune},       {"sample", sample_text, command_sample},
-                {"deblur", deblur_text, command_deblur}, {"check", check_text, command_check},
-                {"report", report_text, command_report}, {"reproduce", NULL, command_reproduce},
-                {"judge", judge_text, command_judge},    {"list", list_text, command_list},
-                {"fetch", fetch_text, command_fetch},    {"demo", demo_text, command_demo},
-                {"new", new_text, command_new},          {"help", usage_text, command_help}};
+    int writes; /* it writes files, so a launcher must not start it several times */
+} commands[] = {
+    {"run", run_text, command_run, 1},          {"train", train_text, command_train, 1},
+    {"tune", tune_text, command_tune, 1},       {"sample", sample_text, command_sample, 1},
+    {"deblur", deblur_text, command_deblur, 1}, {"check", check_text, command_check, 0},
+    {"report", report_text, command_report, 1}, {"reproduce", NULL, command_reproduce, 0}, /* refuses itself */
+    {"judge", judge_text, command_judge, 1},    {"list", list_text, command_list, 0},
+    {"fetch", fetch_text, command_fetch, 1},    {"demo", demo_text, command_demo, 1},
+    {"new", new_text, command_new, 1},          {"help", usage_text, command_help, 0}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)
@@ -91,6 +94,7 @@ int main(int argc, char **argv)
         char name[32]; /* flags_read takes the command from it */
         (void)snprintf(name, sizeof name, "sosmc %s", commands[i].name);
         argv[1] = name;
+        if (commands[i].writes && launcher_refuse()) return program_end(SOSMC_EXIT_USAGE);
         return program_end(commands[i].run(argc - 1, argv + 1));
     }
     return no_command(argv[1]);

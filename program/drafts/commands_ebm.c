@@ -61,6 +61,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_SMC] = {.name = "smc", .commands = FOR_SAMPLE},
     [FLAG_RESUME] = {.name = "resume"},
     [FLAG_OVERWRITE] = {.name = "overwrite"},
+    [FLAG_ACCEPT] = {.name = "accept-changed-inputs"},
     [FLAG_QUIET] = {.name = "quiet"},
     [FLAG_STRICT] = {.name = "strict"},
     [FLAG_PRINT] = {.name = "print"},
@@ -112,6 +113,8 @@ static int run_config(const flag_values *q, const config *c, const char *out)
     session_options options = {.out = out,
                                .resume = flag_given(q, FLAG_RESUME),
                                .overwrite = flag_given(q, FLAG_OVERWRITE),
+                               .accept_changed = flag_given(q, FLAG_ACCEPT),
+                               .unnamed = !flag_given(q, FLAG_OUT),
                                .quiet = flag_given(q, FLAG_QUIET),
                                .strict = flag_given(q, FLAG_STRICT),
                                .budget_seconds = flag_number(q, FLAG_BUDGET, 0)};

@@ -17,12 +17,12 @@ enum { EBM_SENTENCE = 1024, EBM_NAME = 256 };
 
 /* ------------------------------------------------------------------------------------------------ flags */
 
-#define EBM_COMMON_FLAGS                                                                      \
-    "  --seed S              the same as --set seed=S\n"                                      \
-    "  --threads T           the same as --set threads=T; the results do not depend on it\n"  \
-    "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=1e-3\n" \
-    "  --print               write the run file to standard output instead of running it\n"   \
-    "  --resume, --overwrite, --budget-seconds B, --quiet, --strict    as for 'sosmc run'\n"  \
+#define EBM_COMMON_FLAGS                                                                                              \
+    "  --seed S              the same as --set seed=S\n"                                                              \
+    "  --threads T           the same as --set threads=T; the results do not depend on it\n"                          \
+    "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=1e-3\n"                         \
+    "  --print               write the run file to standard output instead of running it\n"                           \
+    "  --resume, --overwrite, --accept-changed-inputs, --budget-seconds B, --quiet, --strict    as for 'sosmc run'\n" \
     "\n"
 
 enum { FOR_TRAIN = 1, FOR_TUNE = 2, FOR_SAMPLE = 4, FOR_ALL = 7 };
@@ -63,6 +63,7 @@ typedef enum {
     FLAG_SMC,
     FLAG_RESUME,
     FLAG_OVERWRITE,
+    FLAG_ACCEPT,
     FLAG_QUIET,
     FLAG_STRICT,
     FLAG_PRINT,

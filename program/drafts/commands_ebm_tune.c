@@ -385,6 +385,7 @@ static int run_start(const flag_values *q, const session_options *options, const
     char error[EBM_SENTENCE];
     session_options first = *options;
     first.out = dir;
+    first.lock = NULL;
     first.resume = options->resume || !options->overwrite;
     first.strict = 0; /* particles to start from are no result */
     first.budget_seconds = left_of_budget(q);
@@ -404,19 +405,24 @@ static int run_plan(const plan *p, config *const *start, const config *tune)
     session_options options = {.resume = flag_given(q, FLAG_RESUME),
                                .overwrite = flag_given(q, FLAG_OVERWRITE),
                                .quiet = flag_given(q, FLAG_QUIET),
-                               .strict = flag_given(q, FLAG_STRICT)};
+                               .strict = flag_given(q, FLAG_STRICT),
+                               .accept_changed = flag_given(q, FLAG_ACCEPT),
+                               .unnamed = !flag_given(q, FLAG_OUT),
+                               .root = p->out};
     if (draft_holds_run(p->out) && !options.resume && !options.overwrite)
         return complain(SOSMC_EXIT_USAGE,
                         "%s already holds a run; continue it with --resume, replace it with --overwrite, or choose "
                         "another --out",
                         p->out);
-    for (int i = 0, done; i < p->starts; i++) {
-        int code = run_start(q, &options, p->start_dir[i], start[i], &done);
-        if (!done) return code;
-    }
+    run_lock lock = {.held = 0};
+    int code = p->starts ? draft_take_place(tune, &options, p->out, NULL, NULL, 0, 0, &lock) : SOSMC_EXIT_OK, done = 1;
+    for (int i = 0; i < p->starts && code == SOSMC_EXIT_OK && done; i++)
+        code = run_start(q, &options, p->start_dir[i], start[i], &done);
     options.out = p->out;
     options.budget_seconds = left_of_budget(q);
-    return session_run(tune, &options);
+    if (code == SOSMC_EXIT_OK && done) code = session_run(tune, &options);
+    lock_give_back(&lock);
+    return code;
 }
 
 static int print_or_run_plan(const plan *p)

@@ -19,8 +19,10 @@
 
 #include "report/deblur_page.h"
 #include "draft.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "terminal/flags.h"
+#include "terminal/interrupt.h"
 #include "files/images.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
@@ -81,7 +83,7 @@ const char deblur_text[] =
     "  --threads T           the same as --set threads=T; the results do not depend on it\n"
     "  --set KEY=VALUE       any key of the run file, with dots: --set optimiser.rate=0.05\n"
     "  --print               write the run file to standard output instead of running it\n"
-    "  --resume, --overwrite, --quiet, --strict    as for 'sosmc run'\n"
+    "  --resume, --overwrite, --accept-changed-inputs, --quiet, --strict    as for 'sosmc run'\n"
     "\n"
     "Example:\n"
     "  sosmc deblur photo.png --blur gaussian:1.5 --threads 2\n"
@@ -103,6 +105,7 @@ typedef enum {
     SIMULATE,
     RESUME,
     OVERWRITE,
+    ACCEPT,
     PRINT,
     QUIET,
     STRICT,
@@ -125,6 +128,7 @@ static const flag_row flag_table[FLAGS] = {
     [SIMULATE] = {.name = "simulate"},
     [RESUME] = {.name = "resume"},
     [OVERWRITE] = {.name = "overwrite"},
+    [ACCEPT] = {.name = "accept-changed-inputs"},
     [PRINT] = {.name = "print"},
     [QUIET] = {.name = "quiet"},
     [STRICT] = {.name = "strict"},
@@ -456,7 +460,8 @@ static void keep_burn_in(plan *p)
     char path[FILES_PATH], ignored[SENTENCE];
     config *old = NULL;
     if (!flag_given(p->q, RESUME) || files_join(path, p->out, "run.yaml", ignored, sizeof ignored) ||
-        access(path, F_OK) != 0 || !(old = config_load(path, ignored, sizeof ignored)))
+        access(path, F_OK) != 0 || directory_regular(path, ignored, sizeof ignored) ||
+        !(old = config_load(path, ignored, sizeof ignored)))
         return;
     if (config_resolve(old, ignored, sizeof ignored) == 0 && config_has(old, "output.moments_from"))
         p->moments_from = config_integer(old, "output.moments_from");
@@ -555,19 +560,27 @@ static int restore(plan *p)
     if (!flag_given(q, QUIET))
         printf("noise %.3g (%s), %d x %d pixels, %d %s\n", p->sigma, isnan(p->estimated) ? "given" : "estimated",
                p->seen.columns, p->seen.rows, p->seen.channels, p->seen.channels == 1 ? "channel" : "channels");
+    /* The run itself reads the photograph, unless what was seen is stored. */
+    const char *photo = strcmp(p->seen_path, q->operand) != 0 ? p->photo_path : NULL;
     session_options options = {.out = p->out,
                                .resume = flag_given(q, RESUME),
                                .overwrite = flag_given(q, OVERWRITE),
                                .quiet = flag_given(q, QUIET),
                                .strict = flag_given(q, STRICT),
+                               .accept_changed = flag_given(q, ACCEPT),
+                               .unnamed = !flag_given(q, OUT),
+                               .photo = photo,
                                .budget_seconds = flag_number(q, TIME_LIMIT, 0)};
-    int code = files_directory(p->out, p->error, sizeof p->error) ? plan_says(p, SOSMC_EXIT_IO) : write_seen(p);
+    static const char *const names[] = {"start.npy", "seen.npy", "restored.png", "sd.png", "before.png", "deblur.json"};
+    run_lock lock = {.held = 0};
+    int code = draft_take_place(c, &options, p->out, photo, names, sizeof names / sizeof *names, 2, &lock);
+    if (code == SOSMC_EXIT_OK) code = write_seen(p);
     if (code == SOSMC_EXIT_OK) code = write_start(p);
     if (code == SOSMC_EXIT_OK) code = session_run(c, &options);
     deblur_outcome outcome = {.dir = p->out,
                               .photo = q->operand,
                               .photo_path = p->photo_path,
-                              .seen_stored = strcmp(p->seen_path, q->operand) != 0,
+                              .seen_stored = photo != NULL,
                               .warning = *p->warning ? p->warning : NULL,
                               .blur = p->blur_words,
                               .sigma = p->sigma,
@@ -578,7 +591,8 @@ static int restore(plan *p)
                               .seen = &p->seen,
                               .clean = flag_given(q, SIMULATE) ? &p->clean : NULL};
     if ((code == SOSMC_EXIT_OK || code == SOSMC_EXIT_UNTRUSTED) && deblur_results(&outcome, p->error, sizeof p->error))
-        code = plan_says(p, SOSMC_EXIT_IO);
+        code = plan_says(p, interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO);
+    lock_give_back(&lock);
     config_free(c);
     return code;
 }

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "files/files.h"
+#include "run/place.h"
 #include "terminal/say.h"
+#include "terminal/say_lock.h"
 
 enum { SENTENCE = 1024 };
 
@@ -63,4 +65,30 @@ int draft_holds_run(const char *dir)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (files_join(path, dir, names[i], ignored, sizeof ignored) == 0 && access(path, F_OK) == 0) return 1;
     return 0;
+}
+
+int draft_take_place(const config *c, session_options *options, const char *dir, const char *photo,
+                     const char *const *more, int names, int made, run_lock *lock)
+{
+    char error[SENTENCE];
+    inputs in;
+    place there = {.dir = dir,
+                   .lock = lock,
+                   .more = more,
+                   .names = names,
+                   .resume = options->resume,
+                   .overwrite = options->overwrite};
+    if (files_directory(dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    int code = say_lock(lock, dir), before;
+    if (code != SOSMC_EXIT_OK) return code;
+    options->lock = lock;
+    inputs_find(&in, c, "photo", photo);
+    for (int i = 0; i < made; i++) inputs_drop(&in, dir, more[i]);
+    if (place_check(&there, c, &in, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
+    if (!options->resume) return SOSMC_EXIT_OK;
+    inputs_drop_missing(&in);
+    if (inputs_measure(&in, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
+    if (inputs_compare(&in, dir, options->accept_changed, &before, error, sizeof error))
+        return complain(SOSMC_EXIT_USAGE, "%s", error);
+    return SOSMC_EXIT_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "runfile/config.h"
+#include "terminal/session.h"
 
 /* Only memory can run out while a draft grows; draft_config reports it. */
 typedef struct {
@@ -22,5 +23,11 @@ config *draft_config(draft *d, const char *name, const char *const *set, int set
 
 /* Does the directory hold a run that could be continued? */
 int draft_holds_run(const char *dir);
+
+/* For commands that write to the directory of a run before the run itself does: makes and locks the directory and refuses to
+ * write over what the command reads, the run file's files and `photo` (NULL: none), or over what no run made. `more` are names of
+ * files that the command writes besides those of a run; the first `made` of them are for the run to read. Sets options->lock; an exit code. The caller gives back the lock. */
+int draft_take_place(const config *c, session_options *options, const char *dir, const char *photo,
+                     const char *const *more, int names, int made, run_lock *lock);
 
 #endif

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
+
 /* ------------------------------------------------------------------------------------------------ words */
 
 void files_say(char *error, size_t room, const char *format, ...)
@@ -160,22 +162,43 @@ void files_sync_directory(const char *path)
 
 /* ------------------------------------------------------------------------------------------------ atomic writing */
 
+/* Takes over the descriptor of the folder. */
+static int open_in(atomic_file *f, int folder, const char *name, const char *path, char *error, size_t room)
+{
+    *f = (atomic_file){.folder = folder};
+    if (strlen(path) >= sizeof f->path || strlen(name) + DIRECTORY_SUFFIX > sizeof f->temporary || !*name) {
+        (void)close(folder);
+        return files_fail(error, room, "the path of a file is empty or too long");
+    }
+    memcpy(f->path, path, strlen(path) + 1);
+    memcpy(f->temporary, name, strlen(name) + 1);
+    f->base = strlen(path) - strlen(name);
+    int fd = directory_temporary(folder, f->temporary);
+    f->stream = fd >= 0 ? fdopen(fd, "wb") : NULL;
+    if (f->stream) return 0;
+    (void)files_cannot("create", path, errno, error, room);
+    if (fd >= 0) (void)close(fd);
+    if (fd >= 0) (void)unlinkat(folder, f->temporary, 0);
+    (void)close(folder);
+    return -1;
+}
+
 int atomic_open(atomic_file *f, const char *path, char *error, size_t room)
 {
+    const char *name;
     f->stream = NULL;
-    f->error = 0;
-    int n = snprintf(f->path, sizeof f->path, "%s", path);
-    int m = snprintf(f->temporary, sizeof f->temporary, "%s.tmp", path);
-    if (n <= 0 || m >= (int)sizeof f->temporary)
-        return files_fail(error, room, "the path of a file is empty or too long");
-    int fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return files_cannot("create", f->temporary, errno, error, room);
-    f->stream = fdopen(fd, "wb");
-    if (f->stream) return 0;
-    (void)files_cannot("create", f->temporary, errno, error, room);
-    (void)close(fd);
-    (void)unlink(f->temporary);
-    return -1;
+    int folder = directory_of(path, &name);
+    if (folder < 0) return files_cannot("create", path, errno, error, room);
+    return open_in(f, folder, name, path, error, room);
+}
+
+int atomic_open_in(atomic_file *f, int folder, const char *path, char *error, size_t room)
+{
+    const char *slash = strrchr(path, '/');
+    f->stream = NULL;
+    int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) return files_cannot("create", path, errno, error, room);
+    return open_in(f, own, slash ? slash + 1 : path, path, error, room);
 }
 
 static void note_error(atomic_file *f)
@@ -198,27 +221,45 @@ void atomic_print(atomic_file *f, const char *format, ...)
     va_end(list);
 }
 
-int atomic_close(atomic_file *f, char *error, size_t room)
+static int rename_kept(const atomic_file *f, const char *previous)
+{
+    const char *name = f->path + f->base;
+    if (previous && renameat(f->folder, name, f->folder, previous) && errno != ENOENT) return -1;
+    return renameat(f->folder, f->temporary, f->folder, name);
+}
+
+static int finish(atomic_file *f, const char *previous, int durable, char *error, size_t room)
 {
     errno = 0;
-    if (fflush(f->stream) || fsync(fileno(f->stream)) || ferror(f->stream)) note_error(f);
+    if (fflush(f->stream) || (durable && fsync(fileno(f->stream))) || ferror(f->stream)) note_error(f);
     if (fclose(f->stream)) note_error(f);
     f->stream = NULL;
-    int status = f->error ? files_cannot("write", f->temporary, f->error, error, room) : 0;
-    if (!status && rename(f->temporary, f->path)) status = files_cannot("rename", f->temporary, errno, error, room);
+    int status = f->error ? files_cannot("write", f->path, f->error, error, room) : 0;
+    if (!status && rename_kept(f, previous)) status = files_cannot("rename", f->path, errno, error, room);
     if (status)
-        (void)unlink(f->temporary);
-    else
-        files_sync_directory(f->path);
+        (void)unlinkat(f->folder, f->temporary, 0);
+    else if (durable)
+        (void)fsync(f->folder);
+    (void)close(f->folder);
     return status;
 }
+
+int atomic_close(atomic_file *f, char *error, size_t room) { return finish(f, NULL, 1, error, room); }
+
+int atomic_close_keeping(atomic_file *f, const char *previous, char *error, size_t room)
+{
+    return finish(f, previous, 1, error, room);
+}
+
+int atomic_close_loosely(atomic_file *f, char *error, size_t room) { return finish(f, NULL, 0, error, room); }
 
 void atomic_abandon(atomic_file *f)
 {
     if (!f->stream) return;
     (void)fclose(f->stream);
     f->stream = NULL;
-    (void)unlink(f->temporary);
+    (void)unlinkat(f->folder, f->temporary, 0);
+    (void)close(f->folder);
 }
 
 int files_write(const char *path, const void *bytes, size_t n, char *error, size_t room)

@@ -3,7 +3,8 @@
  * Rules that hold everywhere:
  *   - functions that can fail return 0 or -1, and on failure leave one sentence in `error` (`room` bytes) that names
  *     the file and the reason;
- *   - a file is written as PATH.tmp, flushed to the disk and renamed: whoever looks sees the old file or the new one;
+ *   - a file is written under a temporary name in its folder (directory.h), flushed to the disk and renamed: whoever looks
+ *     sees the old file or the new one, and a link in its place is replaced, never followed;
  *   - a reader checks every length against the size of the file before it allocates;
  *   - numbers are printed and read in the C locale: the program never calls setlocale for LC_NUMERIC or LC_ALL. */
 #ifndef SOSMC_FILES_FILES_H
@@ -48,16 +49,24 @@ uint64_t files_little_endian(const unsigned char *p, int bytes); /* at most 8 of
 /* The first error is kept: a caller may write without checking, and atomic_close returns the error. Always end with
  * atomic_close or atomic_abandon. */
 typedef struct {
-    FILE *stream; /* for code that needs a FILE; prefer atomic_put and atomic_print */
-    int error;    /* errno of the first failure */
-    char path[FILES_PATH], temporary[FILES_PATH];
+    FILE *stream;                                 /* for code that needs a FILE; prefer atomic_put and atomic_print */
+    int error;                                    /* errno of the first failure */
+    int folder;                                   /* descriptor of the directory that holds the file */
+    size_t base;                                  /* where the last part of `path` begins */
+    char path[FILES_PATH], temporary[FILES_PATH]; /* temporary: a name in the folder */
 } atomic_file;
 
 int atomic_open(atomic_file *f, const char *path, char *error, size_t room);
+/* The same in a folder that is open: the file gets the last part of `path`, which is otherwise for messages. */
+int atomic_open_in(atomic_file *f, int folder, const char *path, char *error, size_t room);
 void atomic_put(atomic_file *f, const void *bytes, size_t n);
 void atomic_print(atomic_file *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts the file on the disk and renames it; on failure nothing is left. */
 int atomic_close(atomic_file *f, char *error, size_t room);
+/* The same; a file that is there gets the name `previous` before the new one takes its place. */
+int atomic_close_keeping(atomic_file *f, const char *previous, char *error, size_t room);
+/* Renames without waiting for the disk, for files such as figures that can be made again at any time. */
+int atomic_close_loosely(atomic_file *f, char *error, size_t room);
 void atomic_abandon(atomic_file *f);
 /* All of it in one call. */
 int files_write(const char *path, const void *bytes, size_t n, char *error, size_t room);
@@ -173,16 +182,21 @@ int json_read(const char *path, json_t **out, char *error, size_t room);
 /* A CSV file that grows by a row at a time and survives kill -9. Rows are buffered; trace_flush puts them on the disk
  * and must return before a checkpoint is renamed into place. Then every row before the checkpoint's iteration is in the
  * file, and what stands behind them (rows the resumed run will write again, half a line) is cut off on opening: the
- * interrupted and resumed run ends with the bytes of an uninterrupted one. */
+ * interrupted and resumed run ends with the bytes of an uninterrupted one.
+ *
+ * Other damage is not what a crash leaves: a header or a line among the kept rows that is not one of this file. Then the file
+ * is kept as PATH.damaged (or PATH.damaged-2, ...), a new one takes over all rows that are whole, and trace_note says so. */
 typedef struct trace trace;
 
-/* `from` is the first iteration that will be written: 0 starts anew, otherwise rows below it are kept. `columns` is the
- * header line without its end; the first column is the iteration. */
+/* `from` is the first iteration that will be written: 0 starts anew, otherwise rows below it are kept, and a file that is
+ * missing is begun. `columns` is the header line without its end; the first column is the iteration. A link, a FIFO or anything
+ * else than a file is refused. */
 int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room);
 /* Numbers are written as %.17g, NaN as an empty field. The first error is kept and returned by trace_flush. */
 void trace_append(trace *t, int64_t iteration, const double *value, int values);
 int trace_flush(trace *t, char *error, size_t room);
 int trace_close(trace *t, char *error, size_t room); /* flushes; t may be NULL */
+const char *trace_note(const trace *t); /* what was wrong with the file on opening, in a sentence; empty: nothing */
 /* A bound on the rows: of iterations 0, ..., n - 1 those stay that are multiples of `every` times the smallest power of two
  * that leaves at most `most` of them (0: no bound). It depends on n alone, so a resumed run has the rows of another. */
 int64_t trace_stride(int64_t n, int64_t every, int64_t most);

@@ -3,7 +3,7 @@
  *     header | rows below `from`: kept | rows the resumed run writes again, half a line, zeros: cut off on opening
  *
  * Invariant: the file is the header and whole rows with rising iterations, then at most what is not flushed yet. A file
- * that is thinned is replaced, never changed in place. */
+ * that is thinned or was damaged is replaced, never changed in place. */
 #include "files.h"
 
 #include <errno.h>
@@ -12,9 +12,12 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 65536 };
+#include "directory.h"
+
+enum { BUFFER = 65536, ROW = 8192 /* longer lines are none of ours */, NOTE = FILES_PATH + 256 };
 
 struct trace {
     FILE *stream;
@@ -22,105 +25,212 @@ struct trace {
     int error, commas; /* errno of the first failure; commas in every row */
     int64_t kept;
     double kept_value;
-    char path[FILES_PATH];
+    char path[FILES_PATH], note[NOTE];
 };
 
-/* One pass over the old rows, a byte at a time, in bounded memory. */
+/* ---------------------------------------------------------------------------- old rows */
+
+/* One pass over an old file, a byte at a time, in bounded memory. */
 typedef struct {
     int64_t offset, end; /* of the next byte; of the last row that is kept */
-    int64_t from, last, value;
-    int commas, good; /* in this row so far */
-    char second[40];  /* its second field */
-    size_t length;
+    int64_t from, last;
+    int64_t line, rows;     /* the number of this line, from 1 on; rows that are kept */
+    int64_t first_bad, bad; /* the first damaged line; how many */
+    int64_t waiting, maybe; /* the first line, and how many, that are damage if a row that is kept follows them */
+    int header;             /* the header line is that of this file */
+    size_t length;          /* bytes of this line */
+    int zeros;              /* it has bytes that are 0 */
     double kept_value;
+    char row[ROW + 1];
 } row_scanner;
 
-static void start_row(row_scanner *s)
+/* Whether the line is a row of this file: a whole number and as many further numbers, or empty fields, as there are columns. */
+static int is_row(const row_scanner *s, int commas, int64_t *iteration)
 {
-    s->commas = 0;
-    s->value = -1;
-    s->good = 1;
-    s->length = 0;
+    size_t digits = strspn(s->row, "0123456789");
+    int n = 0;
+    if (s->zeros || s->length > ROW || digits < 1 || digits > 18 || s->row[digits] != ',') return 0;
+    for (const char *p = s->row; *p; p++) n += *p == ',';
+    *iteration = strtoll(s->row, NULL, 10);
+    return n == commas && strspn(s->row, "0123456789+-.einfa,") == s->length;
 }
 
-/* 1: go on; 0: this row and all behind it go. Only whole rows with rising iterations below `from` stay. */
-static int scan_byte(row_scanner *s, const trace *t, char c)
+static void note_bad(row_scanner *s, int64_t line, int64_t lines)
 {
-    s->offset++;
-    if (c == '\n') {
-        if (!s->good || s->commas != t->commas || s->value <= s->last || s->value >= s->from) return 0;
-        s->second[s->length] = 0;
-        s->kept_value = strtod(s->second, NULL);
-        s->last = s->value;
+    if (!s->first_bad) s->first_bad = line;
+    s->bad += lines;
+}
+
+/* A line that is no row. A crash may leave one with zeros in it, which is damage only where rows that are kept follow; it never
+ * leaves one that is whole and wrong. */
+static void meet_no_row(row_scanner *s)
+{
+    if (!s->zeros) {
+        note_bad(s, s->line, 1);
+        return;
+    }
+    if (!s->maybe++) s->waiting = s->line;
+}
+
+static void keep_row(row_scanner *s, int64_t iteration)
+{
+    if (s->maybe) note_bad(s, s->waiting, s->maybe);
+    s->maybe = 0;
+    s->kept_value = strtod(strchr(s->row, ',') + 1, NULL);
+    s->last = iteration;
+    s->end = s->offset;
+    s->rows++;
+}
+
+/* At the end of a line. 1: it is a row that is kept; 0: it is not; -1: rows that are written again begin. */
+static int end_line(row_scanner *s, const char *columns, int commas)
+{
+    int64_t iteration = -1;
+    int kept = 0;
+    s->row[s->length < ROW ? s->length : ROW] = 0;
+    if (s->line == 1 && !s->zeros && strcmp(s->row, columns) == 0) {
+        s->header = 1;
         s->end = s->offset;
-        start_row(s);
-    } else if (c == ',') {
-        if (++s->commas == 1 && s->value < 0) s->good = 0;
-    } else if (c == 0) {
-        s->good = 0; /* a file system may leave zeros where bytes never reached the disk */
-    } else if (s->commas == 0) {
-        if (c < '0' || c > '9' || s->value > INT64_MAX / 20)
-            s->good = 0;
-        else
-            s->value = (s->value < 0 ? 0 : s->value) * 10 + (c - '0');
-    } else if (s->commas == 1 && s->length + 1 < sizeof s->second) {
-        s->second[s->length++] = c;
+    } else if (!is_row(s, commas, &iteration) || iteration <= s->last) {
+        if (s->line > 1) meet_no_row(s);
+    } else if (iteration >= s->from) {
+        return -1;
+    } else {
+        keep_row(s, iteration);
+        kept = 1;
     }
-    return 1;
+    return kept;
 }
 
-static int scan_rows(trace *t, int fd, row_scanner *s)
+/* Copies the rows that are kept to `out`, unless that is NULL. */
+static int scan_rows(FILE *in, const trace *t, const char *columns, int64_t from, row_scanner *s, atomic_file *out)
 {
-    char buffer[BUFFER];
-    start_row(s);
-    for (;;) {
-        ssize_t n = read(fd, buffer, sizeof buffer);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -1;
-        if (n == 0) return 0;
-        for (ssize_t i = 0; i < n; i++)
-            if (!scan_byte(s, t, buffer[i])) return 0;
+    *s = (row_scanner){.from = from, .last = -1, .line = 1};
+    rewind(in);
+    for (int c = getc(in); c != EOF; c = getc(in)) {
+        s->offset++;
+        if (c != '\n') {
+            if (s->length < ROW) s->row[s->length] = (char)c;
+            s->length += s->length <= ROW;
+            s->zeros |= c == 0;
+            continue;
+        }
+        int kept = end_line(s, columns, t->commas);
+        if (kept < 0) break;
+        if (kept && out) atomic_print(out, "%s\n", s->row);
+        s->line++;
+        s->length = 0;
+        s->zeros = 0;
     }
+    return ferror(in) ? -1 : 0;
 }
 
-static int header_matches(int fd, const char *columns)
+/* ---------------------------------------------------------------------------- damaged files */
+
+/* Gives the old file a second name, which stays. */
+static int keep_aside(const char *path, char aside[FILES_PATH + 16], char *error, size_t room)
 {
-    char there[TRACE_COLUMNS + 2];
-    size_t n = strlen(columns), got = 0;
-    while (got < n + 1) {
-        ssize_t m = read(fd, there + got, n + 1 - got);
-        if (m < 0 && errno == EINTR) continue;
-        if (m <= 0) return 0;
-        got += (size_t)m;
+    for (int i = 1; i < 1000; i++) {
+        char number[8] = "";
+        if (i > 1) (void)snprintf(number, sizeof number, "-%d", i);
+        (void)snprintf(aside, FILES_PATH + 16, "%s.damaged%s", path, number);
+        if (link(path, aside) == 0) return 0;
+        if (errno == EEXIST) continue;
+        /* A file system without hard links: the file moves. */
+        if (access(aside, F_OK) != 0 && rename(path, aside) == 0) return 0;
+        break;
     }
-    return !memcmp(there, columns, n) && there[n] == '\n';
+    return files_cannot("keep", path, errno, error, room);
 }
 
-/* Keeps what stays of an old file; the file position does not matter, because rows are appended. */
-static int keep_rows(trace *t, int fd, const char *columns, int64_t from, char *error, size_t room)
+/* A new file of the rows that are whole takes the place of a damaged one. */
+static int replace_damaged(trace *t, FILE *in, const char *columns, int64_t from, row_scanner *s, char *error,
+                           size_t room)
 {
-    row_scanner s = {.from = from, .last = -1};
-    if (!header_matches(fd, columns))
-        return files_fail(error, room, "%s cannot be continued: its header line is not that of this run", t->path);
-    s.offset = s.end = (int64_t)strlen(columns) + 1;
-    if (scan_rows(t, fd, &s)) return files_cannot("read", t->path, errno, error, room);
-    if (ftruncate(fd, (off_t)s.end) || fsync(fd)) return files_cannot("write", t->path, errno, error, room);
-    t->kept = s.last;
-    t->kept_value = s.kept_value;
+    char aside[FILES_PATH + 16];
+    atomic_file out;
+    int64_t lines = s->bad;
+    if (atomic_open(&out, t->path, error, room)) return -1;
+    atomic_print(&out, "%s\n", columns);
+    if (scan_rows(in, t, columns, from, s, &out) && !out.error) out.error = EIO;
+    if (keep_aside(t->path, aside, error, room)) {
+        atomic_abandon(&out);
+        return -1;
+    }
+    if (atomic_close(&out, error, room)) return -1;
+    char what[96] = "its header line is not that of this run";
+    if (lines > 0)
+        (void)snprintf(what, sizeof what, "%" PRId64 " of its lines, the first of them line %" PRId64 ", %s no rows",
+                       lines, s->first_bad, lines == 1 ? "is" : "are");
+    (void)snprintf(t->note, sizeof t->note,
+                   "%.3800s was damaged: %s; it is kept as %.255s, and the run goes on with the %" PRId64
+                   " rows that are whole",
+                   t->path, what, strrchr(aside, '/') ? strrchr(aside, '/') + 1 : aside, s->rows);
     return 0;
 }
 
-static int prepare_trace(trace *t, int fd, const char *columns, int64_t from, char *error, size_t room)
+/* ---------------------------------------------------------------------------- opening */
+
+enum { NO_LINK = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK }; /* NONBLOCK: a FIFO must not make us wait */
+
+static int append_to(trace *t, int created, char *error, size_t room)
 {
-    if (from > 0 && keep_rows(t, fd, columns, from, error, room)) return -1;
-    t->stream = fdopen(fd, "ab");
-    if (!t->stream) return files_cannot("open", t->path, errno, error, room);
-    (void)setvbuf(t->stream, NULL, _IOFBF, BUFFER);
-    if (from > 0) return 0;
+    int fd = open(t->path, O_RDWR | O_APPEND | NO_LINK | (created ? O_CREAT | O_EXCL : 0), 0666);
+    FILE *stream = fd >= 0 ? fdopen(fd, "ab") : NULL;
+    if (!stream) {
+        (void)files_cannot("open", t->path, errno, error, room);
+        if (fd >= 0) (void)close(fd);
+        return -1;
+    }
+    (void)setvbuf(stream, NULL, _IOFBF, BUFFER);
+    if (t->stream) (void)fclose(t->stream); /* flushed before */
+    t->stream = stream;
+    return 0;
+}
+
+/* Begins a new file. An old one is removed instead of emptied, because it might have another name elsewhere. */
+static int begin_trace(trace *t, const char *columns, char *error, size_t room)
+{
+    if (unlink(t->path) && errno != ENOENT) return files_cannot("remove", t->path, errno, error, room);
+    if (append_to(t, 1, error, room)) return -1;
     if (fprintf(t->stream, "%s\n", columns) < 0) t->error = errno;
     if (trace_flush(t, error, room)) return -1;
     files_sync_directory(t->path);
     return 0;
+}
+
+/* Keeps what stays of an old file. */
+static int continue_trace(trace *t, FILE *in, const char *columns, int64_t from, char *error, size_t room)
+{
+    row_scanner *s = malloc(sizeof *s);
+    if (!s) return files_fail(error, room, "no memory to read %s", t->path);
+    int status = scan_rows(in, t, columns, from, s, NULL) ? files_cannot("read", t->path, errno, error, room) : 0;
+    int damaged = !s->header || s->bad > 0;
+    if (!status && damaged) status = replace_damaged(t, in, columns, from, s, error, room);
+    if (!status) status = append_to(t, 0, error, room);
+    if (!status && !damaged && (ftruncate(fileno(t->stream), (off_t)s->end) || fsync(fileno(t->stream))))
+        status = files_cannot("write", t->path, errno, error, room);
+    t->kept = s->last;
+    t->kept_value = s->kept_value;
+    free(s);
+    return status;
+}
+
+static int open_old_or_new(trace *t, const char *columns, int64_t from, char *error, size_t room)
+{
+    uint64_t size;
+    if (directory_no_link(t->path, error, room)) return -1;
+    if (from == 0) return begin_trace(t, columns, error, room);
+    if (access(t->path, F_OK) != 0 && errno == ENOENT) {
+        (void)snprintf(t->note, sizeof t->note, "%.3900s was missing; it begins again with iteration %" PRId64, t->path,
+                       from);
+        return begin_trace(t, columns, error, room);
+    }
+    FILE *in = files_open(t->path, &size, error, room);
+    if (!in) return -1;
+    int status = continue_trace(t, in, columns, from, error, room);
+    (void)fclose(in);
+    return status;
 }
 
 int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room)
@@ -133,20 +243,16 @@ int trace_open(trace **out, const char *path, const char *columns, int64_t from,
     (void)snprintf(t->path, sizeof t->path, "%s", path);
     for (const char *p = columns; *p; p++) t->commas += *p == ',';
     t->kept = -1;
-    int fd = open(path, O_RDWR | O_APPEND | O_CLOEXEC | (from > 0 ? 0 : O_CREAT | O_TRUNC), 0666);
-    int status = fd < 0 ? files_cannot("open", path, errno, error, room)
-                        : prepare_trace(t, fd, columns, from, error, room);
-    if (!status) {
+    if (open_old_or_new(t, columns, from, error, room) == 0) {
         *out = t;
         return 0;
     }
-    if (t->stream)
-        (void)fclose(t->stream);
-    else if (fd >= 0)
-        (void)close(fd);
+    if (t->stream) (void)fclose(t->stream);
     free(t);
-    return status;
+    return -1;
 }
+
+const char *trace_note(const trace *t) { return t->note; }
 
 void trace_append(trace *t, int64_t iteration, const double *value, int values)
 {
@@ -198,22 +304,6 @@ static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
     return others;
 }
 
-/* Opens the file that replaced the one of this stream. */
-static int reopen(trace *t, char *error, size_t room)
-{
-    int fd = open(t->path, O_RDWR | O_APPEND | O_CLOEXEC);
-    FILE *stream = fd >= 0 ? fdopen(fd, "ab") : NULL;
-    if (!stream) {
-        (void)files_cannot("open", t->path, errno, error, room);
-        if (fd >= 0) (void)close(fd);
-        return -1;
-    }
-    (void)setvbuf(stream, NULL, _IOFBF, BUFFER);
-    (void)fclose(t->stream); /* flushed before */
-    t->stream = stream;
-    return 0;
-}
-
 int trace_thin(trace *t, int64_t stride, char *error, size_t room)
 {
     uint64_t size;
@@ -227,7 +317,7 @@ int trace_thin(trace *t, int64_t stride, char *error, size_t room)
         (void)copy_rows(in, &out, stride);
         if (ferror(in) && !out.error) out.error = EIO;
         status = atomic_close(&out, error, room);
-        if (!status) status = reopen(t, error, room);
+        if (!status) status = append_to(t, 0, error, room); /* to the file that took its place */
     }
     (void)fclose(in);
     return status;
@@ -271,8 +361,13 @@ void trace_columns(int dim_theta, char out[TRACE_COLUMNS]) { name_columns(dim_th
 
 static int has_header(const char *path, const char *columns)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC), same = fd >= 0 && header_matches(fd, columns);
-    if (fd >= 0) (void)close(fd);
+    char there[TRACE_COLUMNS + 2];
+    uint64_t size;
+    FILE *f = files_open(path, &size, NULL, 0);
+    const char *line = f ? fgets(there, sizeof there, f) : NULL;
+    size_t n = strlen(columns);
+    int same = line && strncmp(there, columns, n) == 0 && there[n] == '\n';
+    if (f) (void)fclose(f);
     return same;
 }
 

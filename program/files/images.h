@@ -60,6 +60,10 @@ typedef struct {
  * Numbers of float files must lie in [-1, 1]. */
 int images_read(const char *path, image_set *out, char *error, size_t room);
 void images_free(image_set *set);
+/* The pictures of a folder in the order in which images_read takes them; how many, or -1 with errno set. The caller frees every
+ * entry and the list. */
+struct dirent;
+int images_in_folder(const char *path, struct dirent ***entry);
 /* Picture i as numbers from -1 to 1, channels * rows * columns of them. */
 void images_copy(const image_set *set, int64_t i, double *out);
 

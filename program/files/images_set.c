@@ -179,10 +179,12 @@ static int read_names(const char *path, struct dirent **entry, int count, image_
     return status;
 }
 
+int images_in_folder(const char *path, struct dirent ***entry) { return scandir(path, entry, is_picture, by_name); }
+
 static int read_folder(const char *path, image_set *out, char *error, size_t room)
 {
     struct dirent **entry = NULL;
-    int count = scandir(path, &entry, is_picture, by_name);
+    int count = images_in_folder(path, &entry);
     if (count < 0) return files_cannot("read", path, errno, error, room);
     int status = count > 0
                      ? read_names(path, entry, count, out, error, room)

@@ -17,6 +17,8 @@
 
 #include <sosmc/imaging.h>
 
+#include "files/child.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "view/page.h"
 #include "view/plot.h"
@@ -181,7 +183,7 @@ static int write_row(const results *r, const char *name, const image *const *im,
                        .shade = 255,
                        .low = 0,
                        .high = high};
-    int rc = files_join(folder, r->o->dir, "figures", error, room) || files_directory(folder, error, room) ||
+    int rc = files_join(folder, r->o->dir, "figures", error, room) || directory_make(folder, error, room) ||
                      files_join(path, folder, name, error, room) ||
                      image_grid_write(path, value, count, im[0]->channels, rows, columns, &grid, error, room)
                  ? -1
@@ -212,6 +214,17 @@ static void json_quality(json_writer *w, const char *key, const quality_figures 
     json_close(w);
 }
 
+/* The name of a file of the directory, relative to it, which stays right when the directory is moved; NULL: it lies elsewhere.
+ * The caller frees. */
+static char *name_below(const char *dir, const char *path)
+{
+    char *real = realpath(dir, NULL), *name = NULL;
+    size_t n = real ? strlen(real) : 0;
+    if (n > 1 && strncmp(path, real, n) == 0 && path[n] == '/') name = strdup(path + n + 1);
+    free(real);
+    return name;
+}
+
 static int write_figures(const results *r, char *error, size_t room)
 {
     char path[FILES_PATH];
@@ -220,7 +233,9 @@ static int write_figures(const results *r, char *error, size_t room)
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     json_put_text(&w, "photo", r->o->photo);
-    json_put_text(&w, "photo_path", r->o->photo_path);
+    char *below = name_below(r->o->dir, r->o->photo_path);
+    json_put_text(&w, "photo_path", below ? below : r->o->photo_path);
+    free(below);
     json_put_truth(&w, "seen_stored", r->o->seen_stored);
     json_put_truth(&w, "simulated", r->simulated);
     json_put_whole(&w, "bits", r->o->bits);
@@ -302,7 +317,8 @@ static void put_curve(page *p, results *r)
     const csv_column *theta = csv_find(&r->trace, "theta_1");
     int n = (int)r->trace.rows;
     double *x = theta && theta->number && n > 1 ? malloc(2 * (size_t)n * sizeof *x) : NULL;
-    if (x && plot_available()) {
+    int drawable = x && plot_check(ignored, sizeof ignored) == 0;
+    if (drawable) {
         double *y = x + n;
         n = plot_thin(r->trace.column[0].number, theta->number, n, CURVE, x, y);
         double low = INFINITY, high = 0;
@@ -324,7 +340,7 @@ static void put_curve(page *p, results *r)
         else
             page_note(p, "The curve of the strength could not be drawn: %s.", ignored);
     } else if (x) {
-        page_note(p, "The curve of the strength is missing: %s.", PLOT_ADVICE);
+        page_note(p, "The curve of the strength is missing: %s.", ignored);
     }
     free(svg);
     free(x);
@@ -375,7 +391,10 @@ static int write_page(results *r, char *error, size_t room)
         "%lld iterations with %lld particles in %.3g s; %.3g s per megapixel and iteration. %lld clouds of the "
         "second part were averaged. run.yaml repeats the run; mean.npy and sd.npy hold the numbers.",
         (long long)r->iterations, (long long)r->particles, r->seconds, r->per_megapixel, (long long)r->clouds);
-    int rc = page_write(p, path, error, room);
+    int rc = child_must_stop()
+                 ? files_fail(error, room, "stopped while the report of %s was drawn; 'sosmc report %s' writes it",
+                              r->o->dir, r->o->dir)
+                 : page_write(p, path, error, room);
     page_free(p);
     return rc;
 }

@@ -38,10 +38,12 @@ static int read_stored(const char *dir, image *out, char *error, size_t room)
                       path);
 }
 
+/* A relative name is one of the directory. */
 static int read_photo(const char *dir, const char *path, image *out, char *error, size_t room)
 {
-    char why[1024];
-    if (image_read(path, out, why, sizeof why) == 0) return 0;
+    char why[1024], whole[FILES_PATH];
+    if (path[0] != '/' && files_join(whole, dir, path, error, room)) return -1;
+    if (image_read(path[0] == '/' ? path : whole, out, why, sizeof why) == 0) return 0;
     return files_fail(error, room, "the page of %s shows the photograph, which is not where it was: %s", dir, why);
 }
 

@@ -8,6 +8,7 @@
 
 #include "view/page.h"
 #include "report_inside.h"
+#include "files/child.h"
 
 enum {
     VALUE = 256,
@@ -360,12 +361,12 @@ static void put_section(page *p, const gallery *g, char *const *svg, section whe
 static void draw(const gallery *g, const char *dir, char **svg, char *why, size_t room)
 {
     plot_figure figure[EXHIBITS];
-    char path[FILES_PATH];
+    char path[FILES_PATH], reason[512];
     for (int i = 0; i < g->n; i++) figure[i] = g->item[i].figure;
     if (g->memory.failed)
         (void)files_fail(why, room, "there is not enough memory for them");
-    else if (!plot_available())
-        (void)files_fail(why, room, "%s, then run “sosmc report” on this directory", PLOT_ADVICE);
+    else if (plot_check(reason, sizeof reason))
+        (void)files_fail(why, room, "%s, then run “sosmc report” on this directory", reason);
     else if (!files_join(path, dir, "figures", why, room) && !plot_write(figure, g->n, path, svg, why, room))
         why[0] = 0;
 }
@@ -452,7 +453,10 @@ int report_write(const char *dir, const report_extra *extra, char *error, size_t
     if (!extra) extra = &nothing;
     report_gallery(g, &r, extra);
     draw(g, dir, svg, why, sizeof why);
-    int status = write_page(dir, &r, extra, g, svg, why, error, room);
+    int status = child_must_stop()
+                     ? files_fail(error, room, "stopped while the report of %s was drawn; 'sosmc report %s' writes it",
+                                  dir, dir)
+                     : write_page(dir, &r, extra, g, svg, why, error, room);
     for (int i = 0; i < EXHIBITS; i++) free(svg[i]);
     report_gallery_free(g);
     free(g);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "evaluation_figures.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "files/images.h"
 #include "job/model_file.h"
@@ -82,7 +83,7 @@ static int draw_pictures(picture *p, const char *dir, report_extra *extra)
                        .high = shape.white};
     if (chosen && !files_join(folder, dir, "figures", ignored, sizeof ignored) &&
         !files_join(path, folder, "particles.png", ignored, sizeof ignored) &&
-        !files_directory(folder, ignored, sizeof ignored) &&
+        !directory_make(folder, ignored, sizeof ignored) &&
         !image_grid_write(path, chosen, n, shape.channels, shape.rows, shape.columns, &grid, ignored, sizeof ignored))
         extra->picture = "figures/particles.png";
     free(chosen);
@@ -190,6 +191,7 @@ int run_report(const char *dir, char *error, size_t room)
     report_extra extra = {.title = NULL};
     config *c = NULL;
     int rc = files_join(path, dir, "run.yaml", error, room);
+    if (rc == 0) rc = directory_regular(path, error, room);
     if (rc == 0) c = config_load(path, error, room);
     if (rc == 0 && (!c || config_resolve(c, error, room))) rc = -1;
     if (rc == 0) {

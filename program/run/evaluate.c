@@ -41,7 +41,7 @@ static const char *const names[COLUMNS] = {
 
 struct evaluation {
     const job *job;
-    run_hooks hooks; /* only `stop` is asked */
+    run_hooks hooks; /* `stop` and `say` are called */
     trace *rows;
     int64_t every, iteration; /* iteration -1: no row yet */
     double row[COLUMNS];
@@ -172,6 +172,7 @@ static int open_rows(evaluation *e, const char *dir, int64_t from, char *error, 
     for (int i = 0; i < COLUMNS; i++) used += (size_t)snprintf(header + used, sizeof header - used, ",%s", names[i]);
     if (files_join(path, dir, "evaluation.csv", error, room)) return -1;
     if (trace_open(&e->rows, path, header, from, error, room)) return -1;
+    if (*trace_note(e->rows) && e->hooks.say) e->hooks.say(e->hooks.ctx, trace_note(e->rows));
     return recall_row(e, path, error, room);
 }
 

@@ -19,6 +19,8 @@ typedef struct {
 /* What a run receives from its caller; each may be NULL. They are called from the thread of run_execute. */
 typedef struct {
     int (*stop)(void *ctx); /* called between iterations: non-zero ends the run there, with everything saved */
+    int (*saves)(
+        void *ctx); /* called between iterations: how often a checkpoint was asked for; one more: it is saved now */
     void (*progress)(void *ctx, const run_progress *p); /* before the first iteration and after each */
     void (*say)(void *ctx, const char *sentence);       /* a sentence for the user while the run goes on */
     void *ctx;

@@ -1,6 +1,7 @@
 /* run.c: one run and its directory.
  *
  *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
+ *     inputs.json     sizes and SHA-256 of the files that the run reads, where it reads any
  *     trace.csv       a row per iteration or, where the settings are automatic, per step of the solver, all of it deterministic;
  *                     timing.csv holds the wall clock. Both are thinned as they grow: the first and the last row stay
  *     checkpoint      the whole state (of a solver also the time that its steps took), with checkpoint.previous behind it
@@ -23,13 +24,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint.h"
 #include "clock.h"
 #include "curvature.h"
 #include "evaluate.h"
+#include "files/directory.h"
 #include "files/files.h"
+#include "inputs.h"
 #include "moments.h"
 #include "outcome.h"
 #include "job/problem.h"
+#include "place.h"
 #include "same_run.h"
 #include "stepper.h"
 
@@ -54,6 +59,9 @@ typedef struct {
     const run_hooks *hooks;
     run_result *result;
     char dir[FILES_PATH], checkpoint[FILES_PATH], error[SENTENCE];
+    run_lock own_lock, *lock; /* lock: own_lock, or the caller's */
+    inputs inputs;
+    int new_changes;             /* of these, the changes from this one on are those of this process */
     char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
     job job;
     stepper at; /* the engine or the solver */
@@ -68,6 +76,7 @@ typedef struct {
     const char *limit;               /* what ended an automatic run before it was done; NULL: nothing did */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
+    int saves; /* that hooks->saves has asked for so far */
 } run;
 
 /* Keeps the sentence that goes with a status. Lack of memory is never reported as a mistake of the user. */
@@ -106,15 +115,6 @@ static int exists(run *r, const char *name)
 
 static int has_checkpoint(run *r) { return exists(r, "checkpoint") || exists(r, "checkpoint.previous"); }
 
-/* The files that a run writes. The first OF_ANY are replaced by every new run and need not be removed. */
-enum { OF_ANY = 3 };
-static const char *const written[] = {
-    "run.yaml",      "trace.csv",           "timing.csv",  "checkpoint", "checkpoint.previous",
-    "summary.json",  "theta.npy",           "report.html", "model.npz",  "model.safetensors",
-    "particles.npz", "evaluation.csv",      "samples.npy", "mean.npy",   "moments.npz",
-    "sd.npy",        "moments.previous.npz"};
-enum { WRITTEN = sizeof written / sizeof *written };
-
 static void forget(run *r, const char *name)
 {
     char path[FILES_PATH];
@@ -123,7 +123,7 @@ static void forget(run *r, const char *name)
 
 static void forget_old_run(run *r)
 {
-    for (int i = OF_ANY; i < WRITTEN; i++) forget(r, written[i]);
+    for (int i = PLACE_KEPT; i < PLACE_NAMES; i++) forget(r, place_names[i]);
 }
 
 /* Removes temporary files that a killed process left. To be called after the checkpoint is read, because the only whole
@@ -131,17 +131,19 @@ static void forget_old_run(run *r)
 static void forget_temporaries(run *r)
 {
     char name[64];
-    for (int i = 0; i < WRITTEN; i++) {
-        (void)snprintf(name, sizeof name, "%s.tmp", written[i]);
+    for (int i = 0; i < PLACE_NAMES; i++) { /* the names that earlier versions gave them */
+        (void)snprintf(name, sizeof name, "%s.tmp", place_names[i]);
         forget(r, name);
     }
+    directory_sweep(r->dir, 1); /* with its figures */
 }
 
 /* A directory is continued only with the run file that began it, but for what same_run.h lists. */
 static int same_run(run *r)
 {
     char path[FILES_PATH];
-    return path_in(r, "run.yaml", path) || same_run_check(r->c, path, r->error, sizeof r->error) ? -1 : 0;
+    return path_in(r, "run.yaml", path) || same_run_check(r->c, path, r->inputs.known, r->error, sizeof r->error) ? -1
+                                                                                                                  : 0;
 }
 
 static int write_run_file(run *r)
@@ -149,7 +151,8 @@ static int write_run_file(run *r)
     char path[FILES_PATH];
     atomic_file f;
     if (path_in(r, "run.yaml", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
-    if (config_write(r->c, f.stream) && !f.error) f.error = EIO;
+    if (config_write_in(r->c, f.stream, r->dir, r->options->root ? r->options->root : r->dir) && !f.error)
+        f.error = EIO;
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
@@ -174,22 +177,63 @@ static int has_result(run *r)
     return !failed;
 }
 
-static run_status open_directory(run *r)
+/* ---------------------------------------------------------------------------- whether it may be written */
+
+static run_status take_lock(run *r)
 {
-    int found;
-    if (r->options->judge && !has_checkpoint(r))
-        return fail(r, RUN_EIO, "%s has no checkpoint, so there is no cloud to judge", r->dir);
-    if (files_directory(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
-    if (path_in(r, "checkpoint", r->checkpoint)) return tell_error(r, RUN_EIO);
-    found = has_checkpoint(r) || has_result(r);
-    if (found && !r->options->resume && !r->options->overwrite)
+    if (r->lock->held) return RUN_OK;
+    lock_status status = lock_take(r->lock, r->dir, r->error, sizeof r->error);
+    if (status == LOCK_BUSY) return tell_error(r, RUN_EBUSY);
+    if (status == LOCK_EIO) return tell_error(r, RUN_EIO);
+    if (status == LOCK_NONE && *r->error) say(r, r->error);
+    return RUN_OK;
+}
+
+/* Nobody chose this directory, and another run file began there: that run is left alone, even without a checkpoint. One that
+ * broke off says so in its summary, and may be replaced. */
+static int begun_by_another(run *r)
+{
+    char words[SENTENCE];
+    if (!r->options->unnamed || r->options->overwrite || r->options->resume) return 0;
+    if (!exists(r, "run.yaml") || exists(r, "summary.json") || same_run(r) == 0) return 0;
+    (void)snprintf(words, sizeof words, "%.900s", r->error);
+    (void)files_fail(r->error, sizeof r->error, "%s; choose a directory with --out, or replace it with --overwrite",
+                     words);
+    return -1;
+}
+
+/* Compares what is there with what the run reads. */
+static run_status check_directory(run *r)
+{
+    const run_options *o = r->options;
+    place there = {.dir = r->dir, .lock = r->lock, .resume = o->resume, .overwrite = o->overwrite};
+    if (place_refuse_odd(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (place_check(&there, r->c, &r->inputs, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    int found = has_checkpoint(r) || has_result(r);
+    if (found && !o->resume && !o->overwrite)
         return fail(r, RUN_EUSAGE,
                     "%s already holds a run; continue it with --resume, replace it with --overwrite, or "
                     "choose another --out",
                     r->dir);
-    if (r->options->overwrite && !r->options->resume) forget_old_run(r);
-    if (r->options->resume && exists(r, "run.yaml") && same_run(r)) return tell_error(r, RUN_EUSAGE);
+    if (begun_by_another(r)) return tell_error(r, RUN_EUSAGE);
+    if (inputs_measure(&r->inputs, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (!o->resume || !exists(r, "run.yaml")) return RUN_OK;
+    if (inputs_compare(&r->inputs, r->dir, o->accept_changed, &r->new_changes, r->error, sizeof r->error) ||
+        same_run(r))
+        return tell_error(r, RUN_EUSAGE);
     return RUN_OK;
+}
+
+static run_status open_directory(run *r)
+{
+    if (r->options->judge && !has_checkpoint(r))
+        return fail(r, RUN_EIO, "%s has no checkpoint, so there is no cloud to judge", r->dir);
+    if (files_directory(r->dir, r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (path_in(r, "checkpoint", r->checkpoint)) return tell_error(r, RUN_EIO);
+    run_status status = take_lock(r);
+    if (status == RUN_OK) status = check_directory(r);
+    if (status == RUN_OK && r->options->overwrite && !r->options->resume) forget_old_run(r);
+    return status;
 }
 
 /* ---------------------------------------------------------------------------- beginning */
@@ -202,6 +246,11 @@ static int thin_traces(run *r)
                : 0;
 }
 
+static void say_note(const run *r, const trace *t)
+{
+    if (*trace_note(t)) say(r, trace_note(t));
+}
+
 static int open_traces(run *r)
 {
     char path[FILES_PATH];
@@ -211,6 +260,8 @@ static int open_traces(run *r)
     if (path_in(r, "timing.csv", path) ||
         stepper_open_timing(&r->at, &r->timing, path, from, r->error, sizeof r->error))
         return -1;
+    say_note(r, r->trace);
+    say_note(r, r->timing);
     (void)trace_kept(r->timing, &r->before);
     r->thin = config_integer(r->c, "output.thin");
     r->trace_rows = config_integer(r->c, "output.trace_rows");
@@ -236,36 +287,25 @@ static run_status prepare_run(run *r)
                 config_where(r->c, "settings", where, sizeof where), stepper_message(&r->at));
 }
 
-static int read_bytes(void *stream, void *bytes, size_t n) { return fread(bytes, 1, n, stream) == n ? 0 : -1; }
-
-/* A damaged checkpoint must not become checkpoint.previous in place of a whole one: it is removed where the previous one
- * can be loaded. */
-static sosmc_status load_checkpoint(run *r)
-{
-    uint64_t size;
-    FILE *f = files_open(r->checkpoint, &size, NULL, 0);
-    sosmc_status status = f ? stepper_load(&r->at, read_bytes, f) : SOSMC_EIO;
-    (void)snprintf(r->error, sizeof r->error, "%s", status == SOSMC_OK ? "" : stepper_message(&r->at));
-    if (f) (void)fclose(f);
-    if (status != SOSMC_EIO) return status;
-    status = stepper_load_file(&r->at, r->checkpoint);
-    if (status != SOSMC_OK || !f) return status;
-    char sentence[FILES_PATH + 2 * SENTENCE];
-    (void)snprintf(sentence, sizeof sentence, "%s: %s; the run goes on from %s %lld, of the checkpoint before it",
-                   r->checkpoint, r->error, stepper_unit(&r->at), (long long)stepper_done(&r->at));
-    say(r, sentence);
-    (void)unlink(r->checkpoint);
-    return SOSMC_OK;
-}
-
 static run_status resume_run(run *r)
 {
+    char note[FILES_PATH + 2 * SENTENCE];
     r->saved = -1;
     if (!r->options->resume || !has_checkpoint(r)) return RUN_OK;
-    sosmc_status status = load_checkpoint(r);
-    if (status != SOSMC_OK) return fail(r, status_of(status), "%s: %s", r->checkpoint, stepper_message(&r->at));
+    sosmc_status status = checkpoint_load(&r->at, r->checkpoint, note, sizeof note, r->error, sizeof r->error);
+    if (status != SOSMC_OK) return tell_error(r, status_of(status));
+    if (*note) say(r, note);
     if (exists(r, "checkpoint")) r->saved = stepper_done(&r->at);
+    inputs_changed_at(&r->inputs, r->new_changes, stepper_done(&r->at));
     return RUN_OK;
+}
+
+/* The record of a directory of an earlier version begins when its run goes on, not when it is judged. */
+static int write_inputs(run *r)
+{
+    if (r->options->judge && !r->inputs.known) return 0;
+    if (r->inputs.n == 0) forget(r, "inputs.json");
+    return inputs_write(&r->inputs, r->dir, r->error, sizeof r->error);
 }
 
 /* Warned of before the first iteration, because a user may rather stop than wait. */
@@ -298,7 +338,7 @@ static run_status begin_run(run *r)
 {
     look_at_step(r);
     if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
-    if (open_traces(r)) return tell_error(r, RUN_EIO);
+    if (write_inputs(r) || open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */
     if (r->evaluation &&
         evaluation_step(r->evaluation, r->at.engine, sosmc_last(r->at.engine), r->error, sizeof r->error))
@@ -328,8 +368,8 @@ static run_status save(run *r)
     run_status code = flush_rows(r);
     if (code != RUN_OK) return code;
     if (moments_save(r->moments, stepper_done(&r->at), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
-    sosmc_status status = stepper_save_file(&r->at, r->checkpoint);
-    if (status != SOSMC_OK) return fail(r, status_of(status), "%s", stepper_message(&r->at));
+    sosmc_status status = checkpoint_save(&r->at, r->checkpoint, r->error, sizeof r->error);
+    if (status != SOSMC_OK) return tell_error(r, status_of(status));
     r->last_checkpoint = monotonic_seconds();
     r->saved = stepper_done(&r->at);
     if (stride == r->stride) return RUN_OK;
@@ -353,8 +393,17 @@ static run_status put_last_row(run *r)
     return flush_rows(r);
 }
 
-static int due(const run *r, int64_t done)
+/* Whether somebody has asked for a checkpoint since the last call. */
+static int save_asked(run *r)
 {
+    int asked = r->hooks->saves ? r->hooks->saves(r->hooks->ctx) : 0, more = asked != r->saves;
+    r->saves = asked;
+    return more;
+}
+
+static int due(run *r, int64_t done)
+{
+    if (save_asked(r)) return 1;
     if (r->checkpoint_every > 0 && done % r->checkpoint_every == 0) return 1;
     return r->checkpoint_seconds > 0 && monotonic_seconds() - r->last_checkpoint > r->checkpoint_seconds;
 }
@@ -425,6 +474,7 @@ static int write_summary(run *r)
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
+    if (r->inputs.changes) inputs_tell(&r->inputs, &w);
     json_put_number(&w, "seconds", r->seconds);
     json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
     state_hash(r, hash);
@@ -433,13 +483,24 @@ static int write_summary(run *r)
     return atomic_close(&f, r->error, sizeof r->error);
 }
 
+/* Whether the arrays that a finished run leaves are there; one that is missing is made again. */
+static int has_arrays(run *r)
+{
+    int network = job_has_network(&r->job), particles = config_flag(r->c, "output.particles");
+    return exists(r, network ? "model.safetensors" : "theta.npy") && (!network || exists(r, "model.npz")) &&
+           (!particles || exists(r, "particles.npz")) &&
+           (!particles || r->job.problem.objective.scale != 0 || exists(r, "samples.npy")) &&
+           (!config_has(r->c, "output.moments_from") || (exists(r, "mean.npy") && exists(r, "sd.npy")));
+}
+
 /* Whether the results in the directory are those of the engine's state, which has no iterations left and was judged. */
 static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
     if (!stepper_finished(&r->at) || r->options->judge) return 0;
-    if (!r->options->resume || !exists(r, "summary.json")) return 0;
+    if (!r->options->resume || !exists(r, "summary.json") || r->inputs.changes > r->new_changes) return 0;
+    if (!exists(r, "run.yaml") || !exists(r, "trace.csv") || !exists(r, "timing.csv") || !has_arrays(r)) return 0;
     if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
     const char *there = json_string_value(json_object_get(summary, "state_hash"));
     state_hash(r, hash);
@@ -537,6 +598,7 @@ static void close_run(run *r)
     moments_close(r->moments);
     stepper_free(&r->at);
     job_free(&r->job);
+    lock_give_back(&r->own_lock);
 }
 
 run_status run_execute(const config *c, const run_options *options, const run_hooks *hooks, run_result *out)
@@ -553,6 +615,8 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
     r->result = out;
     out->message[0] = 0;
     (void)snprintf(r->dir, sizeof r->dir, "%s", options->out);
+    r->lock = options->lock ? options->lock : &r->own_lock;
+    inputs_find(&r->inputs, c, "photo", options->photo);
     run_status status = prepare_run(r);
     if (status == RUN_OK) status = open_directory(r);
     if (status == RUN_OK) status = resume_run(r);

@@ -6,6 +6,7 @@
 
 #include "runfile/config.h"
 #include "hooks.h"
+#include "lock.h"
 #include "outcome.h"
 
 typedef struct {
@@ -13,6 +14,13 @@ typedef struct {
     int resume, overwrite;
     int judge;             /* with resume: no iteration is made; what the directory holds is judged, and told again */
     double budget_seconds; /* 0: none */
+    int accept_changed;    /* with resume: go on although an input file has changed */
+    int unnamed;           /* nobody chose the directory: it is not taken from another run file that began there */
+    /* The lock of the directory: one that the caller has taken; one that is not taken, which the run takes and leaves to the
+     * caller; NULL: the run takes one until it ends. */
+    run_lock *lock;
+    const char *root;  /* the directory with which it would be moved; NULL: itself */
+    const char *photo; /* what the command reads besides the files of the run file; NULL: nothing */
 } run_options;
 
 typedef enum {
@@ -20,7 +28,8 @@ typedef enum {
     RUN_STOPPED,  /* the caller asked to stop; it can be continued */
     RUN_EUSAGE,   /* the run file or the directory is not as it must be */
     RUN_ENUMERIC, /* values that are not finite, a cloud that has collapsed, or no memory */
-    RUN_EIO       /* a file could not be read or written */
+    RUN_EIO,      /* a file could not be read or written */
+    RUN_EBUSY     /* another process writes to the directory */
 } run_status;
 
 typedef struct {

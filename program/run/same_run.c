@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/directory.h"
 #include "files/files.h"
+#include "runfile/schema.h"
 
 /* A resolved run file without what may change between a run and its continuation. */
 static char *comparable(const config *c)
@@ -71,11 +73,24 @@ static void tell_apart(const config *old, const config *c, const char *path, con
                   path, words);
 }
 
-int same_run_check(const config *c, const char *path, char *error, size_t room)
+/* Gives the old run file the names that the files of the new one have. */
+static int take_names(config *old, const config *c, char *error, size_t room)
+{
+    char assignment[FILES_PATH + PATH_ROOM];
+    for (const schema_key *row = schema_keys; row->path; row++) {
+        if (row->type != TYPE_PATH || !config_has(old, row->path) || !config_has(c, row->path)) continue;
+        (void)snprintf(assignment, sizeof assignment, "%s=%s", row->path, config_text(c, row->path));
+        if (config_set(old, assignment, error, room)) return -1;
+    }
+    return config_resolve(old, error, room);
+}
+
+int same_run_check(const config *c, const char *path, int same_files, char *error, size_t room)
 {
     char words[256];
+    if (directory_regular(path, error, room)) return -1;
     config *old = config_load(path, error, room);
-    if (!old || config_resolve(old, error, room)) {
+    if (!old || config_resolve(old, error, room) || (same_files && take_names(old, c, error, room))) {
         config_free(old);
         return -1;
     }

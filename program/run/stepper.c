@@ -76,16 +76,6 @@ sosmc_status stepper_load(stepper *s, sosmc_read get, void *ctx)
     return s->solver ? sosmc_solver_load(s->solver, get, ctx) : sosmc_load(s->engine, get, ctx);
 }
 
-sosmc_status stepper_save_file(stepper *s, const char *path)
-{
-    return s->solver ? sosmc_solver_save_file(s->solver, path) : sosmc_save_file(s->engine, path);
-}
-
-sosmc_status stepper_load_file(stepper *s, const char *path)
-{
-    return s->solver ? sosmc_solver_load_file(s->solver, path) : sosmc_load_file(s->engine, path);
-}
-
 /* ---------------------------------------------------------------------------- traces */
 
 #define SOLVER_COLUMNS                                                                                                \

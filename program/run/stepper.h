@@ -29,8 +29,6 @@ sosmc_status stepper_cloud(const stepper *s, double *x, double *logw); /* as sos
 uint64_t stepper_hash(const stepper *s);
 sosmc_status stepper_save(stepper *s, sosmc_write put, void *ctx);
 sosmc_status stepper_load(stepper *s, sosmc_read get, void *ctx);
-sosmc_status stepper_save_file(stepper *s, const char *path);
-sosmc_status stepper_load_file(stepper *s, const char *path);
 
 /* DIR/trace.csv and DIR/timing.csv, of which the rows before `from` are kept, and the row of the last iteration or step. The
  * solver's columns are those of sosmc_solve_info; step counts from 0, as iterations do. */

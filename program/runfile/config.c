@@ -112,6 +112,7 @@ config *config_load(const char *path, char *error, size_t room)
     size_t length = 0;
     config *c = make_config(standard_input ? "stdin" : path, standard_input ? "" : path, error, room);
     if (!c) return NULL;
+    c->from_file = !standard_input;
     errno = 0;
     FILE *in = standard_input ? stdin : fopen(path, "rb");
     char *text = in ? read_all(in, &length) : NULL;
@@ -370,6 +371,10 @@ const char *config_where(const config *c, const char *path, char *out, size_t ro
 }
 
 const char *config_directory(const config *c) { return c->directory; }
+
+const char *config_file(const config *c) { return c->from_file ? c->name : NULL; }
+
+int config_is_resolved_file(const config *c) { return c->from_file && c->stored; }
 
 /* ---------------------------------------------------------------------------- which keys were read */
 

@@ -65,10 +65,15 @@ int config_line(const config *c, const char *path); /* 0: not in the file (a def
 /* "FILE:LINE" or "--set ..." of a key, or of the nearest mapping around it: for later messages. Returns out. */
 const char *config_where(const config *c, const char *path, char *out, size_t room);
 const char *config_directory(const config *c); /* absolute: of the run file */
+const char *config_file(const config *c);      /* the path that config_load was given; NULL: no file */
+int config_is_resolved_file(const config *c);  /* it was read from a file that config_write wrote */
 
 /* The resolved run file: every key that applies, in the order of the manual. Numbers are the shortest that read back as
  * the same double and data files have absolute names, so that it replays the same run from any folder. */
 int config_write(const config *c, FILE *out);
+/* The same for DIR/run.yaml: data files below the directory `root`, which is DIR or above it, have names relative to DIR, so
+ * that the file means the same after `root` was moved. */
+int config_write_in(const config *c, FILE *out, const char *dir, const char *root);
 void config_document(FILE *out); /* docs/run-file.md */
 
 #endif

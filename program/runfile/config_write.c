@@ -9,7 +9,8 @@ enum { WIDTH = 110 };
 
 typedef struct {
     FILE *out;
-    int column; /* of the line under way */
+    int column;             /* of the line under way */
+    const char *dir, *root; /* see config_write_in; NULL: all names are absolute */
 } writer;
 
 static void put_text(writer *w, const char *text)
@@ -150,6 +151,27 @@ static void put_columns(writer *w, const node *list)
     put_text(w, "]");
 }
 
+/* Relative to w->dir where the file lies below w->root: "../" for every folder between the two, then what follows the root. */
+static void put_path(writer *w, const char *text)
+{
+    size_t root = w->root ? strlen(w->root) : 0;
+    char *real = root ? realpath(text, NULL) : NULL;
+    if (!real || strncmp(real, w->root, root) != 0 || real[root] != '/') {
+        put_string(w, text);
+        free(real);
+        return;
+    }
+    size_t ups = 0, rest = strlen(real + root + 1);
+    for (const char *p = w->dir + root; *p; p++) ups += *p == '/';
+    char *relative = malloc(3 * ups + rest + 1);
+    char *end = relative;
+    for (size_t i = 0; relative && i < ups; i++) end = stpcpy(end, "../");
+    if (relative) (void)stpcpy(end, real + root + 1);
+    put_string(w, relative ? relative : text);
+    free(relative);
+    free(real);
+}
+
 static void put_value(writer *w, const schema_key *row, const node *n)
 {
     char number[40];
@@ -161,8 +183,8 @@ static void put_value(writer *w, const schema_key *row, const node *n)
     case TYPE_COLUMN: put_column(w, n); break;
     case TYPE_COLUMNS: put_columns(w, n); break;
     case TYPE_FLAG: put_text(w, n->whole ? "true" : "false"); break;
-    case TYPE_TEXT:
-    case TYPE_PATH: put_string(w, n->text); break;
+    case TYPE_TEXT: put_string(w, n->text); break;
+    case TYPE_PATH: put_path(w, n->text); break;
     case TYPE_CHOICE: put_text(w, n->text); break; /* as it was read: a word of the table */
     case TYPE_INTEGER:
     case TYPE_LONG:
@@ -230,10 +252,10 @@ static int depth_of(const char *path)
 }
 
 /* Rows for the same path stand together and have the same type, so the first of them is used. */
-int config_write(const config *c, FILE *out)
+static int write_with(const config *c, writer w)
 {
-    writer w = {.out = out};
     const char *last = "";
+    FILE *out = w.out;
     if (!c->resolved) return -1;
     fputs(SCHEMA_RESOLVED " every key with its value. `sosmc run` on this file repeats the run.\n", out);
     for (const schema_key *row = schema_keys; row->path; row++) {
@@ -245,4 +267,17 @@ int config_write(const config *c, FILE *out)
         last = row->path;
     }
     return ferror(out) ? -1 : 0;
+}
+
+int config_write(const config *c, FILE *out) { return write_with(c, (writer){.out = out}); }
+
+int config_write_in(const config *c, FILE *out, const char *dir, const char *root)
+{
+    char *real_dir = realpath(dir, NULL), *real_root = realpath(root, NULL);
+    size_t n = real_root ? strlen(real_root) : 0;
+    int below = real_dir && n > 1 && strncmp(real_dir, real_root, n) == 0 && (!real_dir[n] || real_dir[n] == '/');
+    int rc = write_with(c, (writer){.out = out, .dir = below ? real_dir : NULL, .root = below ? real_root : NULL});
+    free(real_dir);
+    free(real_root);
+    return rc;
 }

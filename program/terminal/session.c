@@ -31,6 +31,12 @@ static int stop(void *ctx)
     return interrupt_requested() != 0;
 }
 
+static int saves(void *ctx)
+{
+    (void)ctx;
+    return interrupt_saves();
+}
+
 static void show(void *ctx, const run_progress *p)
 {
     session *s = ctx;
@@ -168,11 +174,9 @@ static void tell(const session *s)
 
 static int exit_code(run_status status)
 {
-    static const int codes[] = {[RUN_OK] = SOSMC_EXIT_OK,
-                                [RUN_STOPPED] = SOSMC_EXIT_INTERRUPTED,
-                                [RUN_EUSAGE] = SOSMC_EXIT_USAGE,
-                                [RUN_ENUMERIC] = SOSMC_EXIT_NUMERIC,
-                                [RUN_EIO] = SOSMC_EXIT_IO};
+    static const int codes[] = {[RUN_OK] = SOSMC_EXIT_OK,        [RUN_STOPPED] = SOSMC_EXIT_INTERRUPTED,
+                                [RUN_EUSAGE] = SOSMC_EXIT_USAGE, [RUN_ENUMERIC] = SOSMC_EXIT_NUMERIC,
+                                [RUN_EIO] = SOSMC_EXIT_IO,       [RUN_EBUSY] = SOSMC_EXIT_BUSY};
     return codes[status];
 }
 
@@ -187,7 +191,7 @@ static int write_report(const config *c, const char *dir)
     char error[SENTENCE];
     if (!config_flag(c, "output.report") || has_report(dir) || run_report(dir, error, sizeof error) == 0)
         return SOSMC_EXIT_OK;
-    return complain(SOSMC_EXIT_IO, "%s", error);
+    return complain(interrupt_requested() ? SOSMC_EXIT_INTERRUPTED : SOSMC_EXIT_IO, "%s", error);
 }
 
 static int strict_code(const session *s)
@@ -204,13 +208,19 @@ int session_run(const config *c, const session_options *options)
 {
     session *s = calloc(1, sizeof *s);
     if (!s) return complain(SOSMC_EXIT_NUMERIC, "out of memory");
+    run_lock lock = {.held = 0}; /* until the report is written */
     s->options = options;
-    run_hooks hooks = {.stop = stop, .progress = show, .say = say, .ctx = s};
+    run_hooks hooks = {.stop = stop, .saves = saves, .progress = show, .say = say, .ctx = s};
     run_options what = {.out = options->out,
                         .resume = options->resume,
                         .overwrite = options->overwrite,
                         .judge = options->judge,
-                        .budget_seconds = options->budget_seconds};
+                        .budget_seconds = options->budget_seconds,
+                        .accept_changed = options->accept_changed,
+                        .unnamed = options->unnamed,
+                        .lock = options->lock ? options->lock : &lock,
+                        .root = options->root,
+                        .photo = options->photo};
     int code = exit_code(run_execute(c, &what, &hooks, &s->result));
     if (s->begun) progress_end(&s->bar);
     if (*s->result.message) (void)complain(0, "%s", s->result.message);
@@ -221,6 +231,7 @@ int session_run(const config *c, const session_options *options)
     if (code == SOSMC_EXIT_OK && !s->result.complete) tell(s);
     if (code == SOSMC_EXIT_OK && options->strict) code = strict_code(s);
     run_result_free(&s->result);
+    lock_give_back(&lock);
     free(s);
     return code;
 }

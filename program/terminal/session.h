@@ -3,6 +3,7 @@
 #ifndef SOSMC_TERMINAL_SESSION_H
 #define SOSMC_TERMINAL_SESSION_H
 
+#include "run/lock.h"
 #include "runfile/config.h"
 
 typedef struct {
@@ -13,6 +14,10 @@ typedef struct {
     int quiet;  /* no progress and no closing lines; what speaks against the result is printed all the same */
     int experiment; /* part of an experiment, which has a page of its own: what speaks against the result goes to summary.json alone */
     double budget_seconds; /* 0: none */
+    /* These are as in run_options. */
+    int accept_changed, unnamed;
+    run_lock *lock;
+    const char *root, *photo;
 } session_options;
 
 /* Runs a resolved run file into its directory and writes the report; returns the exit code, having said on standard error what

@@ -1,24 +1,24 @@
 /* plot.c: figures through gnuplot: a figure is checked, its script written (plot_inside.h says by whom), drawn and kept.
  *
  * gnuplot runs as a child process with the script as its standard input and files for output and errors. There are no pipes,
- * so the two processes cannot block each other. Invariant: every child that was started is waited for. */
+ * so the two processes cannot block each other; and one that takes too long is ended. Invariant: every child that was started is
+ * waited for. */
 #include "plot.h"
 
 #include <errno.h>
 #include <math.h>
-#include <spawn.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "files/child.h"
+#include "files/directory.h"
 #include "files/files.h"
 #include "plot_inside.h"
-
-extern char **environ;
 
 int plot_thin(const double *x, const double *y, int n, int limit, double *out_x, double *out_y)
 {
@@ -88,17 +88,10 @@ static void child_clean(child *c)
     *c = (child){0};
 }
 
-static int spawn_gnuplot(child *c, char *const argv[])
+static int spawn_gnuplot(child *c, const char *argument)
 {
-    posix_spawn_file_actions_t a;
-    int failed = posix_spawn_file_actions_init(&a);
-    if (failed) return failed;
-    failed = posix_spawn_file_actions_adddup2(&a, fileno(c->in), 0);
-    if (!failed) failed = posix_spawn_file_actions_adddup2(&a, fileno(c->out), 1);
-    if (!failed) failed = posix_spawn_file_actions_adddup2(&a, fileno(c->err), 2);
-    if (!failed) failed = posix_spawnp(&c->pid, "gnuplot", &a, NULL, argv, environ);
-    (void)posix_spawn_file_actions_destroy(&a);
-    return failed;
+    const char *const argv[] = {"gnuplot", argument, NULL};
+    return child_start(&c->pid, argv, fileno(c->in), fileno(c->out), fileno(c->err));
 }
 
 /* Opens temporary files without names, which the system removes whatever happens. */
@@ -111,34 +104,61 @@ static int child_open(child *c)
     return number ? number : EIO;
 }
 
-static int child_start(child *c)
+static int start_gnuplot(child *c)
 {
-    static char name[] = "gnuplot", plain[] = "-d"; /* -d: the user's own settings must not change our figures */
-    char *argv[] = {name, plain, NULL};
     if (fflush(c->in) || lseek(fileno(c->in), 0, SEEK_SET) != 0) return errno;
-    return spawn_gnuplot(c, argv);
+    return spawn_gnuplot(c, "-d"); /* the user's own settings must not change our figures */
 }
 
-static int child_wait(child *c)
+/* Seconds that gnuplot may take for a figure. */
+static double patience(void)
 {
-    int status = 0;
-    pid_t got;
-    do got = waitpid(c->pid, &status, 0);
-    while (got < 0 && errno == EINTR);
+    const char *text = getenv("SOSMC_GNUPLOT_SECONDS");
+    double seconds = text ? strtod(text, NULL) : 0;
+    return seconds > 0 ? seconds : 30;
+}
+
+static atomic_int hangs; /* gnuplot did not end in time once: it is not tried again */
+
+static int wait_for_gnuplot(child *c)
+{
+    int code = child_wait(c->pid, patience());
     c->pid = 0;
-    return got > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == CHILD_LATE) atomic_store(&hangs, 1);
+    return code;
 }
 
-int plot_available(void)
+static int cannot_start(int number, char *error, size_t room)
 {
-    static char name[] = "gnuplot", version[] = "--version";
-    char *argv[] = {name, version, NULL};
-    child c;
-    if (child_open(&c)) return 0;
-    int there = !spawn_gnuplot(&c, argv) && child_wait(&c) == 0;
-    child_clean(&c);
-    return there;
+    if (number == ENOENT) return files_fail(error, room, "%s", PLOT_ADVICE);
+    return files_fail(error, room, "gnuplot could not be started: %s", strerror(number));
 }
+
+/* In words why gnuplot did not end well, where that is known without its own words. 0: it ended by itself. */
+static int say_end(int code, char *error, size_t room)
+{
+    if (code == CHILD_LATE || atomic_load(&hangs))
+        return files_fail(error, room, "gnuplot did not end within %g seconds", patience());
+    if (code == CHILD_STOPPED) return files_fail(error, room, "gnuplot was stopped, because this program was");
+    if (code > 128) return files_fail(error, room, "gnuplot was ended by signal %d", code - 128);
+    return code < 0 ? files_fail(error, room, "gnuplot cannot be waited for") : 0;
+}
+
+int plot_check(char *error, size_t room)
+{
+    child c;
+    if (atomic_load(&hangs)) return say_end(CHILD_LATE, error, room);
+    int failed = child_open(&c);
+    if (!failed) failed = spawn_gnuplot(&c, "--version");
+    int status = failed ? cannot_start(failed, error, room) : 0, code = failed ? 0 : wait_for_gnuplot(&c);
+    if (!failed) status = say_end(code, error, room);
+    if (!failed && !status && code)
+        status = files_fail(error, room, "'gnuplot --version' failed with exit code %d", code);
+    child_clean(&c);
+    return status;
+}
+
+int plot_available(void) { return plot_check(NULL, 0) == 0; }
 
 /* ---------------------------------------------------------------------------- one picture */
 
@@ -146,6 +166,7 @@ static int start_picture(child *c, const plot_figure *f, plot_format format, cha
 {
     *c = (child){0};
     if (check_figure(f, error, room)) return -1;
+    if (atomic_load(&hangs)) return say_end(CHILD_LATE, error, room);
     legend *l = malloc(sizeof *l);
     if (!l) return files_fail(error, room, "no memory to draw figure %s", f->name);
     plot_collect_legend(f, l);
@@ -153,13 +174,12 @@ static int start_picture(child *c, const plot_figure *f, plot_format format, cha
     if (!failed) {
         canvas g = plot_make_canvas(f, l, format, c->in);
         plot_put_figure(&g, f, l);
-        failed = ferror(c->in) ? EIO : child_start(c);
+        failed = ferror(c->in) ? EIO : start_gnuplot(c);
     }
     free(l);
     if (!failed) return 0;
     child_clean(c);
-    if (failed == ENOENT) return files_fail(error, room, "%s", PLOT_ADVICE);
-    return files_fail(error, room, "cannot run gnuplot for figure %s: %s", f->name, strerror(failed));
+    return cannot_start(failed, error, room);
 }
 
 static char *whole_stream(FILE *f, size_t *size)
@@ -195,10 +215,14 @@ static int gnuplot_said(const plot_figure *f, child *c, char *error, size_t room
 static int finish_picture(child *c, const plot_figure *f, plot_format format, char **bytes, size_t *size, char *error,
                           size_t room)
 {
-    int code = child_wait(c), status = 0;
+    int code = wait_for_gnuplot(c), status = say_end(code, error, room);
     struct stat st;
     *bytes = NULL;
     *size = 0;
+    if (status) {
+        child_clean(c);
+        return status;
+    }
     if (code || fstat(fileno(c->out), &st) || st.st_size == 0) {
         status = gnuplot_said(f, c, error, room);
     } else {
@@ -223,17 +247,20 @@ int plot_render(const plot_figure *figure, plot_format format, char **bytes, siz
 
 /* ---------------------------------------------------------------------------- many figures */
 
-static int write_picture(const plot_figure *f, const char *dir, const char *ending, const char *bytes, size_t size,
-                         char *error, size_t room)
+/* A figure can be drawn again at any time, so nobody waits for the disk. */
+static int write_picture(const plot_figure *f, int folder, const char *dir, const char *ending, const char *bytes,
+                         size_t size, char *error, size_t room)
 {
     char name[512], path[FILES_PATH];
+    atomic_file file;
     (void)snprintf(name, sizeof name, "%.500s.%s", f->name, ending);
-    if (files_join(path, dir, name, error, room)) return -1;
-    return files_write(path, bytes, size, error, room);
+    if (files_join(path, dir, name, error, room) || atomic_open_in(&file, folder, path, error, room)) return -1;
+    atomic_put(&file, bytes, size);
+    return atomic_close_loosely(&file, error, room);
 }
 
 /* Both formats of a figure are drawn side by side. */
-static int write_figure(const plot_figure *f, const char *dir, char **svg, char *error, size_t room)
+static int write_figure(const plot_figure *f, int folder, const char *dir, char **svg, char *error, size_t room)
 {
     static const char *const endings[PLOT_FORMATS] = {"svg", "pdf"};
     child c[PLOT_FORMATS] = {{0}};
@@ -244,12 +271,12 @@ static int write_figure(const plot_figure *f, const char *dir, char **svg, char 
         size_t size = 0;
         if (c[k].pid == 0) continue;
         if (status) { /* the other format failed, and its error message is kept */
-            (void)child_wait(&c[k]);
+            (void)wait_for_gnuplot(&c[k]);
             child_clean(&c[k]);
             continue;
         }
         status = finish_picture(&c[k], f, (plot_format)k, &bytes, &size, error, room);
-        if (!status) status = write_picture(f, dir, endings[k], bytes, size, error, room);
+        if (!status) status = write_picture(f, folder, dir, endings[k], bytes, size, error, room);
         if (!status && k == PLOT_SVG && svg)
             *svg = bytes;
         else
@@ -260,9 +287,11 @@ static int write_figure(const plot_figure *f, const char *dir, char **svg, char 
 
 int plot_write(const plot_figure *figure, int n, const char *dir, char **svg, char *error, size_t room)
 {
-    int status = files_directory(dir, error, room);
+    int folder = directory_folder(dir, error, room), status = folder < 0 ? -1 : 0;
     for (int i = 0; svg && i < n; i++) svg[i] = NULL;
-    for (int i = 0; i < n && !status; i++) status = write_figure(&figure[i], dir, svg ? &svg[i] : NULL, error, room);
+    for (int i = 0; i < n && !status; i++)
+        status = write_figure(&figure[i], folder, dir, svg ? &svg[i] : NULL, error, room);
+    if (folder >= 0) (void)close(folder);
     for (int i = 0; svg && status && i < n; i++) {
         free(svg[i]);
         svg[i] = NULL;

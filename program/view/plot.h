@@ -131,6 +131,9 @@ typedef struct {
 } plot_figure;
 
 int plot_available(void); /* gnuplot can be run */
+/* The same: 0, or -1 with a sentence that says why not, without its full stop. A gnuplot that takes more than 30 seconds, or as many
+ * as the environment's SOSMC_GNUPLOT_SECONDS says, is ended, and not tried again. */
+int plot_check(char *error, size_t room);
 #define PLOT_ADVICE "gnuplot was not found: install it (Debian: apt-get install gnuplot-nox)"
 
 typedef enum { PLOT_SVG = 0, PLOT_PDF, PLOT_FORMATS } plot_format;

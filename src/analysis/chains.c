@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "host.h"
 #include "base/table.h"
 
@@ -273,6 +274,7 @@ sosmc_status sosmc_fresh_reward(const sosmc_model *model, const double *theta, c
                                 const sosmc_fresh *f, const sosmc_fresh_record *record, double *x, double *mean,
                                 double *error)
 {
+    STANDARD_ARITHMETIC;
     ensemble e = {.model = model, .theta = theta, .score = score, .f = *f, .final = x};
     return run(e, record, mean, error, NULL);
 }
@@ -281,6 +283,7 @@ sosmc_status sosmc_fresh_final(const sosmc_model *model, const double *theta, co
                                const sosmc_fresh *f, const sosmc_fresh_record *record, double *x, double *mean,
                                double *sd)
 {
+    STANDARD_ARITHMETIC;
     ensemble e = {.model = model, .theta = theta, .score = score, .f = *f, .final = x};
     if (!score || !is_fresh(f) || f->burn_in + f->averaged < 1) return SOSMC_EINVAL;
     e.f.burn_in = f->burn_in + f->averaged - 1; /* an average over one step is the score of the final state */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "probe.h"
 #include "base/scores.h"
 #include "base/tiles.h"
@@ -439,6 +440,7 @@ static void check_step(checking *c)
 sosmc_status sosmc_check(const sosmc_problem *problem, const sosmc_settings *settings,
                          const sosmc_check_options *options, sosmc_check_report *report)
 {
+    STANDARD_ARITHMETIC;
     checking c = {.problem = problem, .settings = settings, .iterations = SHORT_RUN, .threads = 2, .report = report};
     if (options && options->iterations) c.iterations = options->iterations > 0 ? options->iterations : 0;
     if (options && options->threads > 0) c.threads = options->threads;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "probe.h"
 
 enum { ROUNDS = 30, N = PROBE_PARTICLES };
@@ -91,6 +92,7 @@ static int is_adapted(const sosmc_settings *s)
 
 sosmc_status sosmc_check_step(const sosmc_problem *problem, const sosmc_settings *settings, sosmc_step_check *out)
 {
+    STANDARD_ARITHMETIC;
     probe p;
     const sosmc_kernel *k = &settings->kernel;
     double h = is_adapted(settings) ? 0 : unadjusted_step(k);

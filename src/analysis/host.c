@@ -2,6 +2,7 @@
  *
  * Invariant: tiles are cut by the model and the number of points alone, and the padding of a tile is zero or what an earlier
  * tile left, so results depend neither on threads nor on earlier calls. */
+#include "base/arithmetic.h"
 #include "host.h"
 
 #include <math.h>
@@ -126,6 +127,7 @@ struct sosmc_host {
 
 sosmc_status sosmc_host_create(sosmc_host **out, const sosmc_model *model, const double *theta, int tile)
 {
+    STANDARD_ARITHMETIC;
     *out = NULL;
     if (model->dim_x < 1 || model->dim_theta < 0 || tile < 0 || !model->energy) return SOSMC_EINVAL;
     sosmc_host *h = calloc(1, sizeof *h + (size_t)model->dim_theta * sizeof(double));
@@ -151,6 +153,7 @@ void sosmc_host_free(sosmc_host *h)
 
 sosmc_status sosmc_host_move(sosmc_host *h, const double *theta)
 {
+    STANDARD_ARITHMETIC;
     memmove(h->theta, theta, (size_t)h->model.dim_theta * sizeof *theta);
     return sosmc_i_host_move(&h->h, h->theta);
 }
@@ -165,6 +168,7 @@ static sosmc_batch filled(const host *h, int64_t first, int64_t n, const double 
 
 sosmc_status sosmc_host_gradients(sosmc_host *h, int64_t n, const double *x, double *U, double *gx)
 {
+    STANDARD_ARITHMETIC;
     const sosmc_model *m = &h->model;
     double *g = host_room(&h->h, 0) + GRADIENTS * h->h.vector, *value = g + h->h.vector;
     for (int64_t first = 0; first < n; first += h->h.tile) {
@@ -178,11 +182,13 @@ sosmc_status sosmc_host_gradients(sosmc_host *h, int64_t n, const double *x, dou
 
 sosmc_status sosmc_host_energies(sosmc_host *h, int64_t n, const double *x, double *U)
 {
+    STANDARD_ARITHMETIC;
     return sosmc_host_gradients(h, n, x, U, NULL);
 }
 
 sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const double *x, const double *c, double *g)
 {
+    STANDARD_ARITHMETIC;
     const sosmc_model *m = &h->model;
     double *value = host_room(&h->h, 0) + VECTORS * h->h.vector;
     if (!m->grad_theta) return SOSMC_EINVAL;
@@ -196,6 +202,7 @@ sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const double *x, cons
 
 sosmc_status sosmc_host_scores(sosmc_host *h, int64_t n, const double *x, double *D)
 {
+    STANDARD_ARITHMETIC;
     const sosmc_model *m = &h->model;
     if (!m->grad_theta && !m->scores) return SOSMC_EINVAL;
     size_t row = (size_t)m->dim_theta;

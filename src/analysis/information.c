@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "host.h"
 #include "base/linear.h"
 #include "base/table.h"
@@ -90,6 +91,7 @@ static sosmc_status subtract_covariance(host *h, const double *theta, const weig
 sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t n, const double *x, const double *logw,
                          double *information)
 {
+    STANDARD_ARITHMETIC;
     size_t dim = (size_t)model->dim_theta;
     weighted cloud = {.n = n, .x = x, .logw = logw, .total = 1};
     double total = 0;
@@ -116,6 +118,7 @@ sosmc_status sosmc_louis(const sosmc_model *model, const double *theta, int64_t 
 sosmc_status sosmc_information(const sosmc_model *model, const double *theta, int64_t n, const double *x,
                                const double *logw, double *information, double *covariance)
 {
+    STANDARD_ARITHMETIC;
     size_t p = model->dim_theta > 0 ? (size_t)model->dim_theta : 0;
     if (!covariance) return sosmc_louis(model, theta, n, x, logw, information);
     double *factor = malloc((p * p + 1) * sizeof *factor);
@@ -172,6 +175,7 @@ static sosmc_status one_tile(const host *h, sosmc_source law, sosmc_rng rng, sos
 sosmc_status sosmc_importance(const sosmc_model *model, const double *theta, sosmc_source law, int64_t draws,
                               uint64_t seed, sosmc_evidence *out)
 {
+    STANDARD_ARITHMETIC;
     if (!law.draw || !law.logpdf || draws < 2) return SOSMC_EINVAL;
     host h;
     sosmc_rng rng = {.seed = seed, .stream = SOSMC_STREAM_USER};

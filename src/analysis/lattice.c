@@ -10,6 +10,7 @@
 #include <sosmc/analysis.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "host.h"
 #include "base/table.h"
 
@@ -86,12 +87,14 @@ static sosmc_status evaluate(survey *s, const sosmc_model *model, const double *
 sosmc_status sosmc_energies(const sosmc_model *model, const double *theta, int64_t n, const double *x, int threads,
                             double *U)
 {
+    STANDARD_ARITHMETIC;
     survey s = {.rows = x, .points = n, .out = U};
     return evaluate(&s, model, theta, threads);
 }
 
 sosmc_status sosmc_scores(const sosmc_score *score, int dim, int64_t n, const double *x, double *values)
 {
+    STANDARD_ARITHMETIC;
     sosmc_model shape = {.dim_x = dim, .tile = ROWS_TILE};
     survey s = {.score = score, .rows = x, .points = n, .out = values};
     return evaluate(&s, &shape, NULL, 1);
@@ -108,6 +111,7 @@ static int is_lattice(const sosmc_lattice *l)
 sosmc_status sosmc_lattice_energy(const sosmc_model *model, const double *theta, const sosmc_lattice *l, int threads,
                                   double *U)
 {
+    STANDARD_ARITHMETIC;
     if (!is_lattice(l) || model->dim_x != 2) return SOSMC_EINVAL;
     int64_t points = (int64_t)l->nodes * l->nodes;
     survey s = {.lattice = l, .points = points, .out = U};
@@ -116,6 +120,7 @@ sosmc_status sosmc_lattice_energy(const sosmc_model *model, const double *theta,
 
 sosmc_status sosmc_lattice_score(const sosmc_score *score, const sosmc_lattice *l, double *R)
 {
+    STANDARD_ARITHMETIC;
     if (!is_lattice(l)) return SOSMC_EINVAL;
     sosmc_model shape = {.dim_x = 2, .tile = SCORE_TILE};
     survey s = {.score = score, .lattice = l, .points = (int64_t)l->nodes * l->nodes, .out = R};
@@ -220,6 +225,7 @@ static void compare_with_best(const measure *pi, const measure *ref, const doubl
 void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, const double *U_ref, const double *R, double beta,
                          sosmc_exact *out)
 {
+    STANDARD_ARITHMETIC;
     int64_t count = (int64_t)l->nodes * l->nodes;
     measure pi = measured(count, U, NULL, 0), ref = {.logsum = -INFINITY};
     *out = (sosmc_exact){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
@@ -238,6 +244,7 @@ void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, const double *
 
 double sosmc_lattice_loglik(int64_t n, const double *U, double logz)
 {
+    STANDARD_ARITHMETIC;
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += U[i];
     return -sum / (double)n - logz;

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/arithmetic.h"
 
 typedef struct {
     sosmc_moments open;
@@ -86,6 +87,7 @@ static void take_in(moments *m)
 
 sosmc_status sosmc_moments_add(sosmc_moments *open, int64_t n, const double *x, const double *w)
 {
+    STANDARD_ARITHMETIC;
     double sum = 0;
     if (n < 1) return SOSMC_EINVAL;
     for (int64_t i = 0; w && i < n; i++) {
@@ -100,6 +102,7 @@ sosmc_status sosmc_moments_add(sosmc_moments *open, int64_t n, const double *x, 
 
 sosmc_status sosmc_moments_add_cloud(sosmc_moments *open, const sosmc *s)
 {
+    STANDARD_ARITHMETIC;
     moments *m = (moments *)open;
     int n = sosmc_particles(s);
     if (n > m->particles) return SOSMC_EINVAL;
@@ -114,5 +117,6 @@ sosmc_status sosmc_moments_add_cloud(sosmc_moments *open, const sosmc *s)
 
 void sosmc_moments_sd(const sosmc_moments *m, double *sd)
 {
+    STANDARD_ARITHMETIC;
     for (int j = 0; j < m->dim; j++) sd[j] = m->clouds ? sqrt(m->spread[j] / (double)m->clouds) : NAN;
 }

@@ -8,13 +8,20 @@
  *
  * A share's `claim` holds the job's number (high half) and its next task (low half). Invariant: the fields of a job change
  * only while the low halves are CLOSED, which is more than any number of tasks; so a thread that advances a claim by
- * compare-and-swap has read the fields of the very job whose task it takes. */
+ * compare-and-swap has read the fields of the very job whose task it takes.
+ *
+ * Helpers are guests in the host's process: they block all signals, so that the host's handlers run on the host's threads, and every
+ * task begins in the standard floating-point environment, whatever the one before it or the host has set. A child of fork has
+ * the memory of a crew and none of its threads: there the crew can be stopped, and nothing else. */
 #include "threads.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
+
+#include "arithmetic.h"
 
 typedef struct {
     _Alignas(64) _Atomic uint64_t claim; /* on a cache line of its own */
@@ -22,6 +29,7 @@ typedef struct {
 
 struct crew {
     int threads, spins;
+    pid_t process; /* whose threads the helpers are */
     pthread_mutex_t lock;
     pthread_cond_t wake;
     atomic_int tasks, done; /* of the present job */
@@ -81,6 +89,7 @@ static void work_through(crew *p, int worker)
     for (int i = 0; i < p->threads; i++) {
         int owner = worker + i < p->threads ? worker + i : worker + i - p->threads, task;
         while ((task = claim_from(p, owner)) >= 0) {
+            sosmc_i_arithmetic_set();
             sosmc_status status = p->task(p->ctx, task, worker);
             if (status != SOSMC_OK) record_failure(p, task, status);
             atomic_fetch_add(&p->done, 1);
@@ -124,11 +133,25 @@ size_t sosmc_i_crew_bytes(int threads) { return sizeof(crew) + (size_t)threads *
 
 int sosmc_i_crew_threads(const crew *p) { return p ? p->threads : 1; }
 
+int sosmc_i_crew_lost(const crew *p) { return p && p->process != getpid(); }
+
+/* A new thread has the signal mask of the one that starts it. */
+static int start_helper(struct helper *h)
+{
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before)) return -1;
+    int failed = pthread_create(&h->id, NULL, helper_main, h);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
 crew *sosmc_i_crew_start(void *memory, int threads)
 {
     crew *p = memory;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     p->threads = threads;
+    p->process = getpid();
     p->spins = threads <= cores ? 20000 : 100; /* with too few cores, spinning keeps the others from working */
     p->started = 0;
     for (int w = 0; w < threads; w++) atomic_init(&p->helper[w].share.claim, CLOSED);
@@ -146,7 +169,7 @@ crew *sosmc_i_crew_start(void *memory, int threads)
         struct helper *h = &p->helper[i];
         h->crew = p;
         h->worker = i;
-        if (pthread_create(&h->id, NULL, helper_main, h)) {
+        if (start_helper(h)) {
             sosmc_i_crew_stop(p);
             return NULL;
         }
@@ -157,7 +180,7 @@ crew *sosmc_i_crew_start(void *memory, int threads)
 
 void sosmc_i_crew_stop(crew *p)
 {
-    if (!p) return;
+    if (!p || sosmc_i_crew_lost(p)) return; /* a helper that is not in this process may have held the lock */
     atomic_store(&p->stop, 1);
     wake_waiting(p);
     for (int i = 1; i <= p->started; i++) pthread_join(p->helper[i].id, NULL);
@@ -169,6 +192,7 @@ static sosmc_status run_alone(crew_task task, void *ctx, int n)
 {
     sosmc_status first = SOSMC_OK;
     for (int i = 0; i < n; i++) {
+        sosmc_i_arithmetic_set();
         sosmc_status status = task(ctx, i, 0);
         if (first == SOSMC_OK) first = status;
     }
@@ -177,6 +201,7 @@ static sosmc_status run_alone(crew_task task, void *ctx, int n)
 
 sosmc_status sosmc_i_parallel(crew *p, crew_task task, void *ctx, int n)
 {
+    STANDARD_ARITHMETIC;
     if (!p || p->threads < 2 || n < 2) return run_alone(task, ctx, n);
     uint64_t job = ((atomic_load(&p->helper[0].share.claim) >> 32) + 1) << 32;
     for (int w = 0; w < p->threads; w++) atomic_store(&p->helper[w].share.claim, job | CLOSED);

@@ -44,7 +44,7 @@ static const char *const SHAPE_NAMES[SHAPES] = {"seed",
                                                 "optimiser's name (hashed)",
                                                 "scheme.pool_rule"};
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+uint64_t sosmc_i_mix(uint64_t hash, const void *bytes, size_t n)
 {
     const char *p = bytes;
     for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -92,7 +92,7 @@ static header describe(const sosmc *s)
     memcpy(h.magic, MAGIC, sizeof MAGIC);
     strncpy(h.kernel, s->cfg.kernel.name, NAME - 1);
     strncpy(h.optimiser, s->cfg.optimiser.name, NAME - 1);
-    h.check = mix(SEED_OF_HASH, &h, offsetof(header, check));
+    h.check = sosmc_i_mix(SEED_OF_HASH, &h, offsetof(header, check));
     return h;
 }
 
@@ -118,14 +118,14 @@ static void spans_of(const sosmc *s, state *st, span spans[SPANS])
     memcpy(spans, all, sizeof all);
 }
 
-uint64_t sosmc_hash(const sosmc *s)
+static uint64_t hash_state(const sosmc *s)
 {
     const layout *l = &s->cut;
     int size = ranks(s);
     if (!s->ready) return 0;
     for (int t = l->tile_lo; t < l->tile_hi; t++) {
         sosmc_i_pack(s, s->now, t, s->record);
-        s->tile_hash[t] = mix(SEED_OF_HASH, s->record, sosmc_i_record_doubles(s, l->count[t]) * sizeof(double));
+        s->tile_hash[t] = sosmc_i_mix(SEED_OF_HASH, s->record, sosmc_i_record_doubles(s, l->count[t]) * sizeof(double));
     }
     if (size > 1) {
         size_t tiles = (size_t)l->tiles;
@@ -141,8 +141,16 @@ uint64_t sosmc_hash(const sosmc *s)
     uint64_t hash = SEED_OF_HASH;
     spans_of(s, s->now, spans);
     for (int i = 0; i < SPANS; i++)
-        if (spans[i].bytes) hash = mix(hash, spans[i].data, spans[i].bytes);
-    return mix(hash, s->tile_hash, (size_t)l->tiles * sizeof(uint64_t));
+        if (spans[i].bytes) hash = sosmc_i_mix(hash, spans[i].data, spans[i].bytes);
+    return sosmc_i_mix(hash, s->tile_hash, (size_t)l->tiles * sizeof(uint64_t));
+}
+
+uint64_t sosmc_hash(const sosmc *s)
+{
+    if (sosmc_i_enter(s) != SOSMC_OK) return 0;
+    uint64_t hash = hash_state(s);
+    (void)sosmc_i_leave(s, SOSMC_OK);
+    return hash;
 }
 
 /* ---------------------------------------------------------------------------- the last iteration's info */
@@ -216,7 +224,7 @@ typedef struct {
 static void write_bytes(stream *f, const void *bytes, size_t n)
 {
     if (f->failed || !f->put || n == 0) return;
-    f->hash = mix(f->hash, bytes, n);
+    f->hash = sosmc_i_mix(f->hash, bytes, n);
     f->failed = f->put(f->ctx, bytes, n) != 0;
 }
 
@@ -288,7 +296,7 @@ static size_t watched_bytes(const sosmc *s)
     return WATCH_SETS * sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double);
 }
 
-sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
+sosmc_status sosmc_i_save(sosmc *s, sosmc_write put, void *ctx)
 {
     double heaviest = -INFINITY;
     int64_t none = 0;
@@ -325,13 +333,20 @@ sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
     return sosmc_i_agree(s, status, &heaviest, &none);
 }
 
+sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter(s));
+    return sosmc_i_leave(s, sosmc_i_save(s, put, ctx));
+}
+
 /* ---------------------------------------------------------------------------- load */
 
 static int read_bytes(stream *f, void *bytes, size_t n)
 {
     if (n == 0) return 0;
     if (f->get(f->ctx, bytes, n)) return -1;
-    f->hash = mix(f->hash, bytes, n);
+    f->hash = sosmc_i_mix(f->hash, bytes, n);
     return 0;
 }
 
@@ -482,24 +497,6 @@ static sosmc_status read_state(sosmc *s, stream *f, double info[INFO])
     return check_health(s, s->spare, SOSMC_EIO, "the checkpoint is damaged", &heaviest);
 }
 
-/* Fills `work` of the tiles that had it filled. */
-static sosmc_status refresh_work(void *ctx, int task, int worker)
-{
-    sosmc *s = ctx;
-    const layout *l = &s->cut;
-    int t = l->tile_lo + task;
-    s->faults[task].status = SOSMC_OK;
-    if (!s->now->fresh[task]) return SOSMC_OK;
-    if (!parks(s, t)) {
-        s->now->fresh[task] = 0;
-        return SOSMC_OK;
-    }
-    sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(s->now->c.x, l, t));
-    sosmc_i_lend_work(s, t, worker, &b);
-    int rc = s->p.model.energy(s->p.model.self, s->now->theta, &b, worker_row(s, worker, ROW_U), s->worker[worker].vec);
-    return rc ? sosmc_i_broken(s, task, "energy", rc, b.first) : SOSMC_OK;
-}
-
 static sosmc_status use_loaded_state(sosmc *s, const double info[INFO])
 {
     state old = *s->now;
@@ -508,26 +505,30 @@ static sosmc_status use_loaded_state(sosmc *s, const double info[INFO])
     s->seen_valid = s->pending = 0;
     s->dropped = s->weighted; /* perhaps; the next resampling knows */
     s->info = unpack_info(info);
-    if (s->p.model.prepare) {
-        int rc = s->p.model.prepare(s->p.model.self, s->now->theta, s->prep);
-        if (rc == 0) rc = s->p.model.prepare(s->p.model.self, s->now->theta_prev, s->prep_prev);
-        if (rc) return sosmc_i_fail(s, SOSMC_EMODEL, "prepare returned %d for the checkpoint's theta", rc);
-    }
-    int tasks = s->cut.tile_hi - s->cut.tile_lo;
-    sosmc_status status = sosmc_i_parallel(s->threads, refresh_work, s, tasks);
-    return status == SOSMC_OK ? status : sosmc_i_report(s, status, tasks);
+    return sosmc_i_refresh(s, "the checkpoint's");
 }
 
-sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
+sosmc_status sosmc_i_load(sosmc *s, sosmc_read get, void *ctx)
 {
     double no_max = 0;
     int64_t none = 0;
     if (!s->ready) return s->failed;
+    TRY(sosmc_i_here(s));
     if (!get) return sosmc_i_fail(s, SOSMC_EINVAL, "sosmc_load needs a function that delivers the bytes");
     stream f = {.get = get, .ctx = ctx, .hash = SEED_OF_HASH};
     double info[INFO] = {0};
     TRY(sosmc_i_agree(s, read_state(s, &f, info), &no_max, &none));
+    TRY(sosmc_i_same_state(s, f.hash));
     sosmc_status status = sosmc_i_agree(s, use_loaded_state(s, info), &no_max, &none);
+    if (atomic_exchange(&s->refused, 0)) status = sosmc_i_fail(s, SOSMC_EINVAL, "%s", SOSMC_I_REFUSED);
     s->failed = status;
+    s->interrupted = SOSMC_OK;
     return status;
+}
+
+sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter(s));
+    return sosmc_i_leave(s, sosmc_i_load(s, get, ctx));
 }

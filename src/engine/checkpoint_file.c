@@ -121,7 +121,7 @@ static sosmc_status put_in_place(sosmc *s, file *f, const char *path, const char
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_save_file(sosmc *s, const char *path)
+static sosmc_status save_file(sosmc *s, const char *path)
 {
     char temporary[PATH_ROOM], previous[PATH_ROOM];
     double unused = 0;
@@ -135,7 +135,7 @@ sosmc_status sosmc_save_file(sosmc *s, const char *path)
     sosmc_status status = writes ? open_temporary(s, &f, path, temporary) : SOSMC_OK;
     status = sosmc_i_agree(s, status, &unused, &none);
     if (status == SOSMC_OK) {
-        status = sosmc_save(s, writes ? put_bytes : NULL, &f);
+        status = sosmc_i_save(s, writes ? put_bytes : NULL, &f);
         if (f.error) status = cannot(s, "write", temporary, f.error);
         if (status == SOSMC_OK && writes) status = put_in_place(s, &f, path, temporary, previous);
         status = sosmc_i_agree(s, status, &unused, &none);
@@ -146,6 +146,13 @@ sosmc_status sosmc_save_file(sosmc *s, const char *path)
     return status;
 }
 
+sosmc_status sosmc_save_file(sosmc *s, const char *path)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter(s));
+    return sosmc_i_leave(s, save_file(s, path));
+}
+
 /* All ranks take the same file, or none does. */
 static sosmc_status read_file(sosmc *s, const char *path)
 {
@@ -154,12 +161,12 @@ static sosmc_status read_file(sosmc *s, const char *path)
     file f = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
     sosmc_status status = f.fd < 0 ? cannot(s, "open", path, errno) : SOSMC_OK;
     status = sosmc_i_agree(s, status, &unused, &none);
-    if (status == SOSMC_OK) status = sosmc_load(s, get_bytes, &f);
+    if (status == SOSMC_OK) status = sosmc_i_load(s, get_bytes, &f);
     if (f.fd >= 0) (void)close(f.fd);
     return status;
 }
 
-sosmc_status sosmc_load_file(sosmc *s, const char *path)
+static sosmc_status load_file(sosmc *s, const char *path)
 {
     char previous[PATH_ROOM], temporary[PATH_ROOM], first[MESSAGE];
     if (!s->ready) return s->failed;
@@ -172,4 +179,11 @@ sosmc_status sosmc_load_file(sosmc *s, const char *path)
     if (read_file(s, temporary) == SOSMC_OK)
         return SOSMC_OK; /* whole, if the machine stopped between the two renames */
     return sosmc_i_fail(s, status, "%.*s", MESSAGE - 1, first); /* what is wrong with the newest matters most */
+}
+
+sosmc_status sosmc_load_file(sosmc *s, const char *path)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter(s));
+    return sosmc_i_leave(s, load_file(s, path));
 }

@@ -224,7 +224,7 @@ static void copy_to_user(const sosmc *s, int t, const double *x, const double *l
     }
 }
 
-sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
+sosmc_status sosmc_i_cloud(const sosmc *s, double *x, double *logw)
 {
     const layout *l = &s->cut;
     const state *st = s->now;
@@ -253,4 +253,11 @@ sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
         }
     }
     return SOSMC_OK;
+}
+
+sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter_reading(s));
+    return sosmc_i_leave_reading(s, sosmc_i_cloud(s, x, logw));
 }

@@ -63,6 +63,7 @@ sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks)
 
 const char *sosmc_message(const sosmc *s)
 {
+    if (s && atomic_load(&s->refused)) return SOSMC_I_REFUSED;
     return s ? s->message : "there is no engine: out of memory, or no problem or settings were given";
 }
 const char *sosmc_why_no_loss(const sosmc *s) { return s->why_no_loss; }
@@ -122,10 +123,8 @@ static sosmc_status optimise(sosmc *s)
     if (opt.clip > 0 && norm > opt.clip)
         for (int j = 0; j < dim; j++) s->grad[j] *= opt.clip / norm;
 
-    double *old = st->theta;
-    st->theta = st->theta_prev;
-    st->theta_prev = old;
-    memcpy(st->theta, old, (size_t)dim * sizeof(double));
+    sosmc_i_begin_theta(s);
+    const double *old = st->theta_prev;
     opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
     if (opt.noise > 0) add_theta_noise(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
@@ -140,7 +139,10 @@ static sosmc_status optimise(sosmc *s)
     st->v.updates++;
     st->v.cached = 0;
     average(s);
-    return prepare(s, st->theta, s->prep);
+    if (!s->p.model.prepare) return SOSMC_OK;
+    double unused = 0;
+    int64_t none = 0;
+    return sosmc_i_agree(s, prepare(s, st->theta, s->prep), &unused, &none);
 }
 
 /* Remark 4: the signal is this iteration's, before resampling. */
@@ -265,21 +267,38 @@ static sosmc_status judge_collapse(sosmc *s, int64_t before)
         (long long)s->info.iteration, s->info.ess, (long long)s->cut.particles, least, (long long)s->info.collapsed);
 }
 
-sosmc_status sosmc_step(sosmc *s)
+/* One iteration, which a callback may stop: then nothing has happened but the message. */
+static sosmc_status iterate(sosmc *s)
 {
-    if (s->failed) return s->failed; /* the message still says why; a checkpoint can be loaded */
-    double begin = seconds_now();
-    int64_t collapsed = s->info.collapsed;
+    double begin = seconds_now(), unused = 0;
+    int64_t none = 0;
+    if (s->stale) TRY(sosmc_i_agree(s, sosmc_i_refresh(s, "this iteration's"), &unused, &none));
+    sosmc_i_begin(s);
     s->info = (sosmc_info){
         .iteration = s->now->v.iteration, .h = s->now->v.h, .accept = NAN, .mobility = s->info.mobility};
     sosmc_i_watch_begin(s);
-    s->failed = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_paper(s) : step_authors(s);
-    if (s->failed) return s->failed;
+    sosmc_status status = s->cfg.scheme.order == SOSMC_ORDER_PAPER ? step_paper(s) : step_authors(s);
+    if (status == SOSMC_EMODEL) sosmc_i_take_back(s);
+    TRY(status);
+    if (s->info.resampled) sosmc_i_watch_resampled(s);
     s->info.seconds = seconds_now() - begin;
-    s->failed = judge_collapse(s, collapsed);
-    if (s->failed) return s->failed;
+    TRY(judge_collapse(s, s->begin.info.collapsed));
     s->now->v.iteration++;
     return SOSMC_OK;
+}
+
+sosmc_status sosmc_step(sosmc *s)
+{
+    STANDARD_ARITHMETIC;
+    TRY(sosmc_i_enter(s));
+    if (s->failed) return sosmc_i_leave(s, s->failed); /* the message still says why; a checkpoint can be loaded */
+    sosmc_status status = sosmc_i_here(s);
+    if (status != SOSMC_OK) return sosmc_i_leave(s, status);
+    status = iterate(s);
+    if (atomic_exchange(&s->refused, 0)) status = sosmc_i_fail(s, SOSMC_EINVAL, "%s", SOSMC_I_REFUSED);
+    s->interrupted = status == SOSMC_EMODEL ? status : SOSMC_OK;
+    s->failed = s->interrupted ? SOSMC_OK : status;
+    return sosmc_i_leave(s, status);
 }
 
 sosmc_status sosmc_run(sosmc *s, int64_t iterations, sosmc_observer see, void *ctx)
@@ -316,11 +335,11 @@ static sosmc_status begin(sosmc *s)
     if (can_talk(&s->cfg.comm))
         status = sosmc_i_agree(s, status, &unused, &none); /* no rank waits for one that failed */
     TRY(status);
-    for (int j = 0; j < s->p.model.dim_theta; j++) {
-        st->theta[j] = s->p.theta0 ? s->p.theta0[j] : 0;
+    for (int j = 0; j < s->p.model.dim_theta; j++) st->theta[j] = s->p.theta0 ? s->p.theta0[j] : 0;
+    TRY(sosmc_i_same_run(s));
+    for (int j = 0; j < s->p.model.dim_theta; j++)
         if (!isfinite(st->theta[j]))
             return sosmc_i_fail(s, SOSMC_EINVAL, "theta0[%d] is %g; it must be finite", j, st->theta[j]);
-    }
     st->v = (vital){.h = s->cfg.kernel.h, .rate = 1};
     TRY(prepare(s, st->theta, s->prep));
     if (s->p.objective.theta_ref) TRY(prepare(s, s->p.objective.theta_ref, s->prep_ref));
@@ -329,6 +348,7 @@ static sosmc_status begin(sosmc *s)
 
 sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings)
 {
+    STANDARD_ARITHMETIC;
     if (!out) return SOSMC_EINVAL;
     *out = NULL;
     if (!problem || !settings) return SOSMC_EINVAL;
@@ -344,13 +364,15 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->cfg = cfg;
     s->now = &s->state_a;
     s->spare = &s->state_b;
+    atomic_init(&s->busy, -1);
+    atomic_init(&s->refused, 0);
     s->info.accept = s->info.mobility = NAN;
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
-    if (!s->owned) return s->failed = sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
-    s->failed = begin(s);
+    s->failed = s->owned ? begin(s) : sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
+    if (atomic_exchange(&s->refused, 0)) s->failed = sosmc_i_fail(s, SOSMC_EINVAL, "%s", SOSMC_I_REFUSED);
     s->ready = s->failed == SOSMC_OK;
-    return s->failed;
+    return sosmc_i_leave(s, s->failed);
 }
 
 void sosmc_free(sosmc *s)

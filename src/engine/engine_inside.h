@@ -14,8 +14,10 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "base/table.h"
 #include "base/threads.h"
 #include "base/tiles.h"
@@ -119,6 +121,14 @@ typedef struct {
     watch_worker *worker;
 } watch;
 
+/* What the iteration under way began with, as far as it is a few numbers, and what else has been put where undo.c finds it. */
+typedef struct {
+    sosmc_info info;
+    vital v;
+    int dropped;
+    int cloud, logw, theta, gradient, pool, watched;
+} beginning;
+
 /* Sums over the sample, in the order of table.h, then these. */
 enum { SUM_ACCEPT = SUM_COUNT, SUM_ALL };
 enum { DATA_U, DATA_REF, DATA_PENALTY, DATA_ALL };
@@ -136,6 +146,10 @@ struct sosmc {
     layout kept;  /* the states of several sweeps, when scheme.keep > 1 */
     layout batch; /* the data batch */
     state state_a, state_b, *now, *spare;
+    cloud held; /* where an iteration uses the spare cloud before its last callback: the cloud that it began with */
+    beginning begin;
+    int holding; /* the carry under way is the first of its iteration */
+    int stale;   /* an iteration was taken back: `work` and both preps must be made again */
     cloud kept_cloud;
     sample seen;
     int seen_valid;    /* w and sums belong to the present cloud */
@@ -153,7 +167,7 @@ struct sosmc {
     int *tile_bad;
     double *leaves;      /* per block: dim_theta partial gradients, or sums */
     double *data_leaves; /* per data block: dim_theta, then DATA_ALL */
-    double *grad;
+    double *grad, *grad_before;
     double *theta_noise; /* where theta's updates have noise */
 
     double *pool_gather; /* with several ranks: all particles, to be written back to the pool */
@@ -171,11 +185,13 @@ struct sosmc {
     crew *threads;
     sosmc_info info;
     uint32_t retry;
-    int move_evaluates, move_steps; /* what the current carry does */
+    int move_evaluates, move_steps, move_to_spare; /* what the current carry does */
     double move_h;
     char message[MESSAGE];
-    int ready;           /* sosmc_create succeeded */
-    sosmc_status failed; /* a step that failed left the state in the middle of an iteration */
+    int ready;                /* sosmc_create succeeded */
+    sosmc_status failed;      /* a step that failed left the state in the middle of an iteration */
+    sosmc_status interrupted; /* SOSMC_EMODEL: the last step was stopped by a callback, and taken back */
+    atomic_int busy, refused; /* guard.c */
 
     void **owned; /* every allocation, for sosmc_free */
     int owned_count, owned_room;
@@ -189,6 +205,23 @@ sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks);    /* tur
 
 /* A callback of a task returned non-zero: notes it and returns SOSMC_EMODEL. */
 sosmc_status sosmc_i_broken(sosmc *s, int task, const char *what, int returned, int64_t particle);
+
+/* guard.c. A call that changes the engine or its buffers stands between enter and leave, one that reads it between the others. Where
+ * enter refuses, the call returns at once. */
+extern const char *const SOSMC_I_REFUSED;
+sosmc_status sosmc_i_enter(const sosmc *s);
+sosmc_status sosmc_i_leave(const sosmc *s, sosmc_status status); /* returns the status */
+sosmc_status sosmc_i_here(sosmc *s);                             /* whether the engine's threads are in this process */
+
+/* undo.c: what changes the state calls the one of these that it concerns before */
+void sosmc_i_begin(sosmc *s); /* an iteration */
+void sosmc_i_begin_theta(sosmc *s);
+void sosmc_i_begin_watched(sosmc *s);
+void sosmc_i_begin_gradient(sosmc *s);
+cloud *sosmc_i_held(sosmc *s); /* where the first carry of an iteration puts the tiles as it found them */
+void sosmc_i_take_back(sosmc *s);
+/* `work` and both preps from x and theta; `whose` theta it is, for the message. */
+sosmc_status sosmc_i_refresh(sosmc *s, const char *whose);
 
 /* setup.c */
 sosmc_status sosmc_i_setup(sosmc *s); /* validate, cut, allocate */
@@ -230,11 +263,13 @@ void sosmc_i_lend_work(const sosmc *s, int t, int worker, sosmc_batch *b);
 size_t sosmc_i_record_doubles(const sosmc *s, int n); /* one packed tile of n particles */
 void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record);
 void sosmc_i_unpack(const sosmc *s, state *st, int t, const double *record);
+sosmc_status sosmc_i_cloud(const sosmc *s, double *x, double *logw); /* sosmc_cloud for those who are inside */
 sosmc_status sosmc_i_gather_cloud(sosmc *s); /* spare cloud = now cloud by s->ancestors, between ranks too */
 
 /* move.c */
 sosmc_status sosmc_i_start(sosmc *s);                         /* iteration 0: draw and weigh with W_0 */
 sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step); /* to theta, and through the kernel */
+void sosmc_i_pool_take_back(sosmc *s);                        /* what this iteration wrote to the pool */
 
 /* weights.c */
 sosmc_status sosmc_i_measure(sosmc *s); /* w and the sums; after a reweighing log Z too */
@@ -253,6 +288,15 @@ void sosmc_i_watch_moved(sosmc *s);
 sosmc_status sosmc_i_watch_observe(sosmc *s);
 void sosmc_i_watch_resampled(sosmc *s);
 size_t sosmc_i_watch_leaf(int dim_theta);
+
+/* fingerprint.c: SOSMC_OK where all ranks were given the same problem, settings and theta; the same state, by its hash */
+sosmc_status sosmc_i_same_run(sosmc *s);
+sosmc_status sosmc_i_same_state(sosmc *s, uint64_t hash);
+
+/* checkpoint.c: sosmc_save and sosmc_load for those who are inside */
+uint64_t sosmc_i_mix(uint64_t hash, const void *bytes, size_t n); /* n: a multiple of 8 */
+sosmc_status sosmc_i_save(sosmc *s, sosmc_write put, void *ctx);
+sosmc_status sosmc_i_load(sosmc *s, sosmc_read get, void *ctx);
 
 /* reduce.c */
 sosmc_status sosmc_i_reduce(sosmc *s, const layout *l, double *leaves, size_t len, sosmc_status local);

@@ -178,6 +178,7 @@ sosmc_status sosmc_i_estimate(sosmc *s)
     size_t dim = (size_t)s->p.model.dim_theta;
     const layout *l = s->seen.l;
     if (!s->seen_valid) TRY(sosmc_i_measure(s));
+    sosmc_i_begin_gradient(s);
     if (s->p.objective.scale == 0) {
         memset(s->grad, 0, dim * sizeof(double));
         estimate_loss(s);

@@ -353,9 +353,8 @@ static sosmc_status start_tile(sosmc *s, int task, int worker, const tile *a)
     return SOSMC_OK;
 }
 
-/* Where a tile's old state stands while the kernel writes the new one. Usually the tile is copied aside and rewritten in
- * place: memory that was just read is the cheapest to write. A move that may have to be repeated goes to the spare cloud
- * instead and leaves the old state alone. `here` is always where the new state ends. */
+/* Where a tile's old state stands while the kernel writes the new one; `here` is always where the new state ends. A move that goes
+ * to the spare cloud leaves the old state alone. Otherwise the tile is copied aside and rewritten in place. */
 typedef struct {
     tile here, aside;
 } places;
@@ -364,8 +363,7 @@ static places places_of(const sosmc *s, int t, int worker)
 {
     const scratch *k = &s->worker[worker];
     size_t vector = s->cut.vector;
-    if (s->nonfinite == SOSMC_NONFINITE_RETRY)
-        return (places){.here = tile_at(s, &s->spare->c, t), .aside = tile_at(s, &s->now->c, t)};
+    if (s->move_to_spare) return (places){.here = tile_at(s, &s->spare->c, t), .aside = tile_at(s, &s->now->c, t)};
     return (places){.here = tile_at(s, &s->now->c, t),
                     .aside = {.x = k->aside,
                               .gx = s->uses_gradient ? k->aside + vector : NULL,
@@ -373,13 +371,15 @@ static places places_of(const sosmc *s, int t, int worker)
                               .U = worker_row(s, worker, ROW_ASIDE)}};
 }
 
-static void set_aside(const sosmc *s, const places *p, int n)
+static void copy_tile(const sosmc *s, const tile *from, const tile *to, int n)
 {
-    size_t bytes = s->cut.vector * sizeof(double);
-    memcpy(p->aside.x, p->here.x, bytes);
-    if (p->aside.gx && p->here.gx) memcpy(p->aside.gx, p->here.gx, bytes);
-    if (p->aside.aux && p->here.aux) memcpy(p->aside.aux, p->here.aux, bytes * (size_t)s->cfg.kernel.aux);
-    memcpy(p->aside.U, p->here.U, (size_t)n * sizeof(double));
+    size_t bytes = s->cut.vector * sizeof(double), row = (size_t)n * sizeof(double);
+    memcpy(to->x, from->x, bytes);
+    if (to->gx && from->gx) memcpy(to->gx, from->gx, bytes);
+    if (to->aux && from->aux) memcpy(to->aux, from->aux, bytes * (size_t)s->cfg.kernel.aux);
+    memcpy(to->U, from->U, row);
+    if (to->R && from->R) memcpy(to->R, from->R, row);
+    if (to->Uref && from->Uref) memcpy(to->Uref, from->Uref, row);
 }
 
 /* `sweeps` steps of the kernel that end `here`. */
@@ -388,7 +388,7 @@ static sosmc_status sweep_tile(sosmc *s, int task, int worker, double *inc)
     const sosmc_scheme *scheme = &s->cfg.scheme;
     int t = s->cut.tile_lo + task, n = s->cut.count[t], begin_aside = scheme->sweeps % 2 == 1;
     places p = places_of(s, t, worker);
-    if (begin_aside && s->nonfinite != SOSMC_NONFINITE_RETRY) set_aside(s, &p, n);
+    if (begin_aside && !s->move_to_spare) copy_tile(s, &p.here, &p.aside, n);
     for (int sweep = 0; sweep < scheme->sweeps; sweep++) {
         int from_aside = (sweep % 2 == 0) == begin_aside;
         const tile *from = from_aside ? &p.aside : &p.here, *to = from_aside ? &p.here : &p.aside;
@@ -416,6 +416,10 @@ static sosmc_status carry_tile(void *ctx, int task, int worker)
     s->tile_bad[task] = 0;
     if (s->move_steps) s->accept_sum[task] = 0;
 
+    if (s->holding && s->begin.cloud && s->retry == 0) {
+        tile held = tile_at(s, sosmc_i_held(s), t);
+        copy_tile(s, &now, &held, n);
+    }
     if (s->move_steps && (s->now->pool || s->cfg.scheme.refresh > 0)) TRY(start_tile(s, task, worker, &now));
     if (s->move_evaluates && (s->retry == 0 || !inc)) /* a repeated move starts from the same weighing */
         TRY(evaluate_tile(s, task, worker, &now, inc, s->now->v.iteration * s->cfg.scheme.sweeps));
@@ -429,26 +433,61 @@ static sosmc_status carry_tile(void *ctx, int task, int worker)
     return SOSMC_OK;
 }
 
-/* Pool members are overwritten in particle order, so that of two copies of one member the later wins, on any rank. */
+/* The members that the particles of a tile replace. u: a row for uniforms. */
+static sosmc_batch draw_members(const sosmc *s, int t, double *u)
+{
+    sosmc_batch b = sosmc_i_batch(s, &s->cut, t, NULL);
+    sosmc_uniforms(name(s, SOSMC_STREAM_POOL, s->now->v.iteration), 0, &b, u);
+    return b;
+}
+static double *member_of(const sosmc *s, const sosmc_batch *b, const double *u, int i)
+{
+    int newest = s->cfg.scheme.pool_rule == SOSMC_POOL_NEWEST;
+    int64_t joins = newest ? (entries_so_far(s) + b->first + i) % s->cfg.scheme.pool : pool_member(s, u[i]);
+    return s->now->pool + (size_t)joins * (size_t)s->cut.dim;
+}
+
+/* Pool members are overwritten in particle order, so that of two copies of one member the later wins, on any rank. What particle i
+ * replaces is kept in row i of the spare pool. */
 static sosmc_status write_back(sosmc *s)
 {
     const layout *l = &s->cut;
     size_t dim = (size_t)l->dim;
-    int newest = s->cfg.scheme.pool_rule == SOSMC_POOL_NEWEST;
-    if (ranks(s) > 1) TRY(sosmc_cloud(s, s->pool_gather, NULL));
+    if (ranks(s) > 1) TRY(sosmc_i_cloud(s, s->pool_gather, NULL));
+    s->begin.pool = 1;
     for (int t = 0; t < l->tiles; t++) {
         const double *x = ranks(s) > 1 ? NULL : vector_at(s->now->c.x, l, t);
         double *u = worker_row(s, 0, ROW_A);
-        sosmc_batch b = sosmc_i_batch(s, l, t, NULL);
-        sosmc_uniforms(name(s, SOSMC_STREAM_POOL, s->now->v.iteration), 0, &b, u);
+        sosmc_batch b = draw_members(s, t, u);
         for (int i = 0; i < b.n; i++) {
-            int64_t joins = newest ? (entries_so_far(s) + b.first + i) % s->cfg.scheme.pool : pool_member(s, u[i]);
-            double *member = s->now->pool + (size_t)joins * dim;
+            double *member = member_of(s, &b, u, i);
             const double *gathered = x ? NULL : s->pool_gather + (size_t)(b.first + i) * dim;
+            memcpy(s->spare->pool + (size_t)(b.first + i) * dim, member, dim * sizeof(double));
             for (size_t j = 0; j < dim; j++) member[j] = x ? x[j * (size_t)l->ld + (size_t)i] : gathered[j];
         }
     }
     return SOSMC_OK;
+}
+
+/* In reverse order: the first of two copies of one member kept what was there before both. */
+void sosmc_i_pool_take_back(sosmc *s)
+{
+    size_t dim = (size_t)s->cut.dim;
+    double *u = worker_row(s, 0, ROW_A);
+    for (int t = s->cut.tiles - 1; t >= 0; t--) {
+        sosmc_batch b = draw_members(s, t, u);
+        for (int i = b.n - 1; i >= 0; i--)
+            memcpy(member_of(s, &b, u, i), s->spare->pool + (size_t)(b.first + i) * dim, dim * sizeof(double));
+    }
+}
+
+/* Whether the move writes to the spare cloud: it may have to be repeated, or it is a single sweep that changes nothing before. Then
+ * the spare cloud holds what the iteration found without a copy, unless it is needed again before the last callback. */
+static int goes_to_spare(const sosmc *s, int evaluate, int step)
+{
+    const sosmc_scheme *c = &s->cfg.scheme;
+    if (s->nonfinite == SOSMC_NONFINITE_RETRY) return step;
+    return step && !evaluate && !s->begin.cloud && !s->held.x && c->sweeps == 1 && !s->now->pool && c->refresh == 0;
 }
 
 sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
@@ -458,6 +497,10 @@ sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
     s->move_evaluates = evaluate;
     s->move_steps = step;
     s->retry = 0;
+    s->move_to_spare = goes_to_spare(s, evaluate, step);
+    s->holding = !s->begin.cloud;
+    s->begin.cloud = s->held.x ||
+                     !s->move_to_spare; /* in the other case the cloud is as it was until the end of this function */
     for (;; s->retry++) {
         double no_max = -INFINITY;
         s->move_h = ldexp(s->now->v.h, -(int)s->retry);
@@ -471,17 +514,20 @@ sosmc_status sosmc_i_carry(sosmc *s, int evaluate, int step)
     s->info.nonfinite += (int)bad;
     s->info.retries += (int)s->retry;
     s->retry = 0;
-    if (step && s->nonfinite == SOSMC_NONFINITE_RETRY) {
+    if (s->move_to_spare) {
         cloud c = s->now->c;
         s->now->c = s->spare->c;
         s->spare->c = c;
+        s->begin.cloud = 1;
     }
     /* a step that leaves pi invariant changes no weight, unless it lost particles */
     s->pending = s->weighted && (evaluate || !s->cfg.kernel.invariant || bad > 0);
     if (s->pending) {
-        double *logw = s->now->logw;
-        s->now->logw = s->logw_next;
-        s->logw_next = logw;
+        double **old = s->holding ? &s->spare->logw : &s->logw_next, *logw = s->now->logw, *next = s->logw_next;
+        s->logw_next = *old;
+        *old = logw;
+        s->now->logw = next;
+        if (s->holding) s->begin.logw = 1;
     }
     if (s->weighted && bad > 0) s->dropped = 1;
     s->now->v.cached = 1;

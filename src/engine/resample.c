@@ -13,6 +13,7 @@
  * Invariants: ancestors ascend. A particle of weight zero has no offspring: cumulative weights stay equal across it,
  * and no point reaches W. Sums have a fixed shape, serial within chunks of SOSMC_I_CHUNK and then serial over chunks,
  * whoever computes them. */
+#include "base/arithmetic.h"
 #include "resample.h"
 
 #include <float.h>
@@ -359,5 +360,6 @@ sosmc_status sosmc_i_resample(const sosmc_simd *simd, sosmc_resampling scheme, s
 sosmc_status sosmc_resample(sosmc_resampling scheme, sosmc_rng rng, int n, const double *w, double *scratch,
                             int *ancestors)
 {
+    STANDARD_ARITHMETIC;
     return sosmc_i_resample(sosmc_i_simd(NULL), scheme, rng, n, w, scratch, ancestors);
 }

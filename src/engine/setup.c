@@ -546,6 +546,8 @@ static sosmc_status take_memory(sosmc *s)
 
     TRY(take_state(s, s->now));
     TRY(take_state(s, s->spare));
+    int resamples_before_moving = s->weighted && s->cfg.kernel.invariant && c->order == SOSMC_ORDER_AUTHORS;
+    if (resamples_before_moving || s->nonfinite == SOSMC_NONFINITE_RETRY) TRY(take_cloud(s, &s->cut, &s->held, 1));
     if (c->keep > 1) TRY(take_cloud(s, &s->kept, &s->kept_cloud, 0));
     s->seen = (sample){.l = c->keep > 1 ? &s->kept : &s->cut, .c = c->keep > 1 ? &s->kept_cloud : &s->now->c};
     TAKE(s->seen.w, ((size_t)(s->seen.l->tile_hi - s->seen.l->tile_lo) + 1) * (size_t)s->seen.l->ld);
@@ -560,6 +562,7 @@ static sosmc_status take_memory(sosmc *s)
     TAKE(s->leaves, (size_t)s->seen.l->blocks * largest(dim, SUM_ALL));
     TAKE(s->data_leaves, (size_t)s->batch.blocks * (dim + DATA_ALL));
     TAKE(s->grad, dim);
+    TAKE(s->grad_before, dim);
     if (s->cfg.optimiser.noise > 0) TAKE(s->theta_noise, dim);
     if (s->weighted && c->ess_min > 0) {
         TAKE(s->all_w, c->particles);

@@ -96,13 +96,14 @@ void sosmc_i_watch_begin(sosmc *s)
     int64_t k = s->now->v.iteration;
     s->watch.observing = 0;
     if (!s->watch.on || k < WATCH_FIRST) return;
+    s->watch.observing = k % spacing(s, k) == 0;
+    if (s->watch.observing || (k & (k - 1)) == 0) sosmc_i_begin_watched(s);
     if ((k & (k - 1)) == 0) { /* a power of two: the older set ends, and a new one begins */
         watch_sums w = sums_of(s, octave(k) % WATCH_SETS);
         memset(w.head, 0, sosmc_i_watch_doubles(s->p.model.dim_theta) * sizeof(double));
         w.head[HEAD_START] = (double)k;
         cut_groups(s, &w);
     }
-    s->watch.observing = k % spacing(s, k) == 0;
 }
 
 /* The first of the ascending ancestors that is at least `particle`. */
@@ -615,7 +616,7 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why)
 
 const sosmc_problem *sosmc_i_problem_of(const sosmc *s) { return &s->p; }
 const sosmc_settings *sosmc_i_settings_of(const sosmc *s) { return &s->cfg; }
-sosmc_status sosmc_i_failed(const sosmc *s) { return s->failed; }
+sosmc_status sosmc_i_failed(const sosmc *s) { return s->failed ? s->failed : s->interrupted; }
 const sosmc_simd *sosmc_i_simd_of(const sosmc *s) { return s->simd; }
 double sosmc_i_step_now(const sosmc *s) { return s->now->v.h; }
 

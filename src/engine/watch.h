@@ -50,6 +50,10 @@ size_t sosmc_i_watch_doubles(int dim_theta); /* of one set */
 /* The tail's sums of a run that has come so far. Returns 0, or -1 where there are none; *why then says why. */
 int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why);
 
+/* The room `judge` stands between these while it reads the engine (guard.c). */
+sosmc_status sosmc_i_enter_reading(const sosmc *s);
+sosmc_status sosmc_i_leave_reading(const sosmc *s, sosmc_status status); /* returns the status */
+
 /* What the engine was created with, and where it is. */
 const sosmc_problem *sosmc_i_problem_of(const sosmc *s);
 const sosmc_settings *sosmc_i_settings_of(const sosmc *s);

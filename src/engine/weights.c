@@ -184,6 +184,5 @@ sosmc_status sosmc_i_resample_cloud(sosmc *s)
     memset(s->now->fresh, 0, tiles);
     s->now->v.logmean = 0;
     s->seen_valid = s->dropped = 0;
-    sosmc_i_watch_resampled(s);
     return SOSMC_OK;
 }

@@ -57,6 +57,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "formula_inside.h"
 
 void sosmc_expression_free(sosmc_expression *f)
@@ -242,6 +243,7 @@ static int picture_fits(const sosmc_picture_shape *picture, int dim)
 sosmc_expression *sosmc_expression_compile(const char *text, int dim, const sosmc_picture_shape *picture, char *error,
                                            size_t room)
 {
+    STANDARD_ARITHMETIC;
     parser *p = malloc(sizeof *p);
     scheduler *s = malloc(sizeof *s);
     sosmc_expression *f = NULL;

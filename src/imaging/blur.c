@@ -15,6 +15,7 @@
 #include <sosmc/imaging.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "imaging.h"
 #include "base/table.h"
 
@@ -284,12 +285,14 @@ static void cover(const sosmc_blur *b, const double *x, double *y)
 
 void sosmc_blur_apply(const sosmc_blur *b, const double *x, double *y, double *scratch)
 {
+    STANDARD_ARITHMETIC;
     blur(b, 0, x, y, scratch);
     if (b->mask) cover(b, y, y);
 }
 
 void sosmc_blur_adjoint(const sosmc_blur *b, const double *x, double *y, double *scratch)
 {
+    STANDARD_ARITHMETIC;
     if (b->mask) cover(b, x, y);
     blur(b, 1, b->mask ? y : x, y, scratch);
 }
@@ -298,6 +301,7 @@ void sosmc_blur_adjoint(const sosmc_blur *b, const double *x, double *y, double 
  * either (Perron, Frobenius), and a start of ones cannot miss it. */
 double sosmc_blur_norm2(const sosmc_blur *b, int iterations, double *scratch)
 {
+    STANDARD_ARITHMETIC;
     size_t d = pixels_of(b);
     double *v = scratch + sosmc_blur_scratch(b), *y = v + d, last = 0, norm2 = 0;
     for (size_t e = 0; e < d; e++) v[e] = 1;

@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/arithmetic.h"
 
 enum {
     WINDOW = 128,                    /* sides of a window, at most */
@@ -367,6 +368,7 @@ static sosmc_status noise_of_differences(const sosmc_deblur *seen, sosmc_noise *
 
 sosmc_status sosmc_estimate_noise(const sosmc_deblur *seen, sosmc_noise *out)
 {
+    STANDARD_ARITHMETIC;
     *out = (sosmc_noise){.sigma = NAN};
     sosmc_status status = check(seen, 0);
     if (status != SOSMC_OK) return status;
@@ -427,6 +429,7 @@ static void fill_plane(double *x, double *known, double *found, const double *ma
 
 sosmc_status sosmc_fill_missing(const sosmc_blur *blur, int channels, double *y)
 {
+    STANDARD_ARITHMETIC;
     sosmc_deblur seen = {.blur = *blur, .channels = channels, .y = y};
     sosmc_status status = check(&seen, 0);
     if (status != SOSMC_OK || !blur->mask) return status;
@@ -469,6 +472,7 @@ static void reconstruct(const sosmc_blur *blur, double norm2, double sigma, cons
 
 sosmc_status sosmc_estimate_theta(const sosmc_deblur *seen, double *theta)
 {
+    STANDARD_ARITHMETIC;
     const sosmc_blur *blur = &seen->blur;
     sosmc_status status = seen->sigma > 0 ? check(seen, 1) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;
@@ -522,6 +526,7 @@ static int penalised(const sosmc_blur *blur, double norm2, double weight, const 
 
 sosmc_status sosmc_estimate_start(const sosmc_deblur *seen, double theta, double *x)
 {
+    STANDARD_ARITHMETIC;
     const sosmc_blur *blur = &seen->blur;
     sosmc_status status = seen->sigma > 0 && isfinite(theta) ? check(seen, 1) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;

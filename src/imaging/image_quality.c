@@ -10,6 +10,7 @@
 #include <sosmc/imaging.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "imaging.h"
 
 enum { FRESH = 64 };
@@ -18,6 +19,7 @@ double sosmc_image_range(size_t n, const double *x) { return sosmc_i_imaging(NUL
 
 double sosmc_mse(size_t n, const double *truth, const double *x)
 {
+    STANDARD_ARITHMETIC;
     double sum[8] = {0};
     for (size_t e = 0; e < n; e++) {
         double off = x[e] - truth[e];
@@ -28,6 +30,7 @@ double sosmc_mse(size_t n, const double *truth, const double *x)
 
 double sosmc_psnr(size_t n, double range, const double *truth, const double *x)
 {
+    STANDARD_ARITHMETIC;
     return 10 * log10(range * range / sosmc_mse(n, truth, x));
 }
 
@@ -54,6 +57,7 @@ static double channel_similarity(int rows, int columns, double c1, double c2, co
 double sosmc_ssim(int rows, int columns, int channels, double range, const double *truth, const double *x,
                   double *scratch)
 {
+    STANDARD_ARITHMETIC;
     double c1 = 0.01 * range * (0.01 * range), c2 = 0.03 * range * (0.03 * range), sum = 0;
     size_t d = (size_t)rows * (size_t)columns;
     if (rows < SSIM_WINDOW || columns < SSIM_WINDOW) return NAN;

@@ -13,11 +13,13 @@
 #include <math.h>
 #include <sosmc/imaging.h>
 
+#include "base/arithmetic.h"
 #include "imaging.h"
 #include "tv_line.h"
 
 double sosmc_tv(sosmc_tv_kind kind, int rows, int columns, const double *x)
 {
+    STANDARD_ARITHMETIC;
     return sosmc_i_imaging(NULL)->tv(kind == SOSMC_TV_ISOTROPIC, rows, columns, x);
 }
 
@@ -143,6 +145,7 @@ size_t sosmc_tv_line_scratch(int n) { return LINE_KNOT_DOUBLES * (2 * (size_t)n 
  * the pixels. */
 void sosmc_tv_line(int n, double w, const double *z, double *u, double *scratch)
 {
+    STANDARD_ARITHMETIC;
     line_room room = sosmc_i_tv_line_room(n, scratch);
     double most = n * sosmc_image_range((size_t)n, z);
     sosmc_i_tv_line(n, 1, w < most ? w : most, z, u, &room);
@@ -166,6 +169,7 @@ void sosmc_i_tv_rows(int rows, int columns, double w, const double *z, double *u
 /* docs/imaging.md PUBLISHED. t drifts by the solution in every pass and never settles; u does. */
 void sosmc_tv_prox_published(int rows, int columns, int passes, double w, const double *z, double *u, double *scratch)
 {
+    STANDARD_ARITHMETIC;
     size_t d = (size_t)rows * (size_t)columns;
     double *t = scratch, *s = t + d, *rest = s + d, *line = rest + d, mean = 0;
     for (size_t e = 0; e < d; e++) mean += z[e];

@@ -21,6 +21,7 @@
 #include <sosmc/imaging.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "imaging.h"
 #include "base/table.h"
 #include "tv_line.h"
@@ -326,6 +327,7 @@ static int sensible(const sosmc_tv_settings *s, double w)
 sosmc_status sosmc_tv_prox(const sosmc_tv_settings *s, double w, const double *z, double *u, double *scratch,
                            sosmc_tv_result *result)
 {
+    STANDARD_ARITHMETIC;
     if (!sensible(s, w)) return SOSMC_EINVAL;
     proximal p = {.code = sosmc_i_imaging(NULL),
                   .rows = s->rows,

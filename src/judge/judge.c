@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analysis/probe.h"
+#include "base/arithmetic.h"
 #include "numbers.h"
 #include "result.h"
 
@@ -201,13 +202,18 @@ static sosmc_status judge_numbers(judging *j)
 sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out, char *message,
                          size_t room)
 {
+    STANDARD_ARITHMETIC;
     *out = (sosmc_judgement){.dim_theta = 0};
     if (message && room) message[0] = 0;
     if (!s) return SOSMC_EINVAL;
+    if (sosmc_i_enter_reading(s) != SOSMC_OK) {
+        if (message && room) (void)snprintf(message, room, "%s", sosmc_message(s));
+        return SOSMC_EINVAL;
+    }
     judging j = {.engine = s, .problem = sosmc_i_problem_of(s), .settings = sosmc_i_settings_of(s), .out = out};
     if (options) j.options = *options;
     sosmc_status status = sosmc_i_result_open(out, j.problem->model.dim_theta);
-    if (status != SOSMC_OK) return status;
+    if (status != SOSMC_OK) return sosmc_i_leave_reading(s, status);
     const double *theta = sosmc_theta_average(s);
     if (theta) memcpy(out->theta, theta, (size_t)out->dim_theta * sizeof(double));
     out->rows = rows_of(&j);
@@ -227,5 +233,5 @@ sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sos
         (void)snprintf(message, room, "a callback of the model failed while the run was judged");
     sosmc_i_theta_free(&j.theta);
     sosmc_verdict(&out->measured, &out->verdict);
-    return status;
+    return sosmc_i_leave_reading(s, status);
 }

@@ -236,6 +236,16 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "theta is not determined along a direction that is mostly %s: the curvature of the loss is not known there, and its slope "
             "may hide %.2g of the loss; take more particles, or leave the parameter out",
             which(m, m->unresolved_where, name), m->unresolved_hides);
+    else if (m->unresolved > 0 && m->likelihood)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the likelihood is flat along a direction that is mostly %s, so the data do not determine it; leave the parameter out, or "
+            "start from another theta",
+            which(m, m->unresolved_where, name));
+    else if (m->downhill > 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "theta is not at a minimum: along a direction that is mostly %s the loss still falls, and does not curve upwards; start from "
+            "another theta",
+            which(m, m->unresolved_where, name));
     if (m->negative)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss curves downwards in %d direction%s of theta: this is no minimum; start from another theta",

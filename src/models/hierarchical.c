@@ -7,6 +7,7 @@
 #include <math.h>
 #include <sosmc/models.h>
 
+#include "base/arithmetic.h"
 #include "prior.h"
 
 #define LOG_2PI 1.8378770664093454836
@@ -47,6 +48,7 @@ sosmc_model sosmc_hierarchical_model(const sosmc_hierarchical *data)
 
 double sosmc_hierarchical_best(const sosmc_hierarchical *data)
 {
+    STANDARD_ARITHMETIC;
     double sum = 0;
     for (int j = 0; j < data->dim; j++) sum += data->y[j];
     return sum / data->dim;
@@ -54,6 +56,7 @@ double sosmc_hierarchical_best(const sosmc_hierarchical *data)
 
 double sosmc_hierarchical_loglik(const sosmc_hierarchical *data, double theta)
 {
+    STANDARD_ARITHMETIC;
     const double log_2 = 0.69314718055994530942;
     double sum = 0;
     for (int j = 0; j < data->dim; j++) sum += (data->y[j] - theta) * (data->y[j] - theta);

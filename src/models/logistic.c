@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arithmetic.h"
 #include "prior.h"
 #include "base/linear.h"
 #include "base/table.h"
@@ -103,6 +104,7 @@ static void walk(const sosmc_logistic *m, double theta, double U, const double *
  * deviations, they double the digits, and U no longer shows what they gain. */
 sosmc_status sosmc_logistic_laplace(const sosmc_logistic *data, double theta, double *mode, double *factor)
 {
+    STANDARD_ARITHMETIC;
     enum { STEPS = 200 };
     const double enough = 1e-22, close = 1e-6; /* squared lengths */
     size_t dim = (size_t)data->dim;

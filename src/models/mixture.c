@@ -3,6 +3,7 @@
  *
  * Invariant: softmax weights come from the library's own exp and log, so they have the same bits everywhere, and
  * log v_j is theta_j - max - log(sum), never the logarithm of a v_j that may have underflowed. */
+#include "base/arithmetic.h"
 #include "mixture.h"
 
 #include <math.h>
@@ -85,6 +86,7 @@ sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture)
 
 double sosmc_mixture_logz(const sosmc_mixture *mixture)
 {
+    STANDARD_ARITHMETIC;
     const double two_pi = 6.283185307179586;
     return 0.5 * mixture->dim * sosmc_i_log1(NULL, two_pi * mixture->variance);
 }

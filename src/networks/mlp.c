@@ -1,5 +1,6 @@
 /* mlp.c: a multi-layer perceptron as an energy (maths.md MLP). The arithmetic on particles is in mlp_vec.c, in float; here
  * is what happens once per theta: theta is rounded to float and packed in the two orders the products read. */
+#include "base/arithmetic.h"
 #include "mlp.h"
 
 #include <float.h>
@@ -138,6 +139,7 @@ sosmc_model sosmc_mlp_model(const sosmc_mlp *mlp)
 
 void sosmc_mlp_init(const sosmc_mlp *mlp, double sd, uint64_t seed, double *theta)
 {
+    STANDARD_ARITHMETIC;
     mlp_shape s;
     enum { AT_ONCE = 1024 };
     double z[AT_ONCE];

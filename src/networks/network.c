@@ -1,6 +1,7 @@
 /* network.c: a list of convolutions and dense layers as an energy of images (maths.md NETWORK). The arithmetic on particles
  * is in network_vec.c, in float; here is what happens once: the description is checked, and per theta the weights are
  * rounded to float and packed in the two orders the products read. */
+#include "base/arithmetic.h"
 #include "network.h"
 
 #include <float.h>
@@ -272,6 +273,7 @@ sosmc_model sosmc_network_model(const sosmc_network *network)
 
 void sosmc_network_init(const sosmc_network *network, uint64_t seed, double *theta)
 {
+    STANDARD_ARITHMETIC;
     network_shape s;
     enum { AT_ONCE = 1024 };
     double u[AT_ONCE];

@@ -120,7 +120,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->dim_theta = s->p;
     m->particles = s->n;
     m->weighted = m->optimises = 1;
-    m->likelihood = kind == SOSMC_LOSS_MMLE;
+    m->likelihood = kind == SOSMC_LOSS_MMLE || kind == SOSMC_LOSS_LIKELIHOOD;
     m->iterations = v->updates;
     m->updates = v->updates;
     m->failed = s->failed;
@@ -135,6 +135,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
     m->runs_away = (int)f->runs_away;
+    m->downhill = (int)f->downhill;
     m->newton_limit = f->wanted;
     m->imprecise = f->wanted;
     m->newton = f->predicted;

@@ -531,6 +531,12 @@ static void note_curvature(staging *t, double eps)
     }
 }
 
+static int is_likelihood(const sosmc_solver *s)
+{
+    int kind = s->problem.objective.loss;
+    return kind == SOSMC_LOSS_MMLE || kind == SOSMC_LOSS_LIKELIHOOD;
+}
+
 /* Whether the Newton step moves a parameter by many of its errors, though that may be worth little: then theta is not where its error
  * says. Where such steps of one parameter go on in one direction and do not shrink, it runs away. */
 static int note_drift(sosmc_solver *s, const double *newton)
@@ -560,8 +566,8 @@ static int note_drift(sosmc_solver *s, const double *newton)
 static void note_flat(sosmc_solver *s)
 {
     findings *f = &s->v.found;
-    int64_t j = f->hides_where, kind = s->problem.objective.loss;
-    if (f->unresolved == 0 || (kind != SOSMC_LOSS_MMLE && kind != SOSMC_LOSS_LIKELIHOOD)) return;
+    int64_t j = f->hides_where;
+    if (f->unresolved == 0 || !is_likelihood(s)) return;
     double gone = s->theta[j] - s->theta0[j];
     if (fabs(gone) > FAR_GONE * s->first_unit[j]) f->runs_away = gone < 0 ? -(j + 1) : j + 1;
 }
@@ -611,6 +617,10 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         double g = t.g[a], v = t.v[a];
         if (bad[a]) {
             t.step[a] = fabs(g) > 4 * sqrt(v) ? (g > 0 ? -0.5 : 0.5) : 0;
+            if (t.step[a] != 0) {
+                f->downhill++;
+                if (f->hides <= 5 * eps) f->hides_where = mostly(&t, a);
+            }
         } else {
             t.step[a] = -g / t.value[a];
             f->excess += 0.5 * v / t.value[a];
@@ -649,8 +659,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     }
     int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
     int drifting = note_drift(s, newton);
-    f->converged = !doubted && !drifting && f->excess <= eps && f->predicted <= 0.25 * eps + 4 * f->excess &&
-                   !shortened && f->hides <= 2 * eps;
+    f->converged = !doubted && !drifting && !f->downhill && !(f->unresolved && is_likelihood(s)) && f->excess <= eps &&
+                   f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
     s->v.freedom = (GROUPS - 1) * t.entries;
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
      * then tell more than longer ones. */
@@ -659,8 +669,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
                   f->predicted <= eps + 4 * f->excess; /* what was measured here serves at the next theta */
     *again = settled && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
     s->v.last_excess = shortened ? INFINITY : f->excess;
-    *done = f->converged || f->runs_away || s->v.stage + 1 >= STAGES || s->v.stages_after >= MOST_MOVES_IN_ALL ||
-            (*again && s->v.kept + CLOUDS > KEPT);
+    *done = f->converged || s->v.drifts >= RUNS_AWAY || s->v.stage + 1 >= STAGES ||
+            s->v.stages_after >= MOST_MOVES_IN_ALL || (*again && s->v.kept + CLOUDS > KEPT);
     return SOSMC_OK;
 }
 

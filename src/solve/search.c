@@ -13,7 +13,7 @@ enum {
     BFGS_STEPS = 8,
     TRIES = 12,
     QUIET = 4,
-    WANDERING = 25,
+    WANDERING = 100,
     MOST_MOVES = 12,
     MOST_UPDATES = 1000,
     FITTED_ALWAYS = 10,
@@ -272,7 +272,8 @@ static double noise_gain(const searching *v, double ess)
     return 0.5 * o->scale * o->scale * (fmax(square - mean * mean, 0) + o->a * o->a) * sum / ess;
 }
 
-/* Whether theta has gone to and fro in the last WANDERING updates, by far more than it has come along: what they gained is noise. */
+/* Whether theta has gone to and fro in the last WANDERING updates, by far more than it has come along, or has gone far, for little:
+ * what they gained is noise, and measuring tells more. */
 static int wanders(searching *v)
 {
     sosmc_solver *s = v->s;
@@ -282,9 +283,12 @@ static int wanders(searching *v)
         v->d[j] = (s->theta[j] - s->mark[j]) / v->unit[j];
         s->mark[j] = s->theta[j];
     }
-    double net = sqrt(fmax(form(v, v->F, v->d), 0)), path = s->v.path;
+    double net = sqrt(fmax(form(v, v->F, v->d), 0)), path = s->v.path, gained = s->v.decrease - s->v.marked;
     s->v.path = 0;
-    return net < 0.25 * path;
+    s->v.marked = s->v.decrease;
+    int far = 0;
+    for (size_t j = 0; j < v->p; j++) far |= fabs(s->theta[j] - s->theta0[j]) > 10 * s->first_unit[j];
+    return (net < 0.15 * path || far) && gained < WANDERING * 50 * sosmc_i_wanted(s);
 }
 
 sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)

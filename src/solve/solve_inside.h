@@ -76,6 +76,7 @@ typedef struct {
 /* What is known of the answer, as measured. */
 typedef struct {
     int64_t measured, unresolved, negative, vertex, at_bound, converged;
+    int64_t downhill;  /* directions without curvature along which the loss falls beyond doubt */
     int64_t runs_away; /* the parameter, counted from 1, with the sign of its direction; 0: none */
     double excess, predicted, hides, wanted; /* in the loss */
     int64_t hides_where;
@@ -104,7 +105,7 @@ typedef struct {
         drifts_where; /* stages in a row in which that parameter made a step of many errors, no shorter than before */
     double drift;     /* the last of these steps */
     int64_t freedom;  /* degrees of freedom of theta's error */
-    double path;      /* how far theta has gone since then, in units of the metric */
+    double path, marked; /* how far theta has gone since then, in units of the metric; the decrease until then */
     double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
     findings found;
     int64_t pass_done;

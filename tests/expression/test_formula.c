@@ -60,6 +60,24 @@ static double value(const char *text)
     return s;
 }
 
+/* min and max of something that is not a number are not a number, in whichever place it stands. */
+static void min_and_max_pass_on_what_is_not_a_number(void **state)
+{
+    static const char *const texts[] = {"min(log(x1), 2)",      "min(2, log(x1))",     "max(log(x1), 2)",
+                                        "max(2, log(x1))",      "min(log(x1), 2, 3)",  "max(3, log(x1), 2)",
+                                        "min(log(x1), -1e300)", "max(log(x1), 1e300)", "clamp(log(x1), -1, 1)"};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        double x[16], s[16];
+        sosmc_batch b = {.x = x, .dim = 1, .n = 16, .ld = 16};
+        for (int i = 0; i < 16; i++) x[i] = i % 3 ? 1.5 : -1;
+        sosmc_expression *f = compiled(texts[t], 1);
+        eval(f, &b, s);
+        for (int i = 0; i < 16; i++)
+            if (isnan(s[i]) != (i % 3 == 0)) fail_msg("%s at %g is %g", texts[t], x[i], s[i]);
+        sosmc_expression_free(f);
+    }
+}
+
 /* ------------------------------------------------------------------------------------------------ values */
 
 typedef double (*reference)(double x1, double x2, double x3);
@@ -612,19 +630,13 @@ int main(void)
 {
     fill(cloud, DIM, N, LD);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_libm),
-        cmocka_unit_test(folding_changes_no_bit),
-        cmocka_unit_test(precedence),
-        cmocka_unit_test(errors_say_where_and_what),
-        cmocka_unit_test(messages_fit_their_room),
-        cmocka_unit_test(limits_are_errors),
-        cmocka_unit_test(registers_never_run_out_of_reach),
-        cmocka_unit_test(trees_take_few_registers),
-        cmocka_unit_test(equal_parts_are_computed_once),
-        cmocka_unit_test(shapes_and_levels_agree),
-        cmocka_unit_test(constants_and_coordinates_stand_alone),
-        cmocka_unit_test(two_threads_share_a_formula),
-        cmocka_unit_test(nonsense_does_no_harm),
+        cmocka_unit_test(values_are_those_of_libm),    cmocka_unit_test(min_and_max_pass_on_what_is_not_a_number),
+        cmocka_unit_test(folding_changes_no_bit),      cmocka_unit_test(precedence),
+        cmocka_unit_test(errors_say_where_and_what),   cmocka_unit_test(messages_fit_their_room),
+        cmocka_unit_test(limits_are_errors),           cmocka_unit_test(registers_never_run_out_of_reach),
+        cmocka_unit_test(trees_take_few_registers),    cmocka_unit_test(equal_parts_are_computed_once),
+        cmocka_unit_test(shapes_and_levels_agree),     cmocka_unit_test(constants_and_coordinates_stand_alone),
+        cmocka_unit_test(two_threads_share_a_formula), cmocka_unit_test(nonsense_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

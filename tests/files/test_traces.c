@@ -108,26 +108,88 @@ static void a_finished_trace_is_extended_or_started_anew(void **state)
     assert_same_file("t.csv", "whole.csv");
 }
 
-static void a_foreign_trace_is_refused(void **state)
+/* Opens a file of this text from iteration 5 on and closes it again; what it is then. The caller frees. */
+static char *reopened(const char *text, char note[1024])
 {
     trace *t = NULL;
-    write_text("t.csv", "iteration,a\n0,1\n");
-    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), -1);
-    assert_says("header line");
-    write_text("t.csv", "iter");
-    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), -1);
-    assert_says("header line");
-    assert_int_equal(trace_open(&t, at("absent.csv"), columns, 5, ERROR), -1);
-    assert_says("absent.csv");
-    assert_null(t);
-    write_text("t.csv", "iteration,a,b\nx,1,2\n"); /* nothing usable: nothing kept */
-    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), 0);
-    assert_int_equal(trace_kept(t, NULL), -1);
+    write_text("t.csv", text);
+    if (trace_open(&t, at("t.csv"), columns, 5, ERROR)) fail_msg("%s", sentence);
+    (void)snprintf(note, 1024, "%s", trace_note(t));
     assert_int_equal(trace_close(t, ERROR), 0);
-    char *text = slurp("t.csv", NULL);
-    assert_string_equal(text, "iteration,a,b\n");
-    free(text);
+    return slurp("t.csv", NULL);
+}
+
+/* Every kind of line that is no row, in the middle: the others stay, and the old file does too. */
+static void a_damaged_trace_is_kept_aside(void **state)
+{
+    static const char *const lines[] = {"x,1,2", "2,1", "2,1,2,3", "1,1,2", "2,one,2", ",1,2", "", "2;1;2", "-2,1,2"};
+    char note[1024], text[256];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        (void)snprintf(text, sizeof text, "iteration,a,b\n0,1,2\n1,1,2\n%s\n3,1,2\n4,,2\n5,1,2\n", lines[i]);
+        char *now = reopened(text, note), *aside = slurp("t.csv.damaged", NULL);
+        assert_string_equal(now, "iteration,a,b\n0,1,2\n1,1,2\n3,1,2\n4,,2\n");
+        assert_string_equal(aside, text);
+        assert_non_null(strstr(note, "line 4"));
+        assert_non_null(strstr(note, "t.csv.damaged, and the run goes on with the 4 rows"));
+        free(now);
+        free(aside);
+        assert_int_equal(unlink(at("t.csv.damaged")), 0);
+    }
+    static const char zeros[] = "iteration,a,b\n0,1,2\n1,\0,2\n2,1,2\n"; /* zeros between rows are no tail */
+    trace *t = NULL;
+    write_raw("t.csv", zeros, sizeof zeros - 1);
+    assert_int_equal(trace_open(&t, at("t.csv"), columns, 5, ERROR), 0);
+    assert_int_equal(trace_kept(t, NULL), 2);
+    assert_non_null(strstr(trace_note(t), "1 of its lines, the first of them line 3"));
+    assert_int_equal(trace_close(t, ERROR), 0);
+    /* a second damaged file does not replace the first */
+    free(reopened("iteration,a,b\nx,1,2\n", note));
+    char *first = slurp("t.csv.damaged", NULL), *second = slurp("t.csv.damaged-2", NULL);
+    assert_memory_equal(first, zeros, sizeof zeros - 1);
+    assert_string_equal(second, "iteration,a,b\nx,1,2\n");
+    free(first);
+    free(second);
+    assert_int_equal(unlink(at("t.csv.damaged")) || unlink(at("t.csv.damaged-2")), 0);
+}
+
+/* What a crash leaves is cut off without a word, and what is missing is begun. */
+static void a_tail_is_no_damage(void **state)
+{
+    static const char *const tails[] = {"", "3,1", "5,1,2\n6,x\n", "7,1,2\n8,1,2\n"};
+    char note[1024], text[256];
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        (void)snprintf(text, sizeof text, "iteration,a,b\n0,1,2\n2,1,2\n%s", tails[i]);
+        char *now = reopened(text, note);
+        assert_string_equal(now, "iteration,a,b\n0,1,2\n2,1,2\n");
+        assert_string_equal(note, "");
+        free(now);
+    }
+    assert_int_not_equal(access(at("t.csv.damaged"), F_OK), 0);
+    trace *t = NULL;
+    assert_int_equal(trace_open(&t, at("absent.csv"), columns, 5, ERROR), 0);
+    assert_non_null(strstr(trace_note(t), "was missing; it begins again with iteration 5"));
+    assert_int_equal(trace_close(t, ERROR), 0);
+    char *absent = slurp("absent.csv", NULL);
+    assert_string_equal(absent, "iteration,a,b\n");
+    free(absent);
     assert_int_equal(trace_close(NULL, ERROR), 0);
+}
+
+/* Rows of another table are not taken over, and the table is not lost. */
+static void a_foreign_trace_is_kept_aside(void **state)
+{
+    char note[1024], *now = reopened("iteration,a\n0,1\n", note), *aside = slurp("t.csv.damaged", NULL);
+    assert_string_equal(now, "iteration,a,b\n");
+    assert_string_equal(aside, "iteration,a\n0,1\n");
+    assert_non_null(strstr(note, "1 of its lines"));
+    free(now);
+    free(aside);
+    assert_int_equal(unlink(at("t.csv.damaged")), 0);
+    now = reopened("iteration,aa,b\n0,1,2\n", note); /* the header alone is damaged */
+    assert_string_equal(now, "iteration,a,b\n0,1,2\n");
+    assert_non_null(strstr(note, "header line"));
+    free(now);
+    assert_int_equal(unlink(at("t.csv.damaged")), 0);
 }
 
 static void the_info_becomes_a_row(void **state)
@@ -232,7 +294,9 @@ int main(void)
         cmocka_unit_test(a_resumed_trace_has_the_same_bytes),
         cmocka_unit_test(a_killed_writer_can_be_resumed),
         cmocka_unit_test(a_finished_trace_is_extended_or_started_anew),
-        cmocka_unit_test(a_foreign_trace_is_refused),
+        cmocka_unit_test(a_damaged_trace_is_kept_aside),
+        cmocka_unit_test(a_tail_is_no_damage),
+        cmocka_unit_test(a_foreign_trace_is_kept_aside),
         cmocka_unit_test(the_info_becomes_a_row),
         cmocka_unit_test(a_trace_of_an_earlier_version_goes_on),
         cmocka_unit_test(a_full_disk_stops_a_trace),

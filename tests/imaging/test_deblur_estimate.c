@@ -92,6 +92,24 @@ static void noise_is_found(void **state)
         }
 }
 
+/* Areas that are all black or all white have no noise left to see, and say nothing about that of the rest. */
+static void noise_beside_clipped_areas(void **state)
+{
+    enum { ROWS = 150, COLUMNS = 170 };
+    for (int white = 0; white < 2; white++) {
+        image im;
+        sosmc_noise found;
+        draw(&im, 1, ROWS, COLUMNS);
+        sosmc_deblur seen = as_seen(&im, degrade(&im, blurs[0], 5, 17, 0), 0);
+        for (int e = 0; e < ROWS * COLUMNS; e++)
+            if (e % COLUMNS < 110) im.pixel[e] = white ? 255 : 0; /* two thirds of the picture */
+        assert_int_equal(sosmc_estimate_noise(&seen, &found), SOSMC_OK);
+        assert_int_equal(found.from, SOSMC_NOISE_FROM_DIFFERENCES);
+        if (!(fabs(found.sigma / 5 - 1) < 0.1)) fail_msg("%s: %g, expected 5", white ? "white" : "black", found.sigma);
+        image_free(&im);
+    }
+}
+
 /* Single estimates from small pictures scatter; their mean does not lie. */
 static void noise_of_small_pictures(void **state)
 {
@@ -233,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(noise_is_found),
+        cmocka_unit_test(noise_beside_clipped_areas),
         cmocka_unit_test(noise_of_small_pictures),
         cmocka_unit_test(rounding_counts_as_noise),
         cmocka_unit_test(noise_beside_missing_pixels),

@@ -215,6 +215,41 @@ static void what_does_not_change_is_kept(void **state)
     free(b.work);
 }
 
+/* The envelope changes with theta: nothing of another theta's may be kept, whatever the engine says of x. */
+static void the_envelope_follows_theta(void **state)
+{
+    enum { N = 3 };
+    static double tile[PIXELS * TILE], gx[PIXELS * TILE], right[PIXELS * TILE];
+    double U[TILE], V[TILE], x[PIXELS], theta = -1, other = 0.4, slope = 0, right_slope = 0;
+    const double c[TILE] = {0.5, -1, 2};
+    sosmc_deblur d = deblur_of(1, 1);
+    d.prox_tv = d.tv;
+    d.envelope = 0.8;
+    sosmc_model m = sosmc_deblur_model(&d);
+    sosmc_batch b = {.x = tile, .work = work_for(&m, TILE), .dim = PIXELS, .n = N, .ld = TILE};
+    for (int i = 0; i < N; i++) {
+        fill(70 + (uint64_t)i, PIXELS, x);
+        for (int e = 0; e < PIXELS; e++) tile[e * TILE + i] = x[e];
+    }
+    assert_int_equal(m.energy(&d, &other, &b, V, right), 0);
+    b.fresh = 1;
+    assert_int_equal(m.grad_theta(&d, &other, &b, c, &right_slope), 0);
+    b.fresh = 0;
+    assert_int_equal(m.energy(&d, &theta, &b, U, gx), 0);
+    b.fresh = 1; /* x is unchanged, theta is not */
+    assert_int_equal(m.energy(&d, &other, &b, U, gx), 0);
+    assert_memory_equal(U, V, N * sizeof *U);
+    for (int e = 0; e < PIXELS * TILE; e++) assert_true(e % TILE >= N || gx[e] == right[e]);
+    assert_int_equal(m.grad_theta(&d, &other, &b, c, &slope), 0);
+    assert_true(slope == right_slope);
+    b.fresh = 0;
+    slope = 0;
+    assert_int_equal(m.energy(&d, &theta, &b, U, gx), 0);
+    assert_int_equal(m.grad_theta(&d, &other, &b, c, &slope), 0);
+    assert_true(slope == right_slope);
+    free(b.work);
+}
+
 /* ------------------------------------------------------------------------------------------------ the envelope */
 
 /* min_v e^theta TV(v) + |v - x|^2 / (2 lambda): at most what v = x gives, nearly that for a narrow one; smooth. */
@@ -471,11 +506,17 @@ static void a_checkpoint_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_right),          cmocka_unit_test(the_prox_is_that_of_total_variation),
-        cmocka_unit_test(tiles_change_nothing),         cmocka_unit_test(colour_is_the_sum_of_its_channels),
-        cmocka_unit_test(what_does_not_change_is_kept), cmocka_unit_test(the_envelope_is_smooth),
-        cmocka_unit_test(ula_on_the_envelope_is_myula), cmocka_unit_test(unsound_descriptions_make_no_model),
-        cmocka_unit_test(being_told_changes_no_bit),    cmocka_unit_test(threads_and_levels_give_the_same_bits),
+        cmocka_unit_test(gradients_are_right),
+        cmocka_unit_test(the_prox_is_that_of_total_variation),
+        cmocka_unit_test(tiles_change_nothing),
+        cmocka_unit_test(colour_is_the_sum_of_its_channels),
+        cmocka_unit_test(what_does_not_change_is_kept),
+        cmocka_unit_test(the_envelope_follows_theta),
+        cmocka_unit_test(the_envelope_is_smooth),
+        cmocka_unit_test(ula_on_the_envelope_is_myula),
+        cmocka_unit_test(unsound_descriptions_make_no_model),
+        cmocka_unit_test(being_told_changes_no_bit),
+        cmocka_unit_test(threads_and_levels_give_the_same_bits),
         cmocka_unit_test(a_checkpoint_changes_nothing),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

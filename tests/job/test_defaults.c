@@ -255,7 +255,7 @@ static int continues(const char *began, const char *text)
     config_free(c);
     free(resolved);
     c = runtext_resolved(text);
-    int rc = same_run_check(c, folder_path(folder, "began.yaml"), ERROR);
+    int rc = same_run_check(c, folder_path(folder, "began.yaml"), 0, ERROR);
     config_free(c);
     return rc == 0;
 }

@@ -580,23 +580,43 @@ static void rewards_match_the_plain_network(void **state)
     rig_close(&r);
 }
 
-/* Numbers too large for exp are no obstacle. */
-static void softmax_does_not_overflow(void **state)
+/* log softmax(f)_output of three outputs f. */
+static double log_share(const double f[3], int output)
 {
     list l = {{1, 1, 1, 1, NULL, 1, 1, 0, 0}, {DENSE(3, ID, 0)}};
     rig r;
     double s[8];
+    l.n.output = output;
     point(&l);
     rig_open(&r, &l.n, 1, 8);
-    const double theta[6] = {1000, 990, -1000, 0, 0, 0};
+    const double theta[6] = {f[0], f[1], f[2], 0, 0, 0};
     memcpy(r.theta, theta, sizeof theta);
     r.x[0] = 1;
     assert_int_equal(r.m.prepare(r.m.self, r.theta, r.prep), 0);
     sosmc_network_judge judge = {.network = &l.n, .prep = r.prep, .scale = 1, .softmax = 1};
     sosmc_score score = sosmc_network_reward(&judge);
     assert_int_equal(score.eval(score.self, &r.b, s), 0);
-    assert_true(fabs(s[0] + 10 + log1p(exp(-10))) < 1e-10);
     rig_close(&r);
+    return s[0];
+}
+
+/* Numbers too large for exp are no obstacle. */
+static void softmax_does_not_overflow(void **state)
+{
+    const double f[3] = {1000, 990, -1000};
+    assert_true(fabs(log_share(f, 1) + 10 + log1p(exp(-10))) < 1e-10);
+}
+
+/* Outputs so far apart that the smaller one's share is zero in double: its logarithm is still the distance. */
+static void softmax_of_outputs_far_apart(void **state)
+{
+    for (int output = 0; output < 3; output++)
+        for (int most = 0; most < 3; most++) {
+            double f[3] = {-500, -501, -502};
+            f[most] = 500;
+            double s = log_share(f, output), expected = output == most ? 0 : -1000 - output;
+            if (!(fabs(s - expected) < 1e-9)) fail_msg("output %d: %g and not %g", output, s, expected);
+        }
 }
 
 /* ------------------------------------------------------------------------------------------------ the rest */
@@ -720,16 +740,12 @@ static void runs_have_one_hash(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup(f, numbers_start)
-    const struct CMUnitTest tests[] = {TEST(values_match_a_plain_network),
-                                       TEST(differences_match_the_plain_network),
-                                       TEST(activations_are_exact_to_a_few_ulps),
-                                       TEST(all_levels_have_the_same_bits),
-                                       TEST(reuse_and_place_change_no_bit),
-                                       TEST(nan_stays_in_its_lane),
-                                       TEST(rewards_match_the_plain_network),
-                                       TEST(softmax_does_not_overflow),
-                                       TEST(first_weights_are_uniform),
-                                       TEST(wrong_descriptions_are_refused),
-                                       TEST(runs_have_one_hash)};
+    const struct CMUnitTest tests[] = {
+        TEST(values_match_a_plain_network),        TEST(differences_match_the_plain_network),
+        TEST(activations_are_exact_to_a_few_ulps), TEST(all_levels_have_the_same_bits),
+        TEST(reuse_and_place_change_no_bit),       TEST(nan_stays_in_its_lane),
+        TEST(rewards_match_the_plain_network),     TEST(softmax_does_not_overflow),
+        TEST(softmax_of_outputs_far_apart),        TEST(first_weights_are_uniform),
+        TEST(wrong_descriptions_are_refused),      TEST(runs_have_one_hash)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
  *     SOSMC_FAULT        memory   an allocation fails
  *                        disk     a call that changes files fails with ENOSPC
  *                        kill     SIGKILL just before a call that changes files
+ *                        lock     flock fails with ENOLCK, as on a file system without locks
+ *                        record   nothing fails; SOSMC_FAULT_LOG gets a line for every fsync and every rename
  *     SOSMC_FAULT_AT     which of these calls, from 1 on; 0: none, only count
  *     SOSMC_FAULT_STAYS  1: all later ones fail too
  *     SOSMC_FAULT_LOG    a file that gets the number of calls at exit and, behind it, the numbers of those allocations that
@@ -23,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +34,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *ptr, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-typedef enum { NOTHING, MEMORY, DISK, KILL } kind;
+typedef enum { NOTHING, MEMORY, DISK, KILL, LOCK, RECORD } kind;
 static kind fault;
 static long at;
 static int stays;
@@ -78,8 +81,14 @@ __attribute__((constructor)) static void begin(void)
     at = when ? atol(when) : 0;
     stays = always && *always == '1';
     (void)snprintf(log_path, sizeof log_path, "%s", log ? log : "");
-    if (*log_path) (void)atexit(write_log);
-    kind chosen = !what ? NOTHING : strcmp(what, "memory") == 0 ? MEMORY : strcmp(what, "disk") == 0 ? DISK : KILL;
+    if (*log_path && !(what && strcmp(what, "record") == 0)) (void)atexit(write_log);
+    static const struct {
+        const char *name;
+        kind kind;
+    } kinds[] = {{"memory", MEMORY}, {"disk", DISK}, {"kill", KILL}, {"lock", LOCK}, {"record", RECORD}};
+    kind chosen = NOTHING;
+    for (size_t i = 0; what && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(what, kinds[i].name) == 0) chosen = kinds[i].kind;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) (void)unsetenv(names[i]);
     fault = chosen;
 }
@@ -185,9 +194,27 @@ int fclose(FILE *stream)
     return failed ? EOF : closed;
 }
 
+/* A line of the record: the call and the files that it names, as the kernel knows them. */
+static void record(const char *call, int fd, const char *old, const char *new)
+{
+    char line[3 * 4096], link[64], path[4096] = "";
+    if (fault != RECORD) return;
+    REAL(ssize_t, write, (int, const void *, size_t));
+    REAL(int, open, (const char *, int, ...));
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = fd >= 0 ? readlink(link, path, sizeof path - 1) : 0;
+    path[n > 0 ? n : 0] = 0;
+    int length = snprintf(line, sizeof line, "%s %s%s%s%s%s\n", call, path, old ? "/" : "", old ? old : "",
+                          new ? " " : "", new ? new : "");
+    int log = libc_open.function(log_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (log >= 0 && length > 0) (void)!libc_write.function(log, line, (size_t)length);
+    if (log >= 0) (void)close(log);
+}
+
 int fsync(int fd)
 {
     REAL(int, fsync, (int));
+    record("fsync", fd, NULL, NULL);
     return no_room() ? -1 : libc_fsync.function(fd);
 }
 
@@ -200,13 +227,45 @@ int ftruncate(int fd, off_t length)
 int rename(const char *old, const char *new)
 {
     REAL(int, rename, (const char *, const char *));
+    record("rename", -1, old, new);
     return no_room() ? -1 : libc_rename.function(old, new);
+}
+
+int renameat(int oldfd, const char *old, int newfd, const char *new)
+{
+    REAL(int, renameat, (int, const char *, int, const char *));
+    record("rename", oldfd, old, new);
+    return no_room() ? -1 : libc_renameat.function(oldfd, old, newfd, new);
+}
+
+int openat(int fd, const char *file, int oflag, ...)
+{
+    REAL(int, openat, (int, const char *, int, ...));
+    va_list list;
+    va_start(list, oflag);
+    mode_t mode = (oflag & O_CREAT) ? va_arg(list, mode_t) : 0;
+    va_end(list);
+    if ((oflag & O_ACCMODE) != O_RDONLY && no_room()) return -1;
+    return libc_openat.function(fd, file, oflag, mode);
 }
 
 int mkdir(const char *path, mode_t mode)
 {
     REAL(int, mkdir, (const char *, mode_t));
     return no_room() ? -1 : libc_mkdir.function(path, mode);
+}
+
+int mkdirat(int fd, const char *path, mode_t mode)
+{
+    REAL(int, mkdirat, (int, const char *, mode_t));
+    return no_room() ? -1 : libc_mkdirat.function(fd, path, mode);
+}
+
+int flock(int fd, int operation)
+{
+    REAL(int, flock, (int, int));
+    if (fault == LOCK) errno = ENOLCK;
+    return fault == LOCK ? -1 : libc_flock.function(fd, operation);
 }
 
 FILE *tmpfile(void)
@@ -221,4 +280,11 @@ int unlink(const char *name)
     REAL(int, unlink, (const char *));
     if (fault == KILL) (void)no_room();
     return libc_unlink.function(name);
+}
+
+int unlinkat(int fd, const char *name, int flag)
+{
+    REAL(int, unlinkat, (int, const char *, int));
+    if (fault == KILL) (void)no_room();
+    return libc_unlinkat.function(fd, name, flag);
 }

@@ -256,6 +256,103 @@ static void a_checkpoint_of_another_problem(void **state)
     start_over();
 }
 
+/* ---------------------------------------------------------------------------- the order on the disk */
+
+enum { CALLS = 4096, CALL = 512 };
+static char call[CALLS][CALL]; /* "fsync PATH" or "rename DIR/OLD NEW" */
+
+/* What a run does with fsync and rename, in its order; how many calls. */
+static int record_calls(const char *arguments)
+{
+    char said[PROGRAM_WORDS], log[PROGRAM_WORDS], *end;
+    program_setting s = {.folder = folder, .fault = "record", .log = log};
+    int n = 0;
+    (void)snprintf(log, sizeof log, "%s", folder_path(folder, "calls"));
+    (void)unlink(log);
+    start_over();
+    int code = program_run(&s, arguments, said);
+    if (code != 0) fail_msg("sosmc %s: exit code %d, %s", arguments, code, said);
+    FILE *f = fopen(log, "r");
+    assert_non_null(f);
+    while (n < CALLS && fgets(call[n], CALL, f))
+        if ((end = strchr(call[n++], '\n')) != NULL) *end = 0;
+    (void)fclose(f);
+    assert_true(n > 10 && n < CALLS);
+    return n;
+}
+
+static int ends_in(const char *text, const char *ending)
+{
+    size_t n = strlen(text), m = strlen(ending);
+    return n >= m && strcmp(text + n - m, ending) == 0;
+}
+
+/* The number of the last call below `before` that is "fsync" of this path; -1: there is none. */
+static int synced(const char *path, size_t length, int from, int before)
+{
+    for (int i = before - 1; i >= from; i--)
+        if (strncmp(call[i], "fsync ", 6) == 0 && strlen(call[i] + 6) == length &&
+            strncmp(call[i] + 6, path, length) == 0)
+            return i;
+    return -1;
+}
+
+static int is_figure(const char *old) { return strstr(old, "/figures/") != NULL; }
+
+/* One file that takes its name: its bytes go to the disk before, its folder after. A figure, which can be drawn again, waits for
+ * nothing. */
+static void check_rename(int at, int n)
+{
+    const char *old = call[at] + strlen("rename "), *blank = strchr(old, ' ');
+    size_t length = (size_t)(blank - old), folder_length = length;
+    while (folder_length > 0 && old[folder_length] != '/') folder_length--;
+    int temporary = strncmp(blank - 4, ".tmp", 4) == 0, before = synced(old, length, 0, at);
+    int after = synced(old, folder_length, at + 1, at + 2 < n ? at + 2 : n);
+    if (!temporary) return; /* the checkpoint becomes the previous one */
+    if (is_figure(old) && before >= 0) fail_msg("a figure waits for the disk: %s", call[at]);
+    if (is_figure(old)) return;
+    if (before < 0) fail_msg("not on the disk before it has its name: %s", call[at]);
+    if (after < 0) fail_msg("the folder is not on the disk after: %s", call[at]);
+}
+
+static void bytes_come_before_names(void **state)
+{
+    static const char *const names[] = {"run.yaml",      "checkpoint",   "theta.npy",
+                                        "particles.npz", "summary.json", "report.html"};
+    int renamed[sizeof names / sizeof *names] = {0}, figures = 0, last = 0;
+    if (!program_faults()) {
+        print_message("no library of faults beside the sanitizers\n");
+        skip();
+    }
+    int n = record_calls(scene->fresh), syncs = 0, matter = 0;
+    for (int i = 0; i < n; i++) {
+        syncs += strncmp(call[i], "fsync ", 6) == 0;
+        if (strncmp(call[i], "rename ", 7) != 0) continue;
+        check_rename(i, n);
+        figures += is_figure(call[i]);
+        matter += !is_figure(call[i]) && strstr(call[i], ".tmp ") != NULL;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            char ending[64];
+            (void)snprintf(ending, sizeof ending, ".tmp %s", names[k]);
+            renamed[k] += ends_in(call[i], ending);
+        }
+        if (!ends_in(call[i], ".tmp checkpoint")) continue;
+        /* the rows of the trace are on the disk before the checkpoint that follows them */
+        const char *dir = call[i] + strlen("rename ");
+        char trace[CALL];
+        (void)snprintf(trace, sizeof trace, "%.*s/run/trace.csv", (int)(strstr(dir, "/run/") - dir), dir);
+        if (synced(trace, strlen(trace), last, i) < 0) fail_msg("rows are not on the disk before %s", call[i]);
+        last = i;
+    }
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (renamed[k] < 1) fail_msg("%s was never renamed to its name", names[k]);
+    assert_true(figures > 2);
+    /* two for each file that matters, its own and its folder's, and those of the rows that grow */
+    print_message("%d files that matter, %d figures, %d calls of fsync\n", matter, figures, syncs);
+    assert_true(syncs <= 2 * matter + 8 * 5 + 10);
+    start_over();
+}
+
 static int set_up(void **state)
 {
     char said[PROGRAM_WORDS], from[PROGRAM_WORDS];
@@ -270,6 +367,7 @@ static int tear_down(void **state) { return folder_remove(folder); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_call_may_fail),
+                                       cmocka_unit_test(bytes_come_before_names),
                                        cmocka_unit_test(files_may_not_grow),
                                        cmocka_unit_test(folders_that_cannot_be_written),
                                        cmocka_unit_test(a_path_that_is_a_file),

@@ -1,8 +1,9 @@
 /* test_signals.c: somebody wants the program to stop, or has gone away.
  *
- * SIGINT, SIGTERM and SIGHUP: exit code 130 after the iteration under way, everything saved, and the continued run has the bytes
- * of an undisturbed one. A second SIGINT: 130 at once, and the last checkpoint serves. Closed or broken streams: the run
- * goes on; the exit code tells when the words did not arrive. */
+ * SIGINT, SIGTERM, SIGHUP and SIGXCPU: exit code 130 after the iteration under way, everything saved, and the continued run has
+ * the bytes of an undisturbed one. A second signal: 130 at once, and the last checkpoint serves. SIGUSR1: a checkpoint, and the run
+ * goes on. What the caller ignores stays ignored. Closed or broken streams: the run goes on; the exit code tells when the words did
+ * not arrive. A gnuplot that hangs is not waited for, and ends when the program does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,7 +109,8 @@ static void asked_to_stop(void **state)
 {
     stopped_by(SIGINT);
     stopped_by(SIGTERM);
-    stopped_by(SIGHUP); /* the terminal is closed */
+    stopped_by(SIGHUP);  /* the terminal is closed */
+    stopped_by(SIGXCPU); /* the limit of a batch queue */
     clear();
 }
 
@@ -118,7 +120,7 @@ static void asked_to_stop(void **state)
     "--set evaluate.every=0 --set output.report=false --set output.checkpoint_every=1 --set iterations="
 
 /* 1: it stopped within an iteration, so that nothing was written since the last checkpoint. */
-static int stops_at_once(void)
+static int stops_at_once(int first, int second)
 {
     program_setting s = {.folder = folder};
     clear();
@@ -126,20 +128,223 @@ static int stops_at_once(void)
     long before = iterations_done();
     pid_t pid = program_start(&s, SLOW "10000 --resume");
     wait_for("run/checkpoint.previous");
-    (void)kill(pid, SIGINT);
+    (void)kill(pid, first);
     nap(0.005);
-    (void)kill(pid, SIGINT);
+    (void)kill(pid, second);
     assert_int_equal(program_wait(pid), 130);
     return iterations_done() == before;
 }
 
 static void asked_twice(void **state)
 {
-    int tries = 0;
-    while (!stops_at_once() && tries < 20) tries++; /* the first signal may have come just before the iteration's end */
-    assert_true(tries < 20);
-    must_run(SLOW "10000 --resume --budget-seconds 0.001");
-    assert_true(iterations_done() >= 2);
+    static const int pairs[][2] = {{SIGINT, SIGINT}, {SIGTERM, SIGTERM}, {SIGHUP, SIGTERM}, {SIGXCPU, SIGINT}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        int tries = 0;
+        /* the first signal may have come just before the iteration's end */
+        while (!stops_at_once(pairs[i][0], pairs[i][1]) && tries < 20) tries++;
+        if (tries == 20) fail_msg("signals %d and %d: everything was finished first", pairs[i][0], pairs[i][1]);
+        must_run(SLOW "10000 --resume --budget-seconds 0.001");
+        assert_true(iterations_done() >= 2);
+    }
+    /* The kernel sends SIGXCPU every second: that is no second wish, and everything is saved. */
+    assert_false(stops_at_once(SIGXCPU, SIGXCPU));
+    clear();
+}
+
+static int ignored;
+static void ignore_it(void) { (void)signal(ignored, SIG_IGN); }
+
+/* nohup and the shell's background jobs. */
+static void what_is_ignored_stays_ignored(void **state)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGUSR1};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        program_setting s = {.folder = folder, .in_child = ignore_it};
+        ignored = signals[i];
+        clear();
+        pid_t pid = program_start(&s, LONGER);
+        wait_for("run/checkpoint");
+        for (int k = 0; k < 3; k++) {
+            (void)kill(pid, signals[i]);
+            nap(0.02);
+        }
+        assert_int_equal(kill(pid, 0), 0);
+        int status;
+        assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it still runs */
+        (void)kill(pid, ignored == SIGTERM ? SIGINT : SIGTERM);
+        assert_int_equal(program_wait(pid), 130);
+    }
+    clear();
+}
+
+/* SIGUSR1 is "save now": a checkpoint and its trace, and the run goes on. */
+static void saved_on_request(void **state)
+{
+    program_setting s = {.folder = folder};
+    char arguments[512];
+    clear();
+    pid_t pid = program_start(&s, LONGER " --set output.checkpoint_every=0 --set output.checkpoint_seconds=0");
+    wait_for("run/timing.csv");
+    nap(0.1);
+    assert_int_not_equal(access(folder_path(folder, "run/checkpoint"), F_OK), 0);
+    (void)kill(pid, SIGUSR1);
+    wait_for("run/checkpoint");
+    nap(0.05);
+    assert_int_not_equal(access(folder_path(folder, "run/checkpoint.previous"), F_OK), 0); /* one, not one each time */
+    (void)kill(pid, SIGUSR1);
+    wait_for("run/checkpoint.previous");
+    (void)kill(pid, SIGKILL);
+    assert_int_equal(program_wait(pid), 128 + SIGKILL);
+    must_run(LONGER " --resume --budget-seconds 1e-9"); /* from what was saved */
+    long done = iterations_done();
+    assert_true(done > 0 && done < 300000);
+    (void)snprintf(arguments, sizeof arguments, SHORTER "%ld", done);
+    must_run(arguments);
+    (void)snprintf(arguments, sizeof arguments, "%s --set iterations=%ld --resume", LONGER, done);
+    must_run(arguments);
+    (void)unlink(folder_path(folder, "run/checkpoint.previous")); /* which was saved on request */
+    (void)unlink(folder_path(folder, "whole/checkpoint.previous"));
+    must_be_same("whole", "run");
+    clear();
+}
+
+/* ---------------------------------------------------------------------------- children */
+
+static void put_script(const char *text, mode_t mode)
+{
+    FILE *f = fopen(folder_path(folder, "odd/gnuplot"), "w");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(folder_path(folder, "odd/gnuplot"), mode), 0);
+}
+
+static const char *patience;
+static void with_odd_gnuplot(void)
+{
+    char path[PROGRAM_WORDS];
+    (void)snprintf(path, sizeof path, "%s/odd", folder);
+    (void)setenv("PATH", path, 1);
+    if (patience) (void)setenv("SOSMC_GNUPLOT_SECONDS", patience, 1);
+}
+
+/* The number of the gnuplot that hangs, once it has said it. */
+static pid_t hanging(void)
+{
+    long pid = 0;
+    for (int i = 0; i < 6000 && pid == 0; i++) {
+        FILE *f = fopen(folder_path(folder, "hangs"), "r");
+        if (f && fscanf(f, "%ld\n", &pid) != 1) pid = 0; // NOLINT(cert-err34-c): our own number
+        if (f) (void)fclose(f);
+        nap(0.01);
+    }
+    assert_true(pid > 0);
+    return (pid_t)pid;
+}
+
+static void must_end(pid_t pid)
+{
+    for (int i = 0; i < 500 && kill(pid, 0) == 0; i++) nap(0.01);
+    assert_int_not_equal(kill(pid, 0), 0);
+}
+
+static void page_must_say(const char *words)
+{
+    static char page[1 << 20];
+    FILE *f = fopen(folder_path(folder, "run/report.html"), "r");
+    assert_non_null(f);
+    page[fread(page, 1, sizeof page - 1, f)] = 0;
+    (void)fclose(f);
+    if (!strstr(page, words)) fail_msg("the report does not say '%s'", words);
+}
+
+/* A gnuplot that hangs; `alone`: itself, otherwise in a program that it started. */
+static void put_hanging_gnuplot(int alone)
+{
+    char script[PROGRAM_WORDS];
+    (void)snprintf(script, sizeof script, "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\n%s\n%s\n",
+                   alone ? "echo $$ >$HANGS" : "/bin/sleep 1000 &\necho $! >$HANGS",
+                   alone ? "exec /bin/sleep 1000" : "wait");
+    put_script(script, 0755);
+    (void)unlink(folder_path(folder, "hangs"));
+    (void)setenv("HANGS", folder_path(folder, "hangs"), 1);
+}
+
+static void gnuplot_hangs(void **state)
+{
+    char said[PROGRAM_WORDS];
+    assert_int_equal(mkdir(folder_path(folder, "odd"), 0755), 0);
+    /* a time limit */
+    put_hanging_gnuplot(0);
+    patience = "0.3";
+    clear();
+    time_t begin = time(NULL);
+    int code = run(with_odd_gnuplot, "run run.yaml --out run --quiet", said);
+    if (code != 0) fail_msg("exit code %d: %s", code, said);
+    assert_true(time(NULL) - begin < 20);
+    page_must_say("gnuplot did not end within 0.3 seconds");
+    must_end(hanging());
+    /* a signal, and a kill: nothing runs on */
+    patience = NULL;
+    for (int how = 0; how < 2; how++) {
+        program_setting s = {.folder = folder, .in_child = with_odd_gnuplot};
+        clear();
+        put_hanging_gnuplot(how == 1);
+        pid_t pid = program_start(&s, "run run.yaml --out run --quiet"), child = hanging();
+        begin = time(NULL);
+        (void)kill(pid, how == 1 ? SIGKILL : SIGTERM);
+        assert_int_equal(program_wait(pid), how == 1 ? 128 + SIGKILL : 130);
+        assert_true(time(NULL) - begin < 20);
+        must_end(child);
+        assert_int_not_equal(access(folder_path(folder, "run/report.html"), F_OK), 0);
+        must_run("run run.yaml --out run --quiet --resume"); /* with another gnuplot */
+        assert_int_equal(access(folder_path(folder, "run/report.html"), F_OK), 0);
+    }
+    clear();
+}
+
+/* An npm that takes no notice of SIGTERM: the second signal ends it, and what it started. */
+static void npm_hangs(void **state)
+{
+    program_setting s = {.folder = folder};
+    FILE *f = fopen(folder_path(folder, "bin/npm"), "w");
+    assert_non_null(f);
+    assert_true(fputs("#!/bin/sh\ntrap '' TERM\n/bin/sleep 1000 &\necho $! >$HANGS\nwait\n", f) >= 0);
+    assert_int_equal(fclose(f) || chmod(folder_path(folder, "bin/npm"), 0755), 0);
+    (void)unlink(folder_path(folder, "hangs"));
+    (void)setenv("HANGS", folder_path(folder, "hangs"), 1);
+    pid_t pid = program_start(&s, "fetch mnist --out digits --quiet"), child = hanging();
+    (void)kill(pid, SIGTERM);
+    nap(0.2);
+    assert_int_equal(kill(child, 0), 0);
+    (void)kill(pid, SIGTERM);
+    assert_int_equal(program_wait(pid), 130);
+    must_end(child);
+    (void)folder_remove(folder_path(folder, "digits"));
+}
+
+static void why_gnuplot_did_not_start(void **state)
+{
+    static const struct {
+        const char *script;
+        mode_t mode;
+        const char *words;
+    } rows[] = {{"#!/bin/sh\n", 0644, "gnuplot could not be started: Permission denied"},
+                {"#!/no/such/shell\n", 0755, "gnuplot was not found"},
+                {"#!/bin/sh\nexit 3\n", 0755, "'gnuplot --version' failed with exit code 3"},
+                {"#!/bin/sh\nkill -9 $$\n", 0755, "gnuplot was ended by signal 9"},
+                {NULL, 0, "gnuplot was not found: install it"}};
+    char said[PROGRAM_WORDS];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].script)
+            put_script(rows[i].script, rows[i].mode);
+        else
+            assert_int_equal(unlink(folder_path(folder, "odd/gnuplot")), 0);
+        clear();
+        int code = run(with_odd_gnuplot, "run run.yaml --out run --quiet", said);
+        if (code != 0) fail_msg("exit code %d: %s", code, said);
+        page_must_say(rows[i].words);
+    }
     clear();
 }
 
@@ -217,7 +422,14 @@ static int tear_down(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(asked_to_stop), cmocka_unit_test(asked_twice),
-                                       cmocka_unit_test(nobody_listens), cmocka_unit_test(words_must_arrive)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(asked_to_stop),
+                                       cmocka_unit_test(asked_twice),
+                                       cmocka_unit_test(what_is_ignored_stays_ignored),
+                                       cmocka_unit_test(saved_on_request),
+                                       cmocka_unit_test(gnuplot_hangs),
+                                       cmocka_unit_test(npm_hangs),
+                                       cmocka_unit_test(why_gnuplot_did_not_start),
+                                       cmocka_unit_test(nobody_listens),
+                                       cmocka_unit_test(words_must_arrive)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -22,6 +22,7 @@ typedef struct {
     const engine_case *w;
     const record *r;
     const char *path; /* files instead of memory */
+    int unlike;       /* rank 1 loads another iteration than the others */
     int saves;        /* run from the start and save at every iteration; else load iteration HALF and run */
     memory at[K + 1]; /* rank 0's streams */
     sosmc_status status[MOST_RANKS];
@@ -39,7 +40,8 @@ static sosmc_status job_save(job *j, sosmc *s, int k)
 
 static sosmc_status job_load(job *j, sosmc *s)
 {
-    memory m = j->r->at[HALF]; /* every rank reads the whole stream, with its own position */
+    int other = j->unlike && s->cfg.comm.rank == 1;
+    memory m = j->r->at[HALF + other]; /* every rank reads the whole stream, with its own position */
     m.at = 0;
     m.calls = m.fail_at = 0;
     return j->path ? sosmc_load_file(s, j->path) : sosmc_load(s, memory_get, &m);
@@ -100,6 +102,20 @@ static void ranks_write_the_same_bytes(void **state)
         }
         record_free(r);
     }
+}
+
+static void ranks_with_different_checkpoints_are_refused(void **state)
+{
+    engine_case w = engine_case_of(ULA_PAPER);
+    record *r = record_run(&w);
+    job j = {.w = &w, .r = r, .unlike = 1};
+    assert_int_equal(fake_run(3, rank_runs, &j, NULL, NULL), 0);
+    for (int rank = 0; rank < 3; rank++) {
+        assert_int_equal(j.status[rank], SOSMC_EINVAL);
+        assert_non_null(strstr(j.message[rank], "rank 1 was given another checkpoint"));
+        assert_int_equal(j.loaded[rank], 0); /* nothing was taken */
+    }
+    record_free(r);
 }
 
 static void ranks_share_a_file(void **state)
@@ -230,9 +246,12 @@ static void ranks_learn_that_loading_failed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_write_the_same_bytes),      cmocka_unit_test(ranks_share_a_file),
-        cmocka_unit_test(ranks_refuse_together),           cmocka_unit_test(ranks_learn_that_saving_failed),
+        cmocka_unit_test(ranks_write_the_same_bytes),
+        cmocka_unit_test(ranks_share_a_file),
+        cmocka_unit_test(ranks_refuse_together),
+        cmocka_unit_test(ranks_learn_that_saving_failed),
         cmocka_unit_test(ranks_learn_that_loading_failed),
+        cmocka_unit_test(ranks_with_different_checkpoints_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* test_callbacks.c: callbacks that return non-zero stop a run wherever they are called.
  *
  * The status says so, and the message names the callback, the iteration and what was returned: of several failures the
- * lowest, for any number of threads. */
+ * lowest, for any number of threads. The iteration is taken back: the engine is where it was before, to the bit, and goes on from there
+ * as if nothing had happened. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +12,11 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "assertions.h"
+#include "fake_comm.h"
 #include "faulty_model.h"
 #include "memory_stream.h"
 
@@ -111,7 +114,34 @@ static int s_step(const sosmc_kernel *k, sosmc_move *m)
     return rc ? rc : trip(C_KERNEL, &m->b);
 }
 
-enum { FORWARD, FORWARD_REFERENCE, REVERSE, PCD, SOUL, RESTARTS, SCENARIOS };
+static int s_scores(const void *self, const double *theta, const sosmc_batch *b, double *S)
+{
+    double one[N] = {0}, g[D];
+    for (int i = 0; i < b->n; i++) {
+        memset(g, 0, sizeof g);
+        one[i] = 1;
+        int rc = s_grad(self, theta, b, one, g);
+        if (rc) return rc;
+        one[i] = 0;
+        for (int j = 0; j < D; j++) S[j * b->ld + i] = g[j];
+    }
+    return 0;
+}
+
+enum {
+    FORWARD,
+    FORWARD_REFERENCE,
+    REVERSE,
+    PCD,
+    SOUL,
+    RESTARTS,
+    SCENARIOS,
+    NEWEST = SCENARIOS,
+    AGAIN,
+    MOMENTUM,
+    WATCHED,
+    ALL
+};
 
 static void scenario(faulty_run *l, int which)
 {
@@ -155,6 +185,33 @@ static void scenario(faulty_run *l, int which)
         l->cfg.scheme = sosmc_scheme_soul(4);
         l->cfg.scheme.particles = l->cfg.scheme.pool = N;
         l->cfg.kernel = sosmc_rwm(0.1);
+        break;
+    case NEWEST: /* a pool that grows, restarts */
+        l->p.objective = sosmc_likelihood(data, N);
+        l->cfg.scheme = sosmc_scheme_pcd(N, 3 * N, 3);
+        l->cfg.scheme.pool_rule = SOSMC_POOL_NEWEST;
+        l->cfg.scheme.refresh = 0.2;
+        l->cfg.kernel = sosmc_ula_clamped(0.05, 4);
+        break;
+    case AGAIN: /* moves that may be repeated, behind a resampling */
+        l->p.objective = sosmc_reward_reverse(score, 0.5, faulty_theta0);
+        l->cfg.kernel = sosmc_mala(0.1);
+        l->cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+        l->cfg.scheme.ess_min = 2;
+        l->cfg.on_nonfinite = SOSMC_NONFINITE_RETRY;
+        break;
+    case MOMENTUM: /* what a kernel, an optimiser and an average keep */
+        l->p.objective = sosmc_reward_forward(score, 0.5, data, N, faulty_theta0);
+        l->cfg.kernel = sosmc_underdamped(0.2, 1, 1);
+        l->cfg.optimiser = sosmc_adam(0.01);
+        l->cfg.average = 0.9;
+        l->cfg.scheme.order = SOSMC_ORDER_AUTHORS;
+        break;
+    case WATCHED: /* observed iterations, with a Hessian */
+        l->p.model.scores = s_scores;
+        l->p.objective = sosmc_likelihood(data, N);
+        l->cfg.optimiser = sosmc_adam(0.01);
+        l->cfg.judge = 0.5;
         break;
     default:
         l->cfg.scheme = sosmc_scheme_moved_first(N);
@@ -285,12 +342,162 @@ static void the_lowest_failure_is_reported(void **state)
     script.by_tile = 0;
 }
 
+/* ---------------------------------------------------------------------------- taken back */
+
+typedef struct {
+    memory stream;
+    uint64_t hash;
+    double gradient[D];
+    sosmc_info info;
+} portrait;
+
+static void portray(faulty_run *l, portrait *p)
+{
+    memory_must_save(l->s, &p->stream);
+    p->hash = sosmc_hash(l->s);
+    memcpy(p->gradient, sosmc_gradient(l->s), sizeof p->gradient);
+    p->info = *sosmc_last(l->s);
+}
+
+static void assert_alike(const portrait *a, const portrait *b, int with_time)
+{
+    sosmc_info ours = a->info;
+    if (!with_time) ours.seconds = b->info.seconds;
+    assert_true(memory_same(&a->stream, &b->stream));
+    assert_int_equal(a->hash, b->hash);
+    assert_memory_equal(a->gradient, b->gradient, sizeof a->gradient);
+    assert_memory_equal(&ours, &b->info, sizeof ours);
+}
+
+enum { STEPS = 3 };
+
+/* Goes through STEPS iterations behind `first`. Call number script.at of a callback fails; its iteration must then be as if it had not
+ * begun, and succeed when it is tried again. seen[k] is the state behind iteration k. Returns whether a call failed. */
+static int go_on_after_failure(int which, int threads, int first, portrait seen[STEPS + 1], int compare)
+{
+    faulty_run l;
+    portrait now = {.hash = 0};
+    int tripped = 0;
+    scenario(&l, which);
+    l.cfg.threads = threads;
+    int sick = script.sick, at = script.at;
+    script.sick = script.at = 0;
+    faulty_open(&l);
+    faulty_steps(&l, first);
+    script.sick = sick;
+    script.at = at;
+    for (int c = 0; c < CALLBACKS; c++) atomic_store(&script.calls[c], 0);
+    for (int k = 0; k <= STEPS; k++) {
+        portray(&l, compare ? &now : &seen[k]);
+        if (compare) assert_alike(&now, &seen[k], 0);
+        if (k == STEPS) break;
+        sosmc_status status = sosmc_step(l.s);
+        while (status == SOSMC_EMODEL && tripped < 2) {
+            portrait after = {.hash = 0};
+            portray(&l, &after);
+            assert_alike(&after, &now, 1);
+            free(after.stream.bytes);
+            assert_contains(sosmc_message(l.s), "returned 77");
+            if (tripped++ == 0)
+                script.at = atomic_load(&script.calls[script.which]) + 1; /* also when it is tried again */
+            status = sosmc_step(l.s);
+        }
+        assert_int_equal(status, SOSMC_OK);
+    }
+    free(now.stream.bytes);
+    sosmc_free(l.s);
+    return tripped;
+}
+
+static void a_stopped_iteration_is_taken_back(void **state)
+{
+    int count = 0;
+    script.by_tile = 0;
+    for (int which = 0; which < ALL; which++) {
+        int first = which == WATCHED ? 63 : 1;
+        portrait seen[STEPS + 1] = {{.hash = 0}};
+        script.which = CALLBACKS;
+        (void)go_on_after_failure(which, 1, first, seen, 0);
+        for (int c = 0; c < CALLBACKS; c++)
+            for (int threads = 1; threads <= 3; threads += 2) {
+                script.which = (callback)c;
+                for (script.at = 1;; script.at += which == WATCHED ? 1 + script.at / 8 : 1) {
+                    int at = script.at, tripped = go_on_after_failure(which, threads, first, seen, 1);
+                    script.at = at;
+                    count += tripped;
+                    if (!tripped) break;
+                }
+            }
+        for (int k = 0; k <= STEPS; k++) free(seen[k].stream.bytes);
+    }
+    print_message("%d iterations were stopped and taken back\n", count);
+    assert_true(count > 1000);
+    script.sick = 0;
+}
+
+/* A callback that fails on one of several ranks: all of them take the iteration back and go on together. */
+typedef struct {
+    int which;
+    int stopped[3];
+    sosmc_status status[3];
+    uint64_t hash[3];
+} ranks_run;
+
+static void go_on_as_rank(void *ctx, const sosmc_comm *comm)
+{
+    ranks_run *r = ctx;
+    faulty_run l;
+    scenario(&l, r->which);
+    l.cfg.comm = *comm;
+    l.s = NULL;
+    sosmc_status status = sosmc_create(&l.s, &l.p, &l.cfg);
+    while (status == SOSMC_OK && sosmc_iteration(l.s) < STEPS) {
+        status = sosmc_step(l.s);
+        if (status != SOSMC_EMODEL || r->stopped[comm->rank]++) continue;
+        status = SOSMC_OK;
+    }
+    r->status[comm->rank] = status;
+    r->hash[comm->rank] = status == SOSMC_OK ? sosmc_hash(l.s) : 0;
+    sosmc_free(l.s);
+}
+
+static void all_ranks_take_an_iteration_back(void **state)
+{
+    const int runs[] = {FORWARD, FORWARD_REFERENCE, PCD, AGAIN};
+    const callback which[] = {C_PREPARE, C_ENERGY, C_GRAD};
+    int stopped = 0;
+    script.by_tile = script.sick = 0;
+    for (size_t q = 0; q < sizeof runs / sizeof *runs; q++) {
+        ranks_run right = {.which = runs[q]};
+        script.which = CALLBACKS;
+        assert_int_equal(fake_run(1, go_on_as_rank, &right, NULL, NULL), 0);
+        assert_int_equal(right.status[0], SOSMC_OK);
+        for (size_t c = 0; c < sizeof which / sizeof *which; c++)
+            for (int at = 10; at < 24; at++) {
+                ranks_run r = {.which = runs[q]};
+                script.which = which[c];
+                script.at = at;
+                for (int i = 0; i < CALLBACKS; i++) atomic_store(&script.calls[i], 0);
+                assert_int_equal(fake_run(3, go_on_as_rank, &r, NULL, NULL), 0);
+                for (int rank = 0; rank < 3; rank++) {
+                    assert_int_equal(r.status[rank], SOSMC_OK);
+                    assert_int_equal(r.stopped[rank], r.stopped[0]);
+                    assert_int_equal(r.hash[rank], right.hash[0]);
+                }
+                stopped += r.stopped[0];
+            }
+    }
+    assert_true(stopped > 50);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_call_may_fail),
         cmocka_unit_test(an_energy_inside_a_kernel_is_called_energy),
         cmocka_unit_test(the_lowest_failure_is_reported),
+        cmocka_unit_test(a_stopped_iteration_is_taken_back),
+        cmocka_unit_test(all_ranks_take_an_iteration_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

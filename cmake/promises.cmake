@@ -1,0 +1,41 @@
+# promises.cmake: builds that would break what the library promises are refused, and release builds are hardened.
+#
+# The same bits everywhere need IEEE arithmetic as it is written: no -ffast-math or part of it, and doubles that are computed as
+# doubles, which the x87 does not. Whoever sets such flags, in CFLAGS, in CC or in a CMake variable, gets a sentence.
+
+string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
+set(given_flags "${CMAKE_C_COMPILER_ARG1} ${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type}}")
+get_directory_property(given_options COMPILE_OPTIONS)
+foreach(flag IN ITEMS -ffast-math -Ofast -funsafe-math-optimizations -fassociative-math -freciprocal-math -ffinite-math-only
+        -fno-signed-zeros -fsingle-precision-constant -fcx-limited-range -mfpmath=387 -mfpmath=both -mno-sse2)
+    if(" ${given_flags} ${given_options} " MATCHES "[ ;]${flag}[ ;]")
+        message(FATAL_ERROR "sosmc: the flags contain ${flag}, which changes the arithmetic: a run would no longer have the same bits "
+            "everywhere, and its tests for values that are not finite might not work. Remove it; models of your own may be compiled "
+            "with it.")
+    endif()
+endforeach()
+
+# What the compiler itself says, whichever way it was told. Asked anew every time, because the flags may have changed.
+separate_arguments(type_flags UNIX_COMMAND "${CMAKE_C_FLAGS_${build_type}}")
+unset(SOSMC_ARITHMETIC_IS_IEEE CACHE)
+try_compile(SOSMC_ARITHMETIC_IS_IEEE "${PROJECT_BINARY_DIR}/CMakeFiles/ieee" SOURCES "${CMAKE_CURRENT_LIST_DIR}/ieee.c"
+    COMPILE_DEFINITIONS ${type_flags})
+if(NOT SOSMC_ARITHMETIC_IS_IEEE)
+    message(FATAL_ERROR "sosmc: this compiler with these flags does not compute doubles as IEEE doubles (cmake/ieee.c does not "
+        "compile): it uses the x87, whose results depend on registers, or takes liberties like those of -ffast-math. The same bits "
+        "everywhere are not possible then. On 32-bit x86 add -msse2 -mfpmath=sse.")
+endif()
+
+# A release build is position independent, has canaries on the stack, calls that know the sizes of their buffers, and tables that are
+# read-only once the program has started (test `builds`).
+set(sosmc_hardened OFF)
+if(top_level AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT SOSMC_SANITIZE AND NOT SOSMC_COVERAGE)
+    set(sosmc_hardened ON)
+    include(CheckPIESupported)
+    check_pie_supported(LANGUAGES C)
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+    add_compile_options(-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+        add_link_options(-Wl,-z,relro -Wl,-z,now)
+    endif()
+endif()
