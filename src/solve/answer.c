@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "analysis/probe.h"
+#include "base/arithmetic.h"
 #include "judge/numbers.h"
 #include "judge/result.h"
 #include "solve_inside.h"
@@ -228,6 +229,7 @@ static sosmc_status give_covariance(const sosmc_solver *s, sosmc_judgement *j)
 
 sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
 {
+    STANDARD_ARITHMETIC;
     const plain *v = &s->v;
     sosmc_judgement *j = &out->judgement;
     *out = (sosmc_solution){.finished = v->phase == SOSMC_PHASE_DONE, .info = s->info};

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/arithmetic.h"
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
@@ -259,6 +260,7 @@ static sosmc_status take_over(sosmc_solver *s, const char *bytes)
 
 sosmc_status sosmc_solver_load(sosmc_solver *s, sosmc_read get, void *ctx)
 {
+    STANDARD_ARITHMETIC;
     header h;
     if (!s->ready) return s->failed;
     if (get(ctx, &h, sizeof h)) return refuse(s, SOSMC_EIO, "the saved state is cut short");

@@ -103,7 +103,7 @@ sosmc_status sosmc_i_metric_fit(sosmc_solver *s, metric *m, cloud *c, groups r, 
         for (size_t k = lo; k < hi; k++) g[k] = t * c->g[k] + (1 - t) * s->gq[k];
     }
     double a = weight_of(s, c->w, r.first, r.middle, &effective), b = weight_of(s, c->w, r.middle, r.end, &effective);
-    int cross = fmin(a, b) >= 1e-3; /* a part without weight has nothing to tell */
+    int cross = fmin(a, b) >= 1e-3 && !s->not_crossed; /* a part without weight has nothing to tell */
     sosmc_status status = fit_part(s, m, 0, g, c->w, cross ? r.middle : r.first, r.end);
     if (status == SOSMC_OK) status = fit_part(s, m, 1, g, c->w, r.first, cross ? r.middle : r.end);
     return status;
@@ -229,7 +229,7 @@ sosmc_status sosmc_i_shift_fit(sosmc_solver *s, shift *k, cloud *c, int cross)
     k->active = 0;
     if (o->score.eval || o->kl != 0 || s->dim > s->n / 5 || s->dim > SHIFTED) return SOSMC_OK;
     (void)sosmc_i_solver_weights(s, c, ALL);
-    if (cross) {
+    if (cross && !s->not_crossed) {
         if (regress(s, c, HALF, GROUPS, k->K[0], &status) || regress(s, c, 0, HALF, k->K[1], &status)) return status;
     } else {
         if (regress(s, c, 0, GROUPS, k->K[0], &status)) return status;

@@ -120,7 +120,8 @@ struct sosmc_solver {
     sosmc_status failed;
     char message[MESSAGE_ROOM];
     sosmc_solve_info info;
-    int ready;
+    int ready, inside; /* inside: a step is under way */
+    int not_crossed; /* for the test that shows what becomes of a solver that fits and applies on the same particles */
     const sosmc_simd *simd;
     const tile_code *code;
     /* shape */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/arithmetic.h"
 #include "base/scores.h"
 #include "base/table.h"
 #include "base/tiles.h"
@@ -233,6 +234,7 @@ static sosmc_status open_memory(sosmc_solver *s)
 
 sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem, const sosmc_solve_options *options)
 {
+    STANDARD_ARITHMETIC;
     sosmc_solver *s = calloc(1, sizeof *s);
     *out = s;
     if (!s) return SOSMC_ENOMEM;
@@ -364,10 +366,19 @@ static sosmc_status advance(sosmc_solver *s)
 
 sosmc_status sosmc_solver_step(sosmc_solver *s)
 {
+    STANDARD_ARITHMETIC;
     if (!s->ready || s->failed) return s->failed;
+    if (s->inside) /* a callback that did not come back, or calls the solver that called it */
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL,
+                                   "a step was called inside a step, or a step before it was left by a jump");
+    if (sosmc_i_crew_lost(s->helpers))
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL,
+                                   "this process was forked from the one that has the solver's threads");
     if (s->v.phase == SOSMC_PHASE_DONE) return SOSMC_OK;
+    s->inside = 1;
     double before = seconds_now();
     sosmc_status status = advance(s);
+    s->inside = 0;
     s->v.step++;
     s->v.seconds += seconds_now() - before;
     if (status != SOSMC_OK && !s->failed)
