@@ -1,6 +1,6 @@
-/* x ~ N(theta, I) and y | x ~ N(x, I): the likelihood of y peaks at theta = y. */
-#include <sosmc/judge.h>
-#include <sosmc/sosmc.h>
+/* x ~ N(theta, I) and y | x ~ N(x, I): the likelihood of y peaks at theta = y. A model is two functions; the solver needs nothing
+ * else. */
+#include <sosmc/solve.h>
 #include <stdio.h>
 
 enum { D = 2 };
@@ -28,24 +28,17 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
 int main(void)
 {
     sosmc_problem p = {.model = {.dim_x = D, .dim_theta = D, .energy = energy, .grad_theta = grad_theta},
-                       .objective = sosmc_mmle(),
-                       .init = sosmc_standard_normal()};
-    sosmc_settings cfg = sosmc_defaults();
-    sosmc *run = NULL;
-    sosmc_status status = sosmc_create(&run, &p, &cfg);
-    if (status == SOSMC_OK) status = sosmc_run(run, 2000, NULL, NULL);
-    if (status != SOSMC_OK) fprintf(stderr, "%s\n", sosmc_message(run));
-
-    sosmc_judgement j = {.dim_theta = 0}; /* what the run is worth */
-    if (status == SOSMC_OK) status = sosmc_judge(run, NULL, &j, NULL, 0);
-    for (int k = 0; k < j.dim_theta && j.theta_mc_error && j.theta_standard_error; k++)
-        printf("theta_%d = %.3f, Monte Carlo error %.3f, standard error %.3f\n", k + 1, j.theta[k], j.theta_mc_error[k],
-               j.theta_standard_error[k]);
-    if (status == SOSMC_OK)
-        printf("log Z = %.3f +- %.3f, %s\n", j.log_z.value, j.log_z.error,
-               sosmc_verdict_name((sosmc_verdict_status)j.verdict.status));
-    for (int k = 0; k < j.verdict.reasons; k++) printf("%s\n", j.verdict.reason[k]);
-    sosmc_judgement_free(&j);
-    sosmc_free(run);
-    return status == SOSMC_OK ? 0 : 1;
+                       .objective = sosmc_mmle()};
+    sosmc_solution r;
+    sosmc_status status = sosmc_solve(&r, &p, NULL);
+    const sosmc_judgement *j = &r.judgement; /* theta and the other numbers with their errors, and the verdict */
+    for (int k = 0; k < j->dim_theta && j->theta_mc_error && j->theta_standard_error; k++)
+        printf("theta_%d = %.4f, Monte Carlo error %.4f, standard error %.3f\n", k + 1, j->theta[k],
+               j->theta_mc_error[k], j->theta_standard_error[k]);
+    printf("log Z = %.4f +- %.4f, %s\n", j->log_z.value, j->log_z.error,
+           sosmc_verdict_name((sosmc_verdict_status)j->verdict.status));
+    for (int k = 0; k < j->verdict.reasons; k++) printf("%s\n", j->verdict.reason[k]);
+    int solved = status == SOSMC_OK && j->verdict.status == SOSMC_CONVERGED;
+    sosmc_solution_free(&r);
+    return solved ? 0 : 1;
 }

@@ -201,7 +201,8 @@ static int resume_engine(run *r)
         (void)snprintf(columns + used, sizeof columns - used, ",%s", deblurring_value_names[v]);
     }
     int left = access(r->at.checkpoint, F_OK) == 0 || access(r->at.spare, F_OK) == 0;
-    sosmc_status loaded = left ? checkpoint_load(r->engine, r->at.checkpoint, note, sizeof note, r->error, r->room)
+    sosmc_status loaded = left ? checkpoint_load(&(stepper){.engine = r->engine}, r->at.checkpoint, note, sizeof note,
+                                                 r->error, r->room)
                                : SOSMC_EIO;
     if (left && (loaded != SOSMC_OK || read_saved_counts(r)) && build(r)) return -1;
     int64_t done = sosmc_iteration(r->engine);
@@ -242,7 +243,7 @@ static int measure(run *r, double value[DEBLURRING_VALUES])
 static int save(run *r)
 {
     if (trace_flush(r->metrics, r->error, r->room)) return -1;
-    if (checkpoint_save(r->engine, r->at.checkpoint, r->error, r->room) != SOSMC_OK) return -1;
+    if (checkpoint_save(&(stepper){.engine = r->engine}, r->at.checkpoint, r->error, r->room) != SOSMC_OK) return -1;
     r->saved = monotonic_seconds();
     return 0;
 }

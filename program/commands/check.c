@@ -3,6 +3,7 @@
 
 #include <sosmc/analysis.h>
 #include <sosmc/judge.h>
+#include <string.h>
 
 #include "run/curvature.h"
 #include "job/problem.h"
@@ -82,8 +83,6 @@ static int print_verdict(const job *j, FILE *out)
     return notes;
 }
 
-/* ---------------------------------------------------------------------------- all of it */
-
 static void conclude(const sosmc_check_report *report, int notes, FILE *out)
 {
     if (report->failed)
@@ -94,6 +93,63 @@ static void conclude(const sosmc_check_report *report, int notes, FILE *out)
         fputs(notes ? "no check failed, but see the notes\n" : "all is well\n", out);
 }
 
+/* ---------------------------------------------------------------------------- runs whose settings are automatic */
+
+/* Of the library's checks those of the model; the others are of the settings, which the solver does not have. */
+static int is_of_the_model(const char *name)
+{
+    return strncmp(name, "gradient ", 9) == 0 || strcmp(name, "scores") == 0;
+}
+
+/* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: it refuses the problem, or there
+ * is no memory. */
+static int print_solution(const job *j, int *code, FILE *out)
+{
+    enum { FEW = 256, EVALUATIONS = 2000000 };
+    sosmc_solve_options options = j->solve;
+    sosmc_solution r;
+    if (options.particles > FEW) options.particles = FEW;
+    if (options.evaluations == 0 || options.evaluations > EVALUATIONS) options.evaluations = EVALUATIONS;
+    sosmc_status status = sosmc_solve(&r, &j->problem, &options);
+    const sosmc_verdict_words *v = &r.judgement.verdict;
+    int refused = status == SOSMC_EINVAL || status == SOSMC_ENOMEM;
+    if (status == SOSMC_EINVAL)
+        *code = complain(SOSMC_EXIT_USAGE, "settings is automatic, and %s", v->reason[0]);
+    else if (status == SOSMC_ENOMEM)
+        *code = complain(SOSMC_EXIT_NUMERIC, "memory ran out while the run was solved with few particles");
+    else if (v->reasons == 0)
+        fprintf(out, "ok    verdict: solved with %d particles and %.2g evaluations\n", options.particles,
+                (double)r.info.evaluations);
+    for (int i = 0; i < v->reasons && !refused; i++)
+        fprintf(out, "note  verdict: with %d particles and %.2g evaluations: %s\n", options.particles,
+                (double)r.info.evaluations, v->reason[i]);
+    int notes = v->reasons;
+    sosmc_solution_free(&r);
+    return notes;
+}
+
+static int check_automatic(const job *j, FILE *out)
+{
+    int code = SOSMC_EXIT_OK, notes = 0;
+    sosmc_check_options options = {.iterations = -1, .threads = 1};
+    sosmc_check_report all, model = {.count = 0};
+    sosmc_settings settings = j->settings;
+    settings.scheme = sosmc_scheme_unweighted(settings.scheme.particles); /* so that no time goes into weights */
+    if (sosmc_check(&j->problem, &settings, &options, &all) != SOSMC_OK)
+        return complain(SOSMC_EXIT_NUMERIC, "memory ran out while the model was checked");
+    for (int i = 0; i < all.count; i++) {
+        if (!is_of_the_model(all.item[i].name)) continue;
+        print_item(j, &all, &all.item[i], out);
+        model.failed += all.item[i].verdict == SOSMC_CHECK_FAIL;
+    }
+    if (!model.failed) notes = print_solution(j, &code, out);
+    if (code != SOSMC_EXIT_OK) return code;
+    conclude(&model, notes, out);
+    return model.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
+}
+
+/* ---------------------------------------------------------------------------- all of it */
+
 int check_job(const config *c, FILE *out)
 {
     char error[SENTENCE];
@@ -103,6 +159,11 @@ int check_job(const config *c, FILE *out)
     if (job_build(&j, c, &io, error, sizeof error)) {
         job_free(&j);
         return complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
+    }
+    if (j.automatic) {
+        int code = check_automatic(&j, out);
+        job_free(&j);
+        return code;
     }
     int64_t few = j.iterations < 20 ? j.iterations : 20;
     sosmc_check_options options = {.iterations = few ? few : -1, .threads = 1};

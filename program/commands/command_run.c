@@ -10,13 +10,18 @@
 const char run_text[] =
     "sosmc run FILE.yaml [--set KEY=VALUE]... [--out DIR] [options]\n"
     "\n"
-    "  --set KEY=VALUE       overrides a key of the file, with dots: --set kernel.type=mala --set model.theta=[0,1]\n"
+    "A file that names a model and an objective and no setting is solved automatically. One that names a kernel, an optimiser, a\n"
+    "scheme, iterations or the like is run with these ('settings' in docs/run-file.md).\n"
+    "\n"
+    "  --set KEY=VALUE       overrides a key of the file, with dots: --set model.theta=[0,1]; of an automatic one, settings must be\n"
+    "                        said to be chosen: --set settings=explicit --set kernel.type=mala\n"
+    "  --print               print the resolved run file, every key with its value, and stop\n"
     "  --out DIR             the run directory (default: the file's name without .yaml)\n"
     "  --iterations N        the same as --set iterations=N\n"
     "  --particles N         the same as --set particles=N\n"
     "  --seed S              the same as --set seed=S\n"
     "  --threads T           the same as --set threads=T; the results do not depend on it\n"
-    "  --resume              continue the run in DIR from its checkpoint; also with more iterations than before\n"
+    "  --resume              continue the run in DIR from its checkpoint; also with more iterations or larger limits\n"
     "  --overwrite           replace the run in DIR\n"
     "  --accept-changed-inputs    with --resume: go on although a file that the run reads has changed since it began\n"
     "  --budget-seconds B    stop after B seconds; --resume goes on\n"
@@ -27,7 +32,23 @@ const char run_text[] =
     "checkpoint and ends with the same bytes. Exit codes: 0 done, 2 usage or run file, 3 numerical failure, 4 files,\n"
     "5 not converged (with --strict), 6 another process is writing to DIR.\n";
 
-enum { SET, OUT, SEED, THREADS, ITERATIONS, PARTICLES, BUDGET, RESUME, OVERWRITE, ACCEPT, QUIET, STRICT, HELP, FLAGS };
+enum {
+    SET,
+    OUT,
+    SEED,
+    THREADS,
+    ITERATIONS,
+    PARTICLES,
+    BUDGET,
+    RESUME,
+    OVERWRITE,
+    ACCEPT,
+    QUIET,
+    STRICT,
+    PRINT,
+    HELP,
+    FLAGS
+};
 static const flag_row table[FLAGS] = {
     [SET] = {.name = "set", .takes_value = 1},
     [OUT] = {.name = "out", .takes_value = 1},
@@ -41,6 +62,7 @@ static const flag_row table[FLAGS] = {
     [ACCEPT] = {.name = "accept-changed-inputs"},
     [QUIET] = {.name = "quiet"},
     [STRICT] = {.name = "strict"},
+    [PRINT] = {.name = "print"},
     [HELP] = {.name = "help"},
 };
 
@@ -63,6 +85,11 @@ int command_run(int argc, char **argv)
     if (v.operands != 1) return complain(SOSMC_EXIT_USAGE, "run takes one run file; see 'sosmc help run'");
     config *c = command_load(&v, &code);
     if (!c) return code;
+    if (flag_given(&v, PRINT)) {
+        code = config_write(c, stdout) ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
+        config_free(c);
+        return code;
+    }
     default_directory(v.operand, directory);
     session_options options = {.out = flag_text(&v, OUT, directory),
                                .resume = flag_given(&v, RESUME),

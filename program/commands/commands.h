@@ -6,9 +6,10 @@
 #include "runfile/config.h"
 #include "terminal/flags.h"
 
-extern const char run_text[], judge_text[], check_text[], report_text[], list_text[];
+extern const char run_text[], new_text[], judge_text[], check_text[], report_text[], list_text[];
 
 int command_run(int argc, char **argv);
+int command_new(int argc, char **argv);
 int command_judge(int argc, char **argv);
 int command_check(int argc, char **argv);
 int command_report(int argc, char **argv);

@@ -188,11 +188,11 @@ static void put_likelihood(page *p, const demo *d)
         "Eighteen batters of 1970 after 45 times at bat each (B. Efron and C. Morris, “Data analysis using "
         "Stein's estimator and its generalizations”, JASA 70, 1975). The true skill of a player is hidden and "
         "varies around theta; what is seen is that skill with noise. Which theta makes the data most likely, "
-        "once the hidden skills are integrated out? %d particles, %d iterations.",
+        "once the hidden skills are integrated out? The run file names no setting: %d particles, %d steps of the solver.",
         l->particles, l->iterations);
     put_warnings(p, &l->warnings);
     put_estimates(p, l);
-    put_figure(p, d, DEMO_LIKELIHOOD "/figures/theta", "Theta against the iteration.",
+    put_figure(p, d, DEMO_LIKELIHOOD "/figures/theta", "Theta against the step.",
                "Theta on its way from 0 to the estimate.");
     put_players(p, l);
     page_link(p, "The whole run: settings, curves, summary", DEMO_LIKELIHOOD "/report.html");

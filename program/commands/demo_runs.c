@@ -31,10 +31,6 @@ const char demo_batting[] =
     "      -3.951, -4.317, -4.698, -5.098]\n"
     "  theta: [0]\n"
     "objective: mmle\n"
-    "kernel: {type: ula, step: 0.1}\n"
-    "optimiser: {type: adam, rate: 0.05, schedule: {type: cosine, a: 600, b: 0.01}}\n"
-    "particles: 5000\n"
-    "iterations: 600\n"
     "seed: 1970\n";
 
 const char demo_modes[] =
@@ -170,12 +166,10 @@ static void read_skills(demo_likelihood *l, const char *out)
 
 int demo_run_likelihood(demo *d)
 {
-    static const char *const full[] = {NULL};
-    static const char *const quick[] = {"particles=1000", "iterations=200", "optimiser.rate=0.1",
-                                        "optimiser.schedule.a=200", NULL};
+    static const char *const nothing[] = {NULL}; /* it takes milliseconds, also when it need not be quick */
     demo_likelihood *l = &d->likelihood;
     config *c = NULL;
-    int code = run_text(d, demo_batting, DEMO_LIKELIHOOD, d->quick ? quick : full, &c);
+    int code = run_text(d, demo_batting, DEMO_LIKELIHOOD, nothing, &c);
     if (code != SOSMC_EXIT_OK) return code;
     find_exact(l, c);
     config_free(c);

@@ -19,6 +19,7 @@ static const char usage_text[] =
     "sosmc optimises theta when the gradient is an expectation under a distribution that moves with theta.\n"
     "\n"
     "  sosmc run FILE.yaml        run what the file describes; results and report.html go to a run directory\n"
+    "  sosmc new FILE.yaml        write a run file to begin with\n"
     "  sosmc train DATA           train an energy-based model on points (circles, two_moons, blobs, a file) or pictures\n"
     "  sosmc tune MODEL ...       tune a stored energy-based model towards a reward\n"
     "  sosmc sample MODEL         sample a stored energy-based model\n"
@@ -37,8 +38,8 @@ static const char usage_text[] =
     "  sosmc help [COMMAND]       more about a command\n"
     "\n"
     "First steps:\n"
-    "  sosmc run examples/langevin_dual.yaml --out first\n"
-    "  sosmc run examples/langevin_dual.yaml --set kernel.type=mala --set particles=2000 --out second\n"
+    "  sosmc run examples/wisconsin.yaml                       a model and an objective; everything else is found\n"
+    "  sosmc run examples/langevin_dual.yaml --out chosen      a file that chooses kernel, optimiser and the rest\n"
     "\n"
     "docs/run-file.md explains every key of a run file.\n";
 
@@ -56,7 +57,7 @@ static const struct {
     {"report", report_text, command_report, 1}, {"reproduce", NULL, command_reproduce, 0}, /* refuses itself */
     {"judge", judge_text, command_judge, 1},    {"list", list_text, command_list, 0},
     {"fetch", fetch_text, command_fetch, 1},    {"demo", demo_text, command_demo, 1},
-    {"help", usage_text, command_help, 0}};
+    {"new", new_text, command_new, 1},          {"help", usage_text, command_help, 0}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)

@@ -209,6 +209,10 @@ int64_t trace_kept(const trace *t, double *value);
 /* trace.csv: the fields of sosmc_info in a fixed order, then theta_1, ..., theta_p; theta_norm when p > 64. */
 enum { TRACE_THETAS = 64, TRACE_COLUMNS = 2048 /* room for the header line */ };
 void trace_columns(int dim_theta, char out[TRACE_COLUMNS]);
+/* The columns of theta for any trace: one for each number, or its norm alone where there are more than TRACE_THETAS. They are
+ * appended to the header line, and their values put; how many those are is returned. */
+void trace_name_theta(int dim_theta, char columns[TRACE_COLUMNS]);
+int trace_put_theta(const double *theta, int dim_theta, double value[TRACE_THETAS]);
 /* trace_open with these columns; a file of an earlier version, which has no column mobility, goes on without it. */
 int trace_open_info(trace **out, const char *path, int dim_theta, int64_t from, char *error, size_t room);
 void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta);

@@ -343,12 +343,18 @@ int64_t trace_kept(const trace *t, double *value)
     "iteration,updates,gradient_updates,ess,mean_score,mean_energy,data_energy,penalty," \
     "loss,kl,logz,grad_norm,accept,h,rate,resampled,nonfinite,retries"
 
+void trace_name_theta(int dim_theta, char columns[TRACE_COLUMNS])
+{
+    size_t n = strlen(columns);
+    if (dim_theta > TRACE_THETAS) (void)snprintf(columns + n, TRACE_COLUMNS - n, ",theta_norm");
+    for (int j = 0; dim_theta <= TRACE_THETAS && j < dim_theta; j++)
+        n += (size_t)snprintf(columns + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
+}
+
 static void name_columns(int dim_theta, int earlier, char out[TRACE_COLUMNS])
 {
-    size_t n = (size_t)snprintf(out, TRACE_COLUMNS, "%s", earlier ? INFO_COLUMNS : INFO_COLUMNS ",mobility");
-    if (dim_theta > TRACE_THETAS) (void)snprintf(out + n, TRACE_COLUMNS - n, ",theta_norm");
-    for (int j = 0; dim_theta <= TRACE_THETAS && j < dim_theta; j++)
-        n += (size_t)snprintf(out + n, TRACE_COLUMNS - n, ",theta_%d", j + 1);
+    (void)snprintf(out, TRACE_COLUMNS, "%s", earlier ? INFO_COLUMNS : INFO_COLUMNS ",mobility");
+    trace_name_theta(dim_theta, out);
 }
 
 void trace_columns(int dim_theta, char out[TRACE_COLUMNS]) { name_columns(dim_theta, 0, out); }
@@ -384,6 +390,16 @@ static double norm(const double *x, int n)
     return sqrt(sum);
 }
 
+int trace_put_theta(const double *theta, int dim_theta, double value[TRACE_THETAS])
+{
+    if (dim_theta <= TRACE_THETAS) {
+        if (dim_theta > 0) memcpy(value, theta, (size_t)dim_theta * sizeof(double));
+        return dim_theta;
+    }
+    value[0] = norm(theta, dim_theta);
+    return 1;
+}
+
 enum { TRACE_INFO = 18 }; /* columns between the iteration and theta */
 
 void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_theta)
@@ -406,12 +422,8 @@ void trace_info(trace *t, const sosmc_info *info, const double *theta, int dim_t
                                                info->nonfinite,
                                                info->retries,
                                                info->mobility};
-    int p = dim_theta > TRACE_THETAS ? 1 : dim_theta, n = t->earlier ? TRACE_INFO - 1 : TRACE_INFO;
-    if (dim_theta > TRACE_THETAS)
-        value[n] = norm(theta, dim_theta);
-    else if (p > 0)
-        memcpy(value + n, theta, (size_t)p * sizeof(double));
-    trace_append(t, info->iteration, value, n + p);
+    int n = t->earlier ? TRACE_INFO - 1 : TRACE_INFO;
+    trace_append(t, info->iteration, value, n + trace_put_theta(theta, dim_theta, value + n));
 }
 
 void trace_time(trace *t, int64_t iteration, double seconds) { trace_append(t, iteration, &seconds, 1); }

@@ -119,8 +119,9 @@ static int forward_objective(builder *b, sosmc_score reward, const double *theta
     } else if (b->p->kind->exact_law(b, theta, &law)) {
         return -1;
     }
-    b->job->problem.objective = sosmc_reward_forward(reward, config_number(b->c, "objective.beta"), law,
-                                                     (int)config_integer(b->c, "objective.reference.batch"), theta);
+    /* The solver draws as many as it has particles. */
+    int batch = (int)config_integer(b->c, is(b, "settings", "automatic") ? "particles" : "objective.reference.batch");
+    b->job->problem.objective = sosmc_reward_forward(reward, config_number(b->c, "objective.beta"), law, batch, theta);
     return 0;
 }
 

@@ -138,16 +138,35 @@ static void build_path_of_theta(const builder *b, sosmc_settings *s)
     s->average_from = config_integer(b->c, "optimiser.average_from");
 }
 
+/* What the solver takes. Seed and threads are those of the settings too, for whatever looks at the problem besides it. */
+static void build_solve_options(builder *b)
+{
+    job *j = b->job;
+    j->automatic = 1;
+    j->solve = (sosmc_solve_options){.seconds = config_number(b->c, "limits.seconds"),
+                                     .evaluations = config_integer(b->c, "limits.evaluations"),
+                                     .particles = (int)config_integer(b->c, "particles"),
+                                     .seed = j->settings.seed,
+                                     .threads = j->settings.threads,
+                                     .rows = job_rows(j),
+                                     .why_no_log_z = job_why_no_log_z(j)};
+    if (config_has(b->c, "precision")) j->solve.precision = config_number(b->c, "precision");
+}
+
 void job_build_settings(builder *b)
 {
     sosmc_settings *s = &b->job->settings;
     *s = sosmc_defaults();
+    s->seed = config_unsigned(b->c, "seed");
+    s->threads = (int)config_integer(b->c, "threads");
+    if (is(b, "settings", "automatic")) {
+        build_solve_options(b);
+        return;
+    }
     s->scheme = build_scheme(b);
     s->kernel = build_kernel(b);
     build_path_of_theta(b, s);
     for (int i = 0; i < 2 && i < config_count(b->c, "adapt"); i++) s->adapt[i] = build_rule(b, i);
-    s->seed = config_unsigned(b->c, "seed");
-    s->threads = (int)config_integer(b->c, "threads");
     s->on_nonfinite = CHOICE(b, "on_nonfinite", "default", "fail", "drop", "retry", "restart");
     s->on_collapse = is(b, "on_collapse", "continue") ? SOSMC_COLLAPSE_CONTINUE : SOSMC_COLLAPSE_STOP;
     s->judge = config_number(b->c, "judge.cost"); /* 0 for none */

@@ -146,8 +146,8 @@ static int make_fact(const report_data *r, const told_name *q, char value[VALUE]
 
 static void put_facts(page *p, const report_data *r)
 {
-    page_fact fact[TOLD_NAMES + 2];
-    char text[TOLD_NAMES + 2][VALUE], words[TOLD_NAMES][VALUE];
+    page_fact fact[TOLD_NAMES + 3];
+    char text[TOLD_NAMES + 3][VALUE], words[TOLD_NAMES][VALUE];
     int n = 0;
     for (int k = 0; k < TOLD_NAMES; k++) {
         if (!make_fact(r, &told_names[k], text[n], words[n])) continue;
@@ -158,7 +158,12 @@ static void put_facts(page *p, const report_data *r)
     if (r->rows > 0) {
         grouped((int64_t)r->trace.column[0].number[r->rows - 1] + 1, text[n]); /* iterations count from 0 */
         fact[n].value = text[n];
-        fact[n++].name = "iterations";
+        fact[n++].name = strcmp(r->unit, "step") == 0 ? "steps" : "iterations";
+    }
+    if (isfinite(summary_number(r, "evaluations", ""))) {
+        grouped((int64_t)summary_number(r, "evaluations", ""), text[n]);
+        fact[n].value = text[n];
+        fact[n++].name = "evaluations";
     }
     if (isfinite(last_seconds(r))) {
         duration(last_seconds(r), text[n]);

@@ -33,9 +33,10 @@ static int load_trace(report_data *r, const char *dir, char *error, size_t room)
             const double *ignored;
             return csv_numbers(&r->trace, c, &ignored, error, room);
         }
-    if (strcmp(r->trace.column[0].name, "iteration") != 0)
-        return files_fail(error, room, "%s is not a trace: its first column is '%s', not 'iteration'", path,
-                          r->trace.column[0].name);
+    r->unit = r->trace.column[0].name;
+    if (strcmp(r->unit, "iteration") != 0 && strcmp(r->unit, "step") != 0)
+        return files_fail(error, room, "%s is not a trace: its first column is '%s', not 'iteration' or 'step'", path,
+                          r->unit);
     return 0;
 }
 
@@ -62,10 +63,10 @@ static int load_timing(report_data *r, const char *dir, char *error, size_t room
     int there = find(path, dir, "timing.csv", error, room);
     if (there <= 0) return there;
     if (csv_read(path, &options, &t, error, room)) return -1;
-    const csv_column *k = csv_find(&t, "iteration"), *s = csv_find(&t, "seconds");
+    const csv_column *k = csv_find(&t, r->unit), *s = csv_find(&t, "seconds");
     int status = 0;
     if (!k || !s || !k->number || !s->number) {
-        status = files_fail(error, room, "%s has no columns of numbers called iteration and seconds", path);
+        status = files_fail(error, room, "%s has no columns of numbers called %s and seconds", path, r->unit);
     } else if (t.rows > 0 && r->rows > 0) {
         r->seconds = malloc((size_t)r->rows * sizeof(double));
         if (r->seconds)
@@ -176,7 +177,12 @@ const curve report_curves[] = {
      .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1},
     {"logz", "log-z", "Normalising constant", "log Z", "Diagnostic from the incremental weights, without an error",
      .section = SECTION_OBJECTIVE, .sign = 1.0},
-    {"ess", "ess", "Effective sample size", "ESS", "Effective sample size before resampling", .section = SECTION_CLOUD,
+    {"decrease", "decrease", "Decrease of the loss", "decrease of the loss",
+     "The sum of what the updates gained, by the cloud's own estimate", .section = SECTION_OBJECTIVE, .sign = 1.0},
+    {"gain", "gain", "Gain of an update", "gain",
+     "What the last update gained in the loss, by the cloud's own estimate", .section = SECTION_OBJECTIVE, .sign = 1.0,
+     .log = 1},
+    {"ess", "ess", "Effective sample size", "ESS", "Effective sample size of the weights", .section = SECTION_CLOUD,
      .sign = 1.0, .noisy = 1},
     {"accept", "acceptance", "Acceptance", "mean acceptance", "Mean acceptance probability of the move",
      .section = SECTION_CLOUD, .sign = 1.0, .noisy = 1},
@@ -187,6 +193,8 @@ const curve report_curves[] = {
     {"h", "step", "Step size", "step size", "Step of the kernel", .section = SECTION_CLOUD, .sign = 1.0, .log = 1},
     {"grad_norm", "gradient", "Gradient norm", "gradient norm", "Norm of the estimated gradient, before clipping",
      .section = SECTION_ENGINE, .sign = 1.0, .log = 1, .noisy = 1},
+    {"evaluations", "evaluations", "Evaluations", "evaluations", "Evaluations of U for one particle, so far",
+     .section = SECTION_ENGINE, .sign = 1.0},
     {"rate", "rate", "Learning rate", "learning rate", "Learning rate of the optimiser", .section = SECTION_ENGINE,
      .sign = 1.0, .log = 1},
 };

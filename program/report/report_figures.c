@@ -81,6 +81,23 @@ static plot_series line_of(gallery *g, const report_data *r, const double *x, do
     return s;
 }
 
+/* A vertical line where each phase of the solver begins; nothing for a trace without phases. */
+static void mark_phases(gallery *g, const report_data *r, plot_panel *p, const double *x, double unit)
+{
+    static const char *const names[] = {"start", "search", "measure", "judge", "done"};
+    enum { PHASES = sizeof names / sizeof *names };
+    const double *phase = report_values(r, "phase");
+    plot_rule *rule = phase ? arena_take(&g->memory, PHASES, sizeof *rule) : NULL;
+    int last = -1;
+    for (int i = 0; rule && i < r->rows; i++) {
+        int now = phase[i] >= 0 && phase[i] < PHASES ? (int)phase[i] : -1;
+        if (now <= last || !isfinite(x[i])) continue;
+        rule[p->rules++] = (plot_rule){.x = unit * x[i], .text = names[now]};
+        last = now;
+    }
+    p->rule = rule;
+}
+
 /* One panel per clock: iterations, and wall-clock time when it was measured. */
 static plot_panel *clock_panels(gallery *g, const report_data *r, exhibit *e, int series)
 {
@@ -89,11 +106,13 @@ static plot_panel *clock_panels(gallery *g, const report_data *r, exhibit *e, in
     plot_panel *p = arena_take(&g->memory, panels, sizeof *p);
     for (int i = 0; p && i < panels; i++) {
         p[i].series = arena_take(&g->memory, series, sizeof *p[i].series);
-        p[i].x_label = "iteration";
+        p[i].x_label = r->unit;
     }
     if (!p || g->memory.failed) return NULL;
-    (void)time_unit(r, &label);
+    double unit = time_unit(r, &label);
     if (panels == 2) p[1].x_label = label;
+    mark_phases(g, r, &p[0], r->trace.column[0].number, 1);
+    if (panels == 2) mark_phases(g, r, &p[1], r->seconds, unit);
     e->figure.panel = p;
     e->figure.panels = panels;
     e->figure.width = panels == 2 ? HALF : WIDE;
@@ -142,7 +161,8 @@ static void add_levels(gallery *g, const report_extra *extra, const curve *c, do
 static const char *rows_are(const report_data *r)
 {
     const double *k = r->trace.column[0].number;
-    return k[r->rows - 1] - k[0] == r->rows - 1 ? "iterations" : "rows of the trace";
+    if (k[r->rows - 1] - k[0] != r->rows - 1) return "rows of the trace";
+    return strcmp(r->unit, "step") == 0 ? "steps" : "iterations";
 }
 
 static void say_ess(const report_data *r, exhibit *e)
@@ -154,14 +174,13 @@ static void say_ess(const report_data *r, exhibit *e)
     if (y) (void)snprintf(e->caption + n, room, " Resampled in %d of %d %s.", times, r->rows, rows_are(r));
 }
 
-static void describe(exhibit *e, const curve *c, const digest *d, int panels)
+static void describe(const report_data *r, exhibit *e, const curve *c, const digest *d, int panels)
 {
-    const char *clocks = panels == 2 ? "iteration and wall-clock time" : "iteration";
     (void)snprintf(e->caption, sizeof e->caption,
                    "%s: %.5g at the start, %.5g at the end, %.5g on average over the last tenth.", c->about, d->first,
                    d->last, d->mean);
-    (void)snprintf(e->alt, sizeof e->alt, "%s against %s; from %.4g at the start to %.4g at the end.", c->title, clocks,
-                   d->first, d->last);
+    (void)snprintf(e->alt, sizeof e->alt, "%s against %s%s; from %.4g at the start to %.4g at the end.", c->title,
+                   r->unit, panels == 2 ? " and wall-clock time" : "", d->first, d->last);
 }
 
 /* The sum of the absolute differences of neighbouring values, in units of the range: about 1 when the curve is smooth. */
@@ -231,7 +250,7 @@ static void add_curve(gallery *g, const report_data *r, const report_extra *extr
     add_levels(g, extra, c, scale, p, e->figure.panels);
     for (int i = 0; i < e->figure.panels && p[0].n > 1; i++)
         if (!p[i].series[0].label) ((plot_series *)p[i].series)[0].label = p[i].y_label;
-    describe(e, c, &d, e->figure.panels);
+    describe(r, e, c, &d, e->figure.panels);
     if (!strcmp(c->column, "ess")) say_ess(r, e);
 }
 
@@ -280,8 +299,39 @@ static void add_theta(gallery *g, const report_data *r)
     else
         (void)snprintf(e->caption, sizeof e->caption, "The %d parameters, from the first (dark) to the last (light).",
                        p);
-    (void)snprintf(e->alt, sizeof e->alt, "Path of the parameters against %s.",
-                   e->figure.panels == 2 ? "iteration and wall-clock time" : "iteration");
+    (void)snprintf(e->alt, sizeof e->alt, "Path of the parameters against %s%s.", r->unit,
+                   e->figure.panels == 2 ? " and wall-clock time" : "");
+}
+
+/* ---------------------------------------------------------------------------- what the solver still has to do */
+
+static void add_left(gallery *g, const report_data *r)
+{
+    static const struct {
+        const char *column, *label;
+        int colour;
+    } lines[] = {{"left", "worth of the Newton step", PLOT_BLUE},
+                 {"left_error", "worth of the Monte Carlo error", PLOT_ORANGE},
+                 {"wanted", "what may be left", PLOT_BLACK}};
+    enum { LINES = sizeof lines / sizeof *lines };
+    digest d = report_digest(r, &(curve){.column = "left", .sign = 1.0});
+    if (d.n < 2) return;
+    exhibit *e = gallery_add(g, SECTION_OBJECTIVE, "left", "What is left");
+    plot_panel *panel = e ? clock_panels(g, r, e, LINES) : NULL;
+    if (!panel) return;
+    for (int j = 0; j < LINES; j++)
+        add_line(g, r, panel, e->figure.panels, report_values(r, lines[j].column), 1.0, THIN,
+                 (plot_series){.label = lines[j].label, .colour = lines[j].colour, .width = 2.0});
+    for (int i = 0; i < e->figure.panels; i++) {
+        panel[i].y_label = "in the loss";
+        panel[i].log_y = d.min > 0.0;
+    }
+    (void)snprintf(
+        e->caption, sizeof e->caption,
+        "Measured with particles that did not steer the parameters: what a further Newton step and the Monte Carlo "
+        "error are worth in the loss, %.2g at the end, and how much of it may be left.",
+        d.last);
+    (void)snprintf(e->alt, sizeof e->alt, "What is left of the loss against %s, beside what may be left.", r->unit);
 }
 
 /* ---------------------------------------------------------------------------- all of them */
@@ -304,5 +354,6 @@ void report_gallery(gallery *g, const report_data *r, const report_extra *extra)
     if (!extra->picture) report_add_cloud(g, r, extra); /* single coordinates of pictures mean little */
     add_given(g, extra);
     for (int i = 0; i < report_curve_count; i++) add_curve(g, r, extra, &report_curves[i]);
+    add_left(g, r);
     add_theta(g, r);
 }

@@ -10,6 +10,7 @@
 typedef struct {
     csv_table trace;
     int rows;           /* of the trace */
+    const char *unit;   /* what a row stands for: "iteration", or "step" where the settings were automatic */
     double *seconds;    /* wall-clock time of each row, NaN where unknown; NULL: no timing */
     json_t *summary;    /* NULL: none */
     char *settings;     /* the run file; NULL: none */

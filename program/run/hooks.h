@@ -3,12 +3,15 @@
 #ifndef SOSMC_RUN_HOOKS_H
 #define SOSMC_RUN_HOOKS_H
 
-#include <sosmc/sosmc.h>
+#include <sosmc/solve.h>
 
 /* How far a run has come. */
 typedef struct {
-    int64_t done, total; /* iterations */
-    const sosmc_info *info;
+    int64_t done, total;           /* iterations; of an automatic run the solver's steps, whose total is not known: 0 */
+    const sosmc_info *info;        /* NULL: the run is automatic, and the next three are there instead */
+    const sosmc_solve_info *solve; /* NULL otherwise */
+    const double *theta;
+    int dim_theta;
     double strength; /* of a prior that is learnt; NaN: there is none */
     int weighted;
 } run_progress;

@@ -27,7 +27,7 @@ typedef struct {
     outcome *o;
     const outcome_source *from;
     const job *job;
-    const sosmc *engine;
+    const stepper *at;
     char *error;
     size_t room;
 } subject;
@@ -49,12 +49,12 @@ static int find_box(const subject *s, sosmc_lattice *l)
     enum { DRAWS = 64 };
     _Alignas(64) double drawn[2 * DRAWS];
     double rows[2 * DRAWS];
-    int64_t n = sosmc_particles(s->engine);
+    int64_t n = stepper_particles(s->at);
     const sosmc_source *init = &s->job->problem.init;
     sosmc_batch b = {.x = drawn, .simd = sosmc_simd_best(), .dim = 2, .n = DRAWS, .ld = DRAWS};
     double *x = malloc(2 * (size_t)n * sizeof *x);
     *l = (sosmc_lattice){.nodes = NODES, .low = {INFINITY, INFINITY}, .high = {-INFINITY, -INFINITY}};
-    int rc = x && sosmc_cloud(s->engine, x, NULL) == SOSMC_OK ? 0 : -1;
+    int rc = x && stepper_cloud(s->at, x, NULL) == SOSMC_OK ? 0 : -1;
     if (rc == 0) cover(l, x, n);
     free(x);
     if (init->draw(init->self, (sosmc_rng){.seed = s->job->settings.seed}, &b, drawn) == 0) {
@@ -242,6 +242,15 @@ static void explain_missing_errors(const subject *s)
         (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "%s", why);
 }
 
+/* The solver's own judgement. */
+static int take_solution(const subject *s)
+{
+    sosmc_solution solution;
+    sosmc_status status = sosmc_solver_solution(s->at->solver, &solution);
+    s->o->judged = solution.judgement;
+    return status == SOSMC_OK ? 0 : files_fail(s->error, s->room, "out of memory for what the solver has found");
+}
+
 static int judge(const subject *s)
 {
     outcome *o = s->o;
@@ -255,7 +264,8 @@ static int judge(const subject *s)
         judge_without(s, why_not_judged(s));
         return 0;
     }
-    sosmc_status status = sosmc_judge(s->engine, &options, &o->judged, message, sizeof message);
+    if (o->automatic) return take_solution(s);
+    sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
     if (status == SOSMC_OK) return 0;
     if (status == SOSMC_STOPPED) {
         o->stopped = 1;
@@ -272,7 +282,7 @@ static int take_theta(const subject *s)
 {
     outcome *o = s->o;
     size_t p = (size_t)o->dim_theta, bytes = p * sizeof(double);
-    const double *average = sosmc_theta_average(s->engine);
+    const double *average = o->automatic ? stepper_theta(s->at) : sosmc_theta_average(s->at->engine);
     o->theta = malloc(bytes + 1);
     if (!o->theta) return -1;
     memcpy(o->theta, o->judged.theta && o->optimises ? o->judged.theta : average, bytes);
@@ -280,7 +290,7 @@ static int take_theta(const subject *s)
     o->last_theta = malloc(2 * bytes + 1);
     o->name = calloc(p + 1, sizeof *o->name);
     if (!o->last_theta || !o->name) return -1;
-    memcpy(o->last_theta, sosmc_theta(s->engine), bytes);
+    memcpy(o->last_theta, stepper_theta(s->at), bytes);
     memcpy(o->last_theta + p, average, bytes);
     for (int k = 0; k < o->dim_theta; k++) job_theta_name(s->job, k, o->name[k]);
     return 0;
@@ -314,17 +324,25 @@ static void describe(const subject *s)
                    .mmle = s->job->problem.objective.loss == SOSMC_LOSS_MMLE,
                    .likelihood = s->job->problem.objective.loss == SOSMC_LOSS_MMLE ||
                                  s->job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD,
-                   .weighted = cfg->scheme.weighted,
-                   .accepts = cfg->kernel.metropolis,
-                   .averaged = cfg->average > 0,
+                   .weighted = 1,
+                   .accepts = 1,
                    .failed = s->from->failed != NULL,
-                   .not_judged = !(cfg->judge > 0) && !s->from->anyway,
-                   .particles = sosmc_particles(s->engine),
+                   .particles = stepper_particles(s->at),
                    .dim_theta = s->job->problem.model.dim_theta,
-                   .iterations = sosmc_iteration(s->engine),
-                   .last = *sosmc_last(s->engine)};
+                   .iterations = stepper_done(s->at),
+                   .automatic = s->job->automatic};
     (void)snprintf(o->model, sizeof o->model, "%s", config_text(c, "model.type"));
     (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
+    if (o->automatic) {
+        o->solve = *sosmc_solver_info(s->at->solver);
+        (void)snprintf(o->method, sizeof o->method, "the solver");
+        return;
+    }
+    o->weighted = cfg->scheme.weighted;
+    o->accepts = cfg->kernel.metropolis;
+    o->averaged = cfg->average > 0;
+    o->not_judged = !(cfg->judge > 0) && !s->from->anyway;
+    o->last = *sosmc_last(s->at->engine);
     const char *optimiser = o->optimises ? config_text(c, "optimiser.type") : NULL;
     (void)snprintf(o->method, sizeof o->method, "%s, %s%s%s", config_text(c, "scheme.type"),
                    config_text(c, "kernel.type"), optimiser ? ", " : "", optimiser ? optimiser : "");
@@ -332,7 +350,7 @@ static void describe(const subject *s)
 
 int outcome_take(outcome *o, const outcome_source *from, char *error, size_t room)
 {
-    subject s = {.o = o, .from = from, .job = from->job, .engine = from->engine, .error = error, .room = room};
+    subject s = {.o = o, .from = from, .job = from->job, .at = from->at, .error = error, .room = room};
     describe(&s);
     if (from->warning && *from->warning) warn(o, "%s", from->warning);
     if (judge(&s)) return -1;
@@ -440,9 +458,40 @@ static void put_last_iteration(const outcome *o, json_writer *w)
     json_close(w);
 }
 
+/* What the solver's last step said. Values that do not exist in its phase are null. */
+static void put_last_step(const outcome *o, json_writer *w)
+{
+    const sosmc_solve_info *info = &o->solve;
+    json_open_object(w, "last_step");
+    json_put_whole(w, "updates", info->updates);
+    json_put_number(w, "decrease", info->decrease);
+    json_put_number(w, "left", info->left);
+    json_put_number(w, "left_error", info->left_error);
+    json_put_number(w, "wanted", info->wanted);
+    json_put_number(w, "reward", info->reward);
+    json_put_number(w, "mobility", info->mobility);
+    json_put_whole(w, "moves", info->moves);
+    json_close(w);
+}
+
+static void put_work(const outcome *o, json_writer *w)
+{
+    json_put_number(w, "ess", !o->weighted ? NAN : o->automatic ? o->solve.ess : o->last.ess);
+    json_put_whole(w, "particles", o->particles);
+    json_put_number(w, "acceptance", !o->accepts ? NAN : o->automatic ? o->solve.accept : o->last.accept);
+    if (o->automatic) {
+        json_put_text(w, "phase", sosmc_phase_name((sosmc_phase)o->solve.phase));
+        json_put_whole(w, "evaluations", o->solve.evaluations);
+        json_put_whole(w, "contractions", o->solve.contractions);
+        put_last_step(o, w);
+    } else {
+        json_put_number(w, "step", o->last.h);
+        put_last_iteration(o, w);
+    }
+}
+
 void outcome_write(const outcome *o, json_writer *w)
 {
-    const sosmc_info *info = &o->last;
     put_verdict(o, w);
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
@@ -458,9 +507,5 @@ void outcome_write(const outcome *o, json_writer *w)
     put(w, "reward", &o->reward);
     if (!isnan(o->aic)) json_put_number(w, "aic", o->aic);
     if (!isnan(o->bic)) json_put_number(w, "bic", o->bic);
-    json_put_number(w, "ess", o->weighted ? info->ess : NAN);
-    json_put_whole(w, "particles", o->particles);
-    json_put_number(w, "acceptance", o->accepts ? info->accept : NAN);
-    json_put_number(w, "step", info->h);
-    put_last_iteration(o, w);
+    put_work(o, w);
 }

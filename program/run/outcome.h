@@ -14,6 +14,7 @@
 #include "evaluate.h"
 #include "files/files.h"
 #include "job/problem.h"
+#include "stepper.h"
 
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */
@@ -35,7 +36,9 @@ typedef struct {
     int stopped;           /* the judgement was stopped before its end: there are no judged numbers */
     int not_judged;        /* the run file says `judge: none` */
     int particles, dim_theta;
-    int64_t iterations;
+    int64_t iterations; /* of an automatic run, the solver's steps */
+    int automatic;      /* the settings are: `solve` is what the solver's last step said, and `last` means nothing */
+    sosmc_solve_info solve;
     sosmc_info last;    /* what the last iteration said */
     double *last_theta; /* of the last iteration, then the average; NULL: theta is a network's */
 
@@ -56,7 +59,7 @@ typedef struct {
 typedef struct {
     const config *c;
     const job *job;
-    const sosmc *engine;
+    const stepper *at;            /* the engine or the solver */
     const evaluation *evaluation; /* NULL: there is none */
     const char *warning;          /* that was known when the run began; empty: none */
     const char *failed;           /* the sentence with which the run broke off; NULL: it did not */

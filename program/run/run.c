@@ -2,9 +2,9 @@
  *
  *     run.yaml        the resolved run file: `sosmc run DIR/run.yaml` replays it
  *     inputs.json     sizes and SHA-256 of the files that the run reads, where it reads any
- *     trace.csv       a row per iteration, all of it deterministic; timing.csv holds the wall clock. Both are thinned as
- *                     they grow: the first and the last row stay
- *     checkpoint      the whole state, with checkpoint.previous behind it
+ *     trace.csv       a row per iteration or, where the settings are automatic, per step of the solver, all of it deterministic;
+ *                     timing.csv holds the wall clock. Both are thinned as they grow: the first and the last row stay
+ *     checkpoint      the whole state (of a solver also the time that its steps took), with checkpoint.previous behind it
  *     evaluation.csv  exact values on a lattice, where the run file asks for them
  *     theta.npy, particles.npz, summary.json, report.html, figures/    at the end
  *     model.safetensors, model.npz    instead of theta.npy, when theta is a network
@@ -36,6 +36,7 @@
 #include "job/problem.h"
 #include "place.h"
 #include "same_run.h"
+#include "stepper.h"
 
 enum { SENTENCE = 1024 };
 
@@ -63,7 +64,7 @@ typedef struct {
     int new_changes;             /* of these, the changes from this one on are those of this process */
     char step_warning[SENTENCE]; /* known before the first iteration; empty: none */
     job job;
-    sosmc *engine;
+    stepper at; /* the engine or the solver */
     trace *trace, *timing;
     evaluation *evaluation;
     moments *moments;
@@ -72,6 +73,7 @@ typedef struct {
     double last_checkpoint;
     int64_t thin, trace_rows,
         stride; /* of the trace: iterations per row that the run file asks for; the most rows; iterations per row now */
+    const char *limit;               /* what ended an automatic run before it was done; NULL: nothing did */
     int64_t saved, checkpoint_every; /* saved: the iteration of the checkpoint; -1: there is none */
     double checkpoint_seconds;
     int saves; /* that hooks->saves has asked for so far */
@@ -252,11 +254,11 @@ static void say_note(const run *r, const trace *t)
 static int open_traces(run *r)
 {
     char path[FILES_PATH];
-    int64_t from = sosmc_iteration(r->engine);
-    if (path_in(r, "trace.csv", path) ||
-        trace_open_info(&r->trace, path, r->job.problem.model.dim_theta, from, r->error, sizeof r->error))
+    int64_t from = stepper_done(&r->at);
+    if (path_in(r, "trace.csv", path) || stepper_open_trace(&r->at, &r->trace, path, from, r->error, sizeof r->error))
         return -1;
-    if (path_in(r, "timing.csv", path) || trace_open(&r->timing, path, TRACE_TIMING, from, r->error, sizeof r->error))
+    if (path_in(r, "timing.csv", path) ||
+        stepper_open_timing(&r->at, &r->timing, path, from, r->error, sizeof r->error))
         return -1;
     say_note(r, r->trace);
     say_note(r, r->timing);
@@ -277,8 +279,12 @@ static run_status prepare_run(run *r)
     int io = 0;
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
     if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
-    sosmc_status status = sosmc_create(&r->engine, &r->job.problem, &r->job.settings);
-    return status == SOSMC_OK ? RUN_OK : fail(r, status_of(status), "%s", sosmc_message(r->engine));
+    sosmc_status status = stepper_create(&r->at, &r->job);
+    if (status == SOSMC_OK) return RUN_OK;
+    char where[FILES_PATH];
+    if (!r->job.automatic || status != SOSMC_EINVAL) return fail(r, status_of(status), "%s", stepper_message(&r->at));
+    return fail(r, RUN_EUSAGE, "%s: settings is automatic, and the solver refuses this run: %s",
+                config_where(r->c, "settings", where, sizeof where), stepper_message(&r->at));
 }
 
 static run_status resume_run(run *r)
@@ -286,11 +292,11 @@ static run_status resume_run(run *r)
     char note[FILES_PATH + 2 * SENTENCE];
     r->saved = -1;
     if (!r->options->resume || !has_checkpoint(r)) return RUN_OK;
-    sosmc_status status = checkpoint_load(r->engine, r->checkpoint, note, sizeof note, r->error, sizeof r->error);
+    sosmc_status status = checkpoint_load(&r->at, r->checkpoint, note, sizeof note, r->error, sizeof r->error);
     if (status != SOSMC_OK) return tell_error(r, status_of(status));
     if (*note) say(r, note);
-    if (exists(r, "checkpoint")) r->saved = sosmc_iteration(r->engine);
-    inputs_changed_at(&r->inputs, r->new_changes, sosmc_iteration(r->engine));
+    if (exists(r, "checkpoint")) r->saved = stepper_done(&r->at);
+    inputs_changed_at(&r->inputs, r->new_changes, stepper_done(&r->at));
     return RUN_OK;
 }
 
@@ -306,6 +312,7 @@ static int write_inputs(run *r)
 static void look_at_step(run *r)
 {
     char sentence[SENTENCE + 16];
+    if (r->job.automatic) return;
     if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
     (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
     say(r, sentence);
@@ -313,11 +320,17 @@ static void look_at_step(run *r)
 
 static void tell_progress(const run *r)
 {
-    run_progress p = {.done = sosmc_iteration(r->engine),
-                      .total = r->job.iterations,
-                      .info = sosmc_last(r->engine),
-                      .strength = job_strength(&r->job, r->engine),
-                      .weighted = r->job.settings.scheme.weighted};
+    run_progress p = {.done = stepper_done(&r->at), .weighted = 1, .strength = NAN};
+    if (r->job.automatic) {
+        p.solve = sosmc_solver_info(r->at.solver);
+        p.theta = stepper_theta(&r->at);
+        p.dim_theta = r->job.problem.model.dim_theta;
+    } else {
+        p.total = r->job.iterations;
+        p.info = sosmc_last(r->at.engine);
+        p.strength = job_strength(&r->job, r->at.engine);
+        p.weighted = r->job.settings.scheme.weighted;
+    }
     if (r->hooks->progress) r->hooks->progress(r->hooks->ctx, &p);
 }
 
@@ -327,7 +340,8 @@ static run_status begin_run(run *r)
     if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
     if (write_inputs(r) || open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */
-    if (evaluation_step(r->evaluation, r->engine, sosmc_last(r->engine), r->error, sizeof r->error))
+    if (r->evaluation &&
+        evaluation_step(r->evaluation, r->at.engine, sosmc_last(r->at.engine), r->error, sizeof r->error))
         return tell_error(r, RUN_EIO);
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
     r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
@@ -350,32 +364,32 @@ static run_status flush_rows(run *r)
 
 static run_status save(run *r)
 {
-    int64_t stride = trace_stride(sosmc_iteration(r->engine), r->thin, r->trace_rows);
+    int64_t stride = trace_stride(stepper_done(&r->at), r->thin, r->trace_rows);
     run_status code = flush_rows(r);
     if (code != RUN_OK) return code;
-    if (moments_save(r->moments, sosmc_iteration(r->engine), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
-    sosmc_status status = checkpoint_save(r->engine, r->checkpoint, r->error, sizeof r->error);
+    if (moments_save(r->moments, stepper_done(&r->at), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    sosmc_status status = checkpoint_save(&r->at, r->checkpoint, r->error, sizeof r->error);
     if (status != SOSMC_OK) return tell_error(r, status_of(status));
     r->last_checkpoint = monotonic_seconds();
-    r->saved = sosmc_iteration(r->engine);
+    r->saved = stepper_done(&r->at);
     if (stride == r->stride) return RUN_OK;
     r->stride = stride;
     return thin_traces(r) ? tell_error(r, RUN_EIO) : RUN_OK;
 }
 
-static void put_row(run *r, const sosmc_info *info)
+static void put_row(run *r)
 {
-    trace_info(r->trace, info, sosmc_theta(r->engine), r->job.problem.model.dim_theta);
-    trace_time(r->timing, info->iteration, elapsed(r));
+    stepper_row(&r->at, r->trace);
+    trace_time(r->timing, stepper_done(&r->at) - 1, elapsed(r));
 }
 
 /* Writes the last row of a thinned trace after the checkpoint, so that a run that continues from there does not have the
  * row. */
 static run_status put_last_row(run *r)
 {
-    const sosmc_info *info = sosmc_last(r->engine);
-    if (sosmc_iteration(r->engine) < 1 || info->iteration % r->stride == 0) return RUN_OK;
-    put_row(r, info);
+    int64_t last = stepper_done(&r->at) - 1;
+    if (last < 0 || last % r->stride == 0) return RUN_OK;
+    put_row(r);
     return flush_rows(r);
 }
 
@@ -416,20 +430,20 @@ static int write_network(run *r)
 static int write_arrays(run *r)
 {
     char path[FILES_PATH];
-    int64_t n = sosmc_particles(r->engine), dim = r->job.problem.model.dim_x;
+    int64_t n = stepper_particles(&r->at), dim = r->job.problem.model.dim_x;
     npy_array theta = npy_vector(r->result->outcome.theta, r->job.problem.model.dim_theta);
     if (job_has_network(&r->job)) {
         if (write_network(r)) return -1;
     } else if (path_in(r, "theta.npy", path) || npy_write(path, &theta, r->error, sizeof r->error)) {
         return -1;
     }
-    if (moments_write(r->moments, r->engine, r->error, sizeof r->error)) return -1;
+    if (moments_write(r->moments, r->at.engine, r->error, sizeof r->error)) return -1;
     if (!config_flag(r->c, "output.particles")) return 0;
     double *x = malloc((size_t)n * (size_t)dim * sizeof *x), *logw = malloc((size_t)n * sizeof *logw);
     int rc = -1;
     if (!x || !logw)
         (void)files_fail(r->error, sizeof r->error, "out of memory for %lld particles", (long long)n);
-    else if (sosmc_cloud(r->engine, x, logw) == SOSMC_OK && path_in(r, "particles.npz", path) == 0) {
+    else if (stepper_cloud(&r->at, x, logw) == SOSMC_OK && path_in(r, "particles.npz", path) == 0) {
         npz_member members[] = {{"x", npy_matrix(x, n, dim)}, {"logw", npy_vector(logw, n)}};
         rc = npz_write(path, members, 2, 0, r->error, sizeof r->error);
         if (rc == 0 && r->job.problem.objective.scale == 0) /* a run that samples: the points alone, as an array */
@@ -442,20 +456,21 @@ static int write_arrays(run *r)
 
 static void state_hash(const run *r, char out[32])
 {
-    (void)snprintf(out, 32, "%016llx", (unsigned long long)sosmc_hash(r->engine));
+    (void)snprintf(out, 32, "%016llx", (unsigned long long)stepper_hash(&r->at));
 }
 
 static int write_summary(run *r)
 {
     char path[FILES_PATH], hash[32];
     atomic_file f;
-    int64_t done = sosmc_iteration(r->engine);
     if (path_in(r, "summary.json", path) || atomic_open(&f, path, r->error, sizeof r->error)) return -1;
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     json_put_text(&w, "version", sosmc_version());
-    json_put_truth(&w, "finished", done >= r->job.iterations && !r->result->outcome.stopped);
-    json_put_whole(&w, "iterations", done);
+    json_put_text(&w, "settings", config_text(r->c, "settings"));
+    json_put_truth(&w, "finished", stepper_finished(&r->at) && !r->result->outcome.stopped);
+    json_put_whole(&w, "iterations", stepper_done(&r->at));
+    if (r->job.automatic) json_put_text(&w, "limit", r->limit);
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
@@ -483,7 +498,7 @@ static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
-    if (sosmc_iteration(r->engine) < r->job.iterations || r->options->judge) return 0;
+    if (!stepper_finished(&r->at) || r->options->judge) return 0;
     if (!r->options->resume || !exists(r, "summary.json") || r->inputs.changes > r->new_changes) return 0;
     if (!exists(r, "run.yaml") || !exists(r, "trace.csv") || !exists(r, "timing.csv") || !has_arrays(r)) return 0;
     if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
@@ -499,7 +514,7 @@ static int take_outcome(run *r, const char *failed)
 {
     outcome_source from = {.c = r->c,
                            .job = &r->job,
-                           .engine = r->engine,
+                           .at = &r->at,
                            .evaluation = r->evaluation,
                            .warning = r->step_warning,
                            .failed = failed,
@@ -519,44 +534,59 @@ static void record_failure(run *r)
     if (take_outcome(r, r->result->message) == 0) (void)write_summary(r);
 }
 
+/* What the run file asks for beside the iterations themselves; of the solver's steps it can ask for nothing. */
+static int look_beside(run *r)
+{
+    const sosmc_info *info = r->at.engine ? sosmc_last(r->at.engine) : NULL;
+    return info && (evaluation_step(r->evaluation, r->at.engine, info, r->error, sizeof r->error) ||
+                    moments_step(r->moments, r->at.engine, info, r->error, sizeof r->error))
+               ? -1
+               : 0;
+}
+
 static run_status iterate(run *r)
 {
-    while (sosmc_iteration(r->engine) < r->job.iterations && !r->options->judge && !must_stop(r) && !out_of_time(r)) {
-        sosmc_status status = sosmc_step(r->engine);
+    while (!stepper_finished(&r->at) && !r->options->judge && !must_stop(r) && !out_of_time(r) &&
+           !stepper_limit(&r->at)) {
+        sosmc_status status = stepper_step(&r->at);
         if (status != SOSMC_OK) {
             (void)trace_flush(r->trace, r->error, sizeof r->error);
-            run_status code = fail(r, status_of(status), "%s", sosmc_message(r->engine));
+            run_status code = fail(r, status_of(status), "%s", stepper_message(&r->at));
             record_failure(r);
             return code;
         }
-        const sosmc_info *info = sosmc_last(r->engine);
-        if (info->iteration % trace_stride(info->iteration + 1, r->stride, r->trace_rows) == 0) put_row(r, info);
-        if (evaluation_step(r->evaluation, r->engine, info, r->error, sizeof r->error) ||
-            moments_step(r->moments, r->engine, info, r->error, sizeof r->error)) {
+        int64_t done = stepper_done(&r->at);
+        if ((done - 1) % trace_stride(done, r->stride, r->trace_rows) == 0) put_row(r);
+        if (look_beside(r)) {
             char ignored[SENTENCE];
             (void)trace_flush(r->trace, ignored, sizeof ignored);
             return tell_error(r, RUN_EIO);
         }
         tell_progress(r);
-        if (!due(r, info->iteration + 1)) continue;
+        if (!due(r, done)) continue;
         run_status code = save(r);
         if (code != RUN_OK) return code;
     }
     r->seconds = elapsed(r);
-    run_status code = r->saved == sosmc_iteration(r->engine) ? flush_rows(r) : save(r);
+    if (!stepper_finished(&r->at)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at);
+    run_status code = r->saved == stepper_done(&r->at) ? flush_rows(r) : save(r);
     return code == RUN_OK ? put_last_row(r) : code;
 }
 
 /* Judging comes first, because the arrays hold its theta. */
 static run_status finish(run *r)
 {
-    int64_t done = sosmc_iteration(r->engine);
+    long long done = stepper_done(&r->at);
     if (take_outcome(r, NULL)) return tell_error(r, RUN_ENUMERIC);
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
+    if (r->job.automatic)
+        return fail(r, RUN_STOPPED,
+                    "stopped after step %lld, in the phase %s; everything is saved, continue with --resume", done,
+                    sosmc_phase_name((sosmc_phase)sosmc_solver_info(r->at.solver)->phase));
     return fail(r, RUN_STOPPED, "stopped after iteration %lld of %lld; everything is saved, continue with --resume",
-                (long long)done, (long long)r->job.iterations);
+                done, (long long)r->job.iterations);
 }
 
 static void close_run(run *r)
@@ -566,7 +596,7 @@ static void close_run(run *r)
     (void)trace_close(r->timing, ignored, sizeof ignored);
     (void)evaluation_close(r->evaluation, ignored, sizeof ignored);
     moments_close(r->moments);
-    sosmc_free(r->engine);
+    stepper_free(&r->at);
     job_free(&r->job);
     lock_give_back(&r->own_lock);
 }
@@ -599,7 +629,9 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
         if (status == RUN_OK) status = finish(r);
     }
     out->status = status;
-    out->iterations = r->engine ? sosmc_iteration(r->engine) : 0;
+    out->iterations = stepper_done(&r->at);
+    out->automatic = r->job.automatic;
+    out->limit = r->limit;
     out->seconds = r->seconds;
     close_run(r);
     free(r);

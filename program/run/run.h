@@ -36,10 +36,13 @@ typedef struct {
     run_status status;
     char message[2048]; /* what went wrong, or that it was stopped; empty otherwise */
     int complete;       /* there was nothing left to do: the directory holds the whole run */
-    int64_t iterations; /* behind the run */
-    double seconds;     /* that they took, in all processes that worked on them */
-    int verdict;        /* sosmc_verdict_status; -1: there is none */
-    outcome outcome;    /* of RUN_OK and RUN_STOPPED, unless `complete`, and of a run that broke off */
+    int64_t iterations; /* behind the run; of an automatic one, the solver's steps */
+    int automatic;      /* the settings are */
+    const char
+        *limit; /* what ended an automatic run before it was done: "seconds", "evaluations", "budget"; NULL: nothing */
+    double seconds;  /* that they took, in all processes that worked on them */
+    int verdict;     /* sosmc_verdict_status; -1: there is none */
+    outcome outcome; /* of RUN_OK and RUN_STOPPED, unless `complete`, and of a run that broke off */
 } run_result;
 
 /* Runs a resolved run file into its directory. The report is not written: see report.h. hooks may be NULL. Call

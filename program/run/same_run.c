@@ -29,7 +29,8 @@ static char *comparable(const config *c)
         if (*line != ' ' && *line != '#')
             skipping = strncmp(line, "iterations:", 11) == 0 || strncmp(line, "threads:", 8) == 0 ||
                        strncmp(line, "output:", 7) == 0 || strncmp(line, "evaluate:", 9) == 0 ||
-                       strncmp(line, "on_collapse:", 12) == 0 || strncmp(line, "judge:", 6) == 0;
+                       strncmp(line, "on_collapse:", 12) == 0 || strncmp(line, "judge:", 6) == 0 ||
+                       strncmp(line, "limits:", 7) == 0;
         if (!skipping && *line != '#') {
             memcpy(kept + used, line, length);
             used += length;

@@ -4,7 +4,7 @@
 
 #include "runfile/config.h"
 
-/* 0 when the resolved `c` differs from the run file at `path` in iterations, threads, on_collapse, judge, evaluate and output at most; otherwise -1
+/* 0 when the resolved `c` differs from the run file at `path` in iterations, threads, limits, on_collapse, judge, evaluate and output at most; otherwise -1
  * and a sentence with the first difference, or with errno ENOMEM. `same_files`: the files that both name were compared by
  * their contents, so their names do not matter. */
 int same_run_check(const config *c, const char *path, int same_files, char *error, size_t room);

@@ -45,6 +45,17 @@ void config_free(config *c)
     free(c);
 }
 
+/* To be asked before any --set. */
+static int has_chosen(const config *c)
+{
+    char path[PATH_ROOM];
+    for (const char *list = schema_chosen; schema_word(&list, path, sizeof path);) {
+        const node *n = config_find(c, path);
+        if (n && !node_is_null(n)) return 1;
+    }
+    return 0;
+}
+
 static config *parse_into(config *c, const char *text, size_t length)
 {
     errno = 0;
@@ -56,7 +67,10 @@ static config *parse_into(config *c, const char *text, size_t length)
         c->root = NULL;
     }
     errno = 0;
-    if (c->root) return c;
+    if (c->root) {
+        c->chosen = has_chosen(c);
+        return c;
+    }
     config_free(c);
     errno = why;
     return NULL;

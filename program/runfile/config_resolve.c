@@ -189,9 +189,23 @@ static int check_known(config *c, const node *map, const char *parent)
 
 /* ---------------------------------------------------------------------------- settle */
 
+/* Whether the key, or a mapping around it, is one that the solver decides. */
+static int left_to_solver(const config *c, const schema_key *row)
+{
+    char path[PATH_ROOM];
+    const node *settings = node_child(c->root, "settings");
+    if (!settings || settings->kind != NODE_SCALAR || strcmp(settings->text, "automatic") != 0) return 0;
+    for (const char *list = schema_chosen; schema_word(&list, path, sizeof path);) {
+        size_t length = strlen(path);
+        if (!strncmp(row->path, path, length) && (!row->path[length] || row->path[length] == '.')) return 1;
+    }
+    return 0;
+}
+
 static int applies(const config *c, const schema_key *row)
 {
     char path[PATH_ROOM];
+    if (left_to_solver(c, row)) return 0;
     if (!row->when) return 1;
     size_t length = strcspn(row->when, "=");
     snprintf(path, sizeof path, "%.*s", (int)length, row->when);
@@ -210,6 +224,13 @@ static int applies_anywhere(const config *c, const schema_key *row)
 static int refuse_key(config *c, const schema_key *row, const node *n, const char *path)
 {
     char selector[PATH_ROOM], words[300] = "", joined[400];
+    if (left_to_solver(c, row))
+        return config_fail(
+            c, n,
+            "%s is decided by the solver, because settings is automatic%s; to choose it yourself, set "
+            "settings to explicit (--set settings=explicit)",
+            path,
+            node_child(c->root, "settings")->origin == FROM_DEFAULT ? ", as in every file that chooses nothing" : "");
     snprintf(selector, sizeof selector, "%.*s", (int)strcspn(row->when, "="), row->when);
     for (const schema_key *r = schema_find(row->path); r->path && !strcmp(r->path, row->path); r++) {
         size_t used = strlen(words);
@@ -249,16 +270,28 @@ static int missing(config *c, const schema_key *row, const node *parent, const c
 }
 
 /* Is this key written, or has it one of these values? */
-static int case_holds(const config *c, const char *when)
+static int condition_holds(const config *c, const char *when)
 {
     char path[PATH_ROOM], word[64];
     size_t length = strcspn(when, "=");
+    if (*when == '@') return c->chosen;
     snprintf(path, sizeof path, "%.*s", (int)length, when);
     const node *n = config_find(c, path);
     if (!n || !when[length]) return n && n->origin != FROM_DEFAULT;
     for (const char *words = when + length + 1; schema_word(&words, word, sizeof word);)
         if (same_value(n, word)) return 1;
     return 0;
+}
+
+static int case_holds(const config *c, const char *when)
+{
+    char one[PATH_ROOM];
+    for (size_t length; *when; when += length + (when[length] == '&')) {
+        length = strcspn(when, "&");
+        snprintf(one, sizeof one, "%.*s", (int)length, when);
+        if (!condition_holds(c, one)) return 0;
+    }
+    return 1;
 }
 
 static node *make_default(config *c, const char *text);
@@ -268,7 +301,7 @@ static node *make_case(config *c, const char *rule)
 {
     char when[PATH_ROOM], value[PATH_ROOM];
     for (rule++; schema_case(&rule, when, value);)
-        if (!*when || case_holds(c, when)) return make_default(c, value);
+        if (case_holds(c, when)) return make_default(c, value);
     return NULL;
 }
 
@@ -445,6 +478,17 @@ static int rule_scheme(config *c)
     return 0;
 }
 
+/* The solver keeps particles in groups. */
+static int rule_particles(config *c)
+{
+    enum { LEAST = 128, MULTIPLE = 16 };
+    const node *n = config_find(c, "particles");
+    if (!is(c, "settings", "automatic") || ((int64_t)n->whole >= LEAST && n->whole % MULTIPLE == 0)) return 0;
+    return config_fail(c, n,
+                       "particles is %lld; expected a multiple of %d of at least %d, because settings is automatic",
+                       (long long)n->whole, MULTIPLE, LEAST);
+}
+
 static int rule_kernel(config *c)
 {
     const node *kernel = config_find(c, "kernel.type");
@@ -502,8 +546,8 @@ static int rule_adapt(config *c)
 
 int config_resolve(config *c, char *error, size_t room)
 {
-    static int (*const rules[])(config *) = {rule_theta,  rule_dimension, rule_observations,
-                                             rule_scheme, rule_kernel,    rule_adapt};
+    static int (*const rules[])(config *) = {rule_theta,     rule_dimension, rule_observations, rule_scheme,
+                                             rule_particles, rule_kernel,    rule_adapt};
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);

@@ -27,10 +27,23 @@
 #define FITTED "objective.type=ebm_likelihood"
 #define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
 #define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
-/* A default: `named` where the file has an `optimiser` and for networks, otherwise `else_`. */
-#define UNLESS_NAMED(named, else_) "?optimiser " named "; model.type=mlp|network|stored " named "; " else_
+#define AUTOMATIC "settings=automatic"
+/* A default: `named` where the file has an `optimiser`, for networks and with the paper's settings, otherwise `else_`. */
+#define UNLESS_NAMED(named, else_) \
+    "?optimiser " named "; model.type=mlp|network|stored " named "; settings=paper " named "; " else_
+/* The keys that only a run with chosen settings reads. A file that names one of them has chosen. */
+#define CHOSEN                                                                                                    \
+    "scheme|kernel|resampling|adapt|optimiser|iterations|on_nonfinite|on_collapse|judge|evaluate|objective.ramp|" \
+    "objective.batch|objective.batches|objective.reference.batch|output.moments_from|output.moments_every"
 
 const schema_key schema_keys[] = {
+    {"settings", TYPE_CHOICE, "automatic|explicit|paper",
+     "?@" CHOSEN
+     " explicit; model.type=deblur|mlp|network|stored explicit; objective.type=none|anneal explicit; automatic",
+     NULL,
+     "Who chooses how the problem is solved. A key that `--set` adds does not change the default: choosing is said, by "
+     "`--set settings=explicit`."},
+
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
      "The target: pi_theta proportional to exp(-U_theta), and where theta starts."},
     {"model.type", TYPE_CHOICE, "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored",
@@ -267,7 +280,9 @@ const schema_key schema_keys[] = {
 
     {"kernel", TYPE_MAP, "type", "{}", NULL, "The Markov kernel that moves the particles."},
     {"kernel.type", TYPE_CHOICE, "ula|mala|rwm|hmc|underdamped|leapfrog|jitter|myula|mymala|gibbs",
-     "?kernel ula; model.envelope=0 gibbs; scheme.type=impdiff|impdiff_printed|soul|pcd ula; mala", NULL,
+     "?kernel ula; settings=paper&model.envelope=0 myula; settings=paper ula; model.envelope=0 gibbs; "
+     "scheme.type=impdiff|impdiff_printed|soul|pcd ula; mala",
+     NULL,
      "Which kernel. A file without `kernel` gets `mala` and a rule in `adapt` that finds its step; the methods that are "
      "published with unadjusted moves keep those."},
     {"kernel.step", TYPE_NUMBER, "(0, inf)", "0.05", "kernel.type=ula|mala|rwm|hmc|underdamped|leapfrog|myula|mymala",
@@ -364,7 +379,8 @@ const schema_key schema_keys[] = {
      "Averages theta: 0 is off, 1 the plain mean, between them the decay of an exponential average."},
     {"optimiser.average_from", TYPE_LONG, "[0, inf)", "0", NULL, "The first update that enters the average."},
 
-    {"particles", TYPE_INTEGER, "[1, inf)", "1000", NULL, "The number of particles."},
+    {"particles", TYPE_INTEGER, "[1, inf)", "?settings=automatic 1024; 1000", NULL,
+     "The number of particles; with `settings: automatic` a multiple of 16 of at least 128."},
     {"iterations", TYPE_LONG, "[0, inf)", "1000", NULL, "The number of iterations."},
     {"seed", TYPE_SEED, NULL, "0", NULL, "Names all random numbers: the same seed gives the same run, bit for bit."},
     {"threads", TYPE_INTEGER, "[1, 1024]", "1", NULL, "Threads; their number does not change the result."},
@@ -373,6 +389,18 @@ const schema_key schema_keys[] = {
     {"on_collapse", TYPE_CHOICE, "stop|continue", "stop", NULL,
      "What happens when the effective sample size of a weighted method was below 2 in 100 iterations in a row; it does not "
      "apply to fewer than 20 particles. A run that it ended continues with `--set on_collapse=continue --resume`."},
+
+    {"precision", TYPE_NUMBER, "(0, inf)", ABSENT, AUTOMATIC,
+     "How small the Monte Carlo error has to be: for likelihoods as a share of the statistical standard errors of theta, for "
+     "rewards in the loss. Without it, 0.045 for `mmle` (which costs 0.001 nats per parameter), 0.1 for `ebm_likelihood`, and "
+     "0.002 of the decrease of the loss for rewards."},
+
+    {"limits", TYPE_MAP, NULL, "{}", AUTOMATIC,
+     "When the solver ends though it is not done. What it has is then told, with a verdict that says so; `--resume` with larger "
+     "limits goes on."},
+    {"limits.seconds", TYPE_NUMBER, "[0, inf)", "0", NULL,
+     "Wall-clock time of all steps, in all processes that worked on them; 0: no limit."},
+    {"limits.evaluations", TYPE_LONG, "[0, inf)", "0", NULL, "Evaluations of U for one particle; 0: no limit."},
 
     {"judge", TYPE_MAP, "cost", "{}", NULL,
      "What the run is worth: theta with its errors, log Z, loss, divergence and reward from fresh particles that did not steer "
@@ -427,6 +455,12 @@ const schema_key schema_keys[] = {
 };
 
 const schema_choice schema_choices[] = {
+    {"settings", "automatic",
+     "the solver: it finds where particles start, how they move, how far theta goes and when to end, and needs no other key"},
+    {"settings", "explicit", "you: method, kernel, optimiser and the number of iterations, with the defaults below"},
+    {"settings", "paper",
+     "you, and what is left out is as in Algorithm 1 of the paper and in `sosmc_defaults()` of the library: `ula` (`myula` for "
+     "`deblur`) with a fixed step, Adam with a constant rate"},
     {"model.type", "gaussian_mixture", "a mixture of Gaussians whose weights are the softmax of theta"},
     {"model.type", "hierarchical_gaussian", "x_d ~ N(theta, 1), y_d ~ N(x_d, 1): every answer is known in closed form"},
     {"model.type", "logistic_regression", "Bayesian logistic regression that learns the mean theta of its prior"},
@@ -585,6 +619,8 @@ const schema_method *schema_method_named(const char *name)
         if (!strcmp(m->name, name)) return m;
     return NULL;
 }
+
+const char *const schema_chosen = CHOSEN;
 
 /* Earlier versions wrote these keys into every resolved file, also where they do not apply and nothing reads them. Such a
  * file still runs: config_resolve drops the keys there. */
@@ -819,15 +855,30 @@ static const char *const manual_head =
     "resolved file in the run's folder, which holds every key with its value, runs the same again. The smallest "
     "useful file names a model and an objective; everything else has a default.\n"
     "\n"
-    "A file that has no `kernel` gets `mala` with a rule that leads its step to an acceptance rate of 0.57, and one that has no "
-    "`optimiser` gets Adam with rate 0.05 and a cosine over its iterations. A file that has the mapping, even an empty one, "
+    "**A file that chooses nothing is solved automatically.** It names a model and an objective, and none of `scheme`, `kernel`, "
+    "`resampling`, `adapt`, `optimiser`, `iterations` and the other keys below that apply only when `settings` is explicit or "
+    "paper. A solver then finds where the particles start, how they move, how far theta goes in every update and when to end; "
+    "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
+    "`settings: automatic`, so it replays what was run. Networks and the picture model `deblur` are beyond the solver, and runs "
+    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name.\n"
+    "\n"
+    "```yaml\n"
+    "model: {type: hierarchical_gaussian, y: [0.3, 1.9, 2.4, -0.6, 1.5, 2.0]}\n"
+    "objective: mmle\n"
+    "```\n"
+    "\n"
+    "**A file that chooses something is explicit**, and what it leaves out has defaults. Without `kernel` it gets `mala` with a "
+    "rule that leads its step to an acceptance rate of 0.57, and without `optimiser` Adam with rate 0.05 and a cosine over its "
+    "iterations. A file that has the mapping, even an empty one, "
     "keeps the fixed defaults of the keys it leaves out: `ula` with step 0.05, Adam with rate 0.01. Exceptions: the picture "
     "model `deblur`, whose prior is not smooth, gets `gibbs` (no rule); `impdiff`, `soul` and `pcd` are published with "
     "unadjusted moves and get `ula`; networks keep the fixed rate, because 0.05 can destroy a trained one. Runs that "
-    "optimise nothing (`none`, `anneal`) have no `optimiser`. A rate that falls over the iterations makes a run of other length another run: `--resume` with "
-    "more iterations needs an `optimiser` in the file.\n"
+    "optimise nothing (`none`, `anneal`) have no `optimiser`. A rate that falls over the iterations makes a run of other length "
+    "another run: `--resume` with more iterations needs an `optimiser` in the file. `settings: paper` has the fixed defaults "
+    "also where the mapping is missing.\n"
     "\n"
-    "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md).\n"
+    "Methods under the names they are published with, and the experiments of the paper: [paper.md](paper.md). A file that "
+    "chooses everything:\n"
     "\n"
     "```yaml\n"
     "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5, theta: [0, 0], eps: 1.0e-9}\n"
@@ -873,18 +924,28 @@ static const char *const manual_head =
     "\n"
     "## Keys\n";
 
-/* "`model.type` is a or b" of "model.type=a|b"; "`kernel` is given" of "kernel". */
+/* "`model.type` is a or b" of "model.type=a|b"; "`kernel` is given" of "kernel"; "the file names a or b" of "@a|b"; conditions
+ * joined by '&' by "and". */
 static void describe_when(const char *when, char *out, size_t room)
 {
-    size_t length = strcspn(when, "=");
-    int used = snprintf(out, room, "`%.*s` is %s", (int)length, when, when[length] ? "" : "given");
-    if (when[length] && (size_t)used < room) schema_join(when + length + 1, " or ", out + used, room - (size_t)used);
+    char one[PATH_ROOM];
+    size_t length = strcspn(when, "&"), word = strcspn(when, "=&");
+    int used = *when == '@'     ? snprintf(out, room, "the file names ")
+               : word == length ? snprintf(out, room, "`%.*s` is given", (int)word, when)
+                                : snprintf(out, room, "`%.*s` is ", (int)word, when);
+    snprintf(one, sizeof one, "%.*s", (int)length, when);
+    if ((*when == '@' || word < length) && (size_t)used < room)
+        schema_join(one + (*when == '@' ? 1 : word + 1), " or ", out + used, room - (size_t)used);
+    if (!when[length]) return;
+    size_t end = strlen(out);
+    snprintf(out + end, room - end, " and ");
+    describe_when(when + length + 1, out + end + 5, room - end - 5);
 }
 
 /* "`a` when `P` is given; `b` when `Q` is c or d; else `e`". */
 static void describe_cases(const char *rule, char *out, size_t room)
 {
-    char when[PATH_ROOM], value[PATH_ROOM], described[2 * PATH_ROOM];
+    char when[PATH_ROOM], value[PATH_ROOM], described[3 * PATH_ROOM];
     size_t used = 0;
     for (rule++; schema_case(&rule, when, value) && used < room;) {
         describe_when(when, described, sizeof described);
@@ -919,10 +980,15 @@ static void describe_default(const schema_key *row, char *out, size_t room)
 
 static void document_row(FILE *out, const schema_key *row)
 {
-    char value[240], fallback[600], when[160] = "always";
+    char value[240], fallback[1000], when[240] = "always";
+    size_t used = 0;
     schema_expected(row, value, sizeof value);
     describe_default(row, fallback, sizeof fallback);
     if (row->when) describe_when(row->when, when, sizeof when);
+    if (schema_has_word(schema_chosen, row->path)) {
+        if (row->when) used = strlen(when);
+        snprintf(when + used, sizeof when - used, "%s`settings` is explicit or paper", used ? " and " : "");
+    }
     fprintf(out, "| `%s` | %s | %s | %s | %s |\n", row->path, value, fallback, when, row->meaning);
 }
 
@@ -947,8 +1013,9 @@ static const schema_key *document_table(FILE *out, const schema_key *row, const 
 /* A mapping with all that is in it. */
 static const schema_key *document_mapping(FILE *out, const schema_key *row)
 {
-    char when[160];
+    char when[240];
     fprintf(out, "\n### `%s`\n\n%s%s\n", row->path, row->meaning, row->fallback ? "" : " Required.");
+    if (schema_has_word(schema_chosen, row->path)) fputs("\nApplies when `settings` is explicit or paper.\n", out);
     if (row->when) {
         describe_when(row->when, when, sizeof when);
         fprintf(out, "\nApplies when %s.\n", when);
@@ -962,7 +1029,7 @@ static const schema_key *document_mapping(FILE *out, const schema_key *row)
 static const schema_key *document_singles(FILE *out, const schema_key *row)
 {
     const schema_key *end = row;
-    fprintf(out, "\n### The run itself\n\n%s", table_head);
+    fprintf(out, "\n### %s\n\n%s", row == schema_keys ? "Who chooses" : "The run itself", table_head);
     for (; end->path && end->type != TYPE_MAP && end->type != TYPE_RULES; end++) document_row(out, end);
     for (const schema_key *r = row; r < end; r++) document_choices(out, r);
     return end;

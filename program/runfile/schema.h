@@ -40,7 +40,8 @@ typedef struct {
     const char *allowed; /* words "a|b", an interval "(0, inf)", or both, interval first; NULL: anything of the type */
     /* The default as YAML; REQUIRED; ABSENT; or derived: "=PATH" (its value), "=zeros PATH" (one per row),
      * "=half PATH", "=count PATH" (both at least 1); or cases "?PATH a; PATH=b|c d; e": a when PATH is written, d when
-     * it has one of these values, else e. */
+     * it has one of these values, else e. A case may have several conditions, joined by '&'; "@PATH|PATH" is that the file
+     * itself, without --set, has one of these keys, and stands for schema_chosen alone. */
     const char *fallback;
     const char *when; /* "PATH=a|b": the key applies when PATH has one of these values; NULL: always */
     const char *meaning;
@@ -58,6 +59,7 @@ typedef struct {
 extern const schema_method schema_methods[]; /* ends with a NULL name */
 extern const schema_key schema_keys[];       /* ends with a NULL path */
 extern const schema_choice schema_choices[];
+extern const char *const schema_chosen; /* keys that only a run with chosen settings reads, with all that is in them */
 extern const char *const schema_once_written; /* keys of resolved files that earlier versions wrote and never read */
 #define SCHEMA_RESOLVED \
     "# A resolved run file:" /* how every resolved file begins, of this version and of earlier ones */
@@ -69,7 +71,7 @@ int schema_has_word(const char *list, const char *word);
 const char *schema_words(const schema_key *row);
 /* Is x in the interval `allowed` begins with? True when there is none. */
 int schema_in_range(const char *allowed, double x);
-enum { PATH_ROOM = 192, EXPECTED_ROOM = 240 }; /* for the path of a key, and for what was expected of it */
+enum { PATH_ROOM = 256, EXPECTED_ROOM = 240 }; /* for the path of a key, and for what was expected of it */
 /* The next of the cases behind the '?' of a default: its condition, "" for the last, and its value; 0: none is left. */
 int schema_case(const char **rule, char when[PATH_ROOM], char value[PATH_ROOM]);
 const schema_method *schema_method_named(const char *name); /* NULL: it is none of them */
@@ -123,6 +125,7 @@ struct config {
     int watching;  /* see config_watch */
     int from_file; /* `name` is the path of a file that was read */
     int stored;    /* it begins as resolved files do, so it may have keys of schema_once_written */
+    int chosen;    /* the file itself has a key of schema_chosen */
     char *error;   /* of the call under way */
     size_t room;
 };

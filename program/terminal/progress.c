@@ -3,6 +3,7 @@
 #include "progress.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,13 +39,10 @@ void progress_show(progress *p, int64_t done, int64_t total, const char *what)
     progress_line(p, done, total, what, each * (double)(total - done));
 }
 
-void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left)
+static void put_line(progress *p, const char *line)
 {
-    char time[32], line[256];
+    size_t length = strlen(line);
     p->last = monotonic_seconds();
-    duration(left, time, sizeof time);
-    int n = snprintf(line, sizeof line, "%lld/%lld  %s  %s left", (long long)done, (long long)total, what, time);
-    size_t length = n > 0 ? strlen(line) : 0;
     if (p->terminal) {
         int pad = p->shown > length ? (int)(p->shown - length) : 0;
         fprintf(p->out, "\r%s%*s", line, pad, "");
@@ -53,6 +51,14 @@ void progress_line(progress *p, int64_t done, int64_t total, const char *what, d
         fprintf(p->out, "%s\n", line);
     }
     (void)fflush(p->out);
+}
+
+void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left)
+{
+    char time[32], line[256];
+    duration(left, time, sizeof time);
+    (void)snprintf(line, sizeof line, "%lld/%lld  %s  %s left", (long long)done, (long long)total, what, time);
+    put_line(p, line);
 }
 
 void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted)
@@ -75,6 +81,35 @@ void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *i
         if (n > 0 && (size_t)n < sizeof what - used) used += (size_t)n;
     }
     progress_show(p, done, total, what);
+}
+
+/* Appends to the line as long as there is room for all of it. */
+static void add(char line[256], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(char line[256], const char *format, ...)
+{
+    size_t used = strlen(line);
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(line + used, 256 - used, format, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= 256 - used) line[used] = 0;
+}
+
+void progress_solve(progress *p, const sosmc_solve_info *info, const double *theta, int dim_theta)
+{
+    enum { SHOWN = 4 };
+    char line[256] = "";
+    if (!progress_due(p)) return;
+    add(line, "%s  step %lld", sosmc_phase_name((sosmc_phase)info->phase), (long long)info->step);
+    if (!isnan(info->temperature)) add(line, "  temperature %.2f", info->temperature);
+    if (!isnan(info->loss)) add(line, "  loss %.5g +- %.1g", info->loss, info->loss_error);
+    if (!isnan(info->reward)) add(line, "  reward %.4g", info->reward);
+    add(line, "  theta");
+    for (int k = 0; k < dim_theta && k < SHOWN; k++) add(line, " %.4g", theta[k]);
+    if (dim_theta > SHOWN) add(line, " ...");
+    if (!isnan(info->left)) add(line, "  left %.2g +- %.1g, wanted %.2g", info->left, info->left_error, info->wanted);
+    add(line, "  %.2g evaluations", (double)info->evaluations);
+    put_line(p, line);
 }
 
 void progress_end(progress *p)

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include <sosmc/sosmc.h>
+#include <sosmc/solve.h>
 
 #include "run/clock.h"
 
@@ -26,6 +26,8 @@ int progress_due(const progress *p);
 void progress_line(progress *p, int64_t done, int64_t total, const char *what, double left);
 /* `strength` is the strength of the prior that a model learns; NAN: it has none. Without `weighted` no ESS is shown. */
 void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted);
+/* A solver: its phase, the loss with its error where it is known, theta, and what is left against what may be left. */
+void progress_solve(progress *p, const sosmc_solve_info *info, const double *theta, int dim_theta);
 void progress_end(progress *p); /* clears the live line */
 
 #endif

@@ -41,7 +41,10 @@ static void show(void *ctx, const run_progress *p)
 {
     session *s = ctx;
     if (!s->begun) progress_begin(&s->bar, s->options->quiet, p->done);
-    if (s->begun) progress_info(&s->bar, p->done, p->total, p->info, p->strength, p->weighted);
+    if (s->begun && p->solve)
+        progress_solve(&s->bar, p->solve, p->theta, p->dim_theta);
+    else if (s->begun)
+        progress_info(&s->bar, p->done, p->total, p->info, p->strength, p->weighted);
     s->begun = 1;
 }
 
@@ -106,8 +109,10 @@ static void print_outcome(const outcome *o, FILE *out)
     print_value(out, "KL", &o->kl, 1);
     if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
     if (o->weighted && o->iterations > 0) {
-        fprintf(out, "ESS %.0f of %d in the last iteration", o->last.ess, o->particles);
-        if (o->accepts && !isnan(o->last.accept)) fprintf(out, ", acceptance %.2g", o->last.accept);
+        double ess = o->automatic ? o->solve.ess : o->last.ess,
+               accept = o->automatic ? o->solve.accept : o->last.accept;
+        fprintf(out, "ESS %.0f of %d in the last %s", ess, o->particles, o->automatic ? "step" : "iteration");
+        if (o->accepts && !isnan(accept)) fprintf(out, ", acceptance %.2g", accept);
         fputc('\n', out);
     }
 }
@@ -134,12 +139,29 @@ static void tell_verdict(const session *s)
         if (!said_before(o, i)) (void)complain(0, "warning: %s", o->warning[i]);
 }
 
+static void print_work(const run_result *r)
+{
+    const sosmc_solve_info *info = &r->outcome.solve;
+    if (!r->automatic) {
+        printf("%lld iterations in %.2f s\n", (long long)r->iterations, r->seconds);
+        return;
+    }
+    printf("%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,
+           (long long)info->updates, (double)info->evaluations, r->seconds);
+    if (r->limit)
+        printf("; ended by %s%s in the phase %s, --resume%s goes on", strcmp(r->limit, "budget") == 0 ? "" : "limits.",
+               strcmp(r->limit, "budget") == 0 ? "--budget-seconds" : r->limit,
+               sosmc_phase_name((sosmc_phase)info->phase),
+               strcmp(r->limit, "budget") == 0 ? "" : " with a larger limit");
+    putchar('\n');
+}
+
 static void tell(const session *s)
 {
     const outcome *o = &s->result.outcome;
     const char *dir = s->options->out;
     if (!s->options->quiet) {
-        printf("%lld iterations in %.2f s\n", (long long)s->result.iterations, s->result.seconds);
+        print_work(&s->result);
         print_outcome(o, stdout);
         if (o->network && o->optimises)
             printf("the network of %d parameters is stored as %s/model.safetensors\n", o->dim_theta, dir);
@@ -204,7 +226,8 @@ int session_run(const config *c, const session_options *options)
     if (*s->result.message) (void)complain(0, "%s", s->result.message);
     if (code == SOSMC_EXIT_OK) code = write_report(c, options->out);
     if (code == SOSMC_EXIT_OK && s->result.complete && !options->quiet)
-        printf("%s is finished: %lld iterations\n", options->out, (long long)s->result.iterations);
+        printf("%s is finished: %lld %s\n", options->out, (long long)s->result.iterations,
+               s->result.automatic ? "steps" : "iterations");
     if (code == SOSMC_EXIT_OK && !s->result.complete) tell(s);
     if (code == SOSMC_EXIT_OK && options->strict) code = strict_code(s);
     run_result_free(&s->result);

@@ -89,6 +89,12 @@ typedef struct {
     int colour;
 } plot_text;
 
+/* A vertical line through the panel, with a word at its top. */
+typedef struct {
+    double x;
+    const char *text;
+} plot_rule;
+
 typedef struct {
     const char *title, *x_label, *y_label;
     int log_x, log_y;
@@ -108,6 +114,8 @@ typedef struct {
     const plot_hexagons *hexagons; /* below everything else; the figure has a scale */
     const plot_text *text;         /* above everything else */
     int texts;
+    const plot_rule *rule; /* below the lines; the panel then has no title */
+    int rules;
 } plot_panel;
 
 typedef struct {

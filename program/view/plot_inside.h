@@ -68,6 +68,7 @@ void plot_pad(range *r, double share);                    /* by this share of it
 double plot_round_step(double v);                         /* 1, 2, 2.5 or 5 times a power of ten */
 
 void plot_collect_legend(const plot_figure *f, legend *l);
+double plot_text_width(const char *text, double font); /* in pixels, roughly */
 double plot_legend_entry_width(const legend_entry *e);
 int plot_legend_line(const legend *l, int first, double width); /* how many entries from `first` on fit into one line */
 

@@ -123,7 +123,7 @@ double plot_round_step(double v)
 /* ---------------------------------------------------------------------------- the legend */
 
 /* Width in pixels, estimated with the widest of the usual fonts; narrower fonts leave more space. */
-static double text_width(const char *text, double font)
+double plot_text_width(const char *text, double font)
 {
     double em = 0.0;
     for (; *text; text++) {
@@ -166,7 +166,7 @@ void plot_collect_legend(const plot_figure *f, legend *l)
 
 double plot_legend_entry_width(const legend_entry *e)
 {
-    return LEGEND_SAMPLE + 8 + text_width(e->label, FONT) + LEGEND_GAP;
+    return LEGEND_SAMPLE + 8 + plot_text_width(e->label, FONT) + LEGEND_GAP;
 }
 
 /* How many entries from `first` on fit into one line. */

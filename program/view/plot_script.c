@@ -179,6 +179,24 @@ static void put_words(const canvas *g, const plot_panel *p)
     }
 }
 
+/* A word stands to the right of its line; neighbours that would touch stand on different heights. */
+static void put_rules(const canvas *g, const plot_panel *p, const range *x, const box *b)
+{
+    double pixel = (x->max - x->min) / (b->right - b->left), free[2] = {-INFINITY, -INFINITY};
+    for (int i = 0; i < p->rules; i++) {
+        const plot_rule *r = &p->rule[i];
+        if (!(r->x >= x->min && r->x <= x->max)) continue;
+        int up = r->x < free[0] && r->x >= free[1];
+        double width = plot_text_width(r->text, SMALL - 2) * pixel, at = fmin(r->x + 3 * pixel, x->max - width);
+        free[up] = at + width + 4 * pixel;
+        plot_emit(g->s, "set arrow from first %.9g, graph 0 to first %.9g, graph 1 nohead back ", r->x, r->x);
+        plot_emit(g->s, "lc rgb '#999999' lw 1.2 dt (2,4)\nset label ");
+        put_quoted(g->s, r->text);
+        plot_emit(g->s, " at first %.9g, screen %.9g left font ',%d' noenhanced front tc rgb '#666666'\n", at,
+                  (b->top + (up ? 22 : 9)) / g->height, SMALL - 2);
+    }
+}
+
 static void put_frame(const canvas *g, const plot_panel *p, int index, int panels, box *b)
 {
     range x, y;
@@ -201,6 +219,7 @@ static void put_frame(const canvas *g, const plot_panel *p, int index, int panel
     if (p->y_label) put_text(g, p->y_label, b->left - (g->compact ? 54 : 70), y_mid, FONT, "center rotate by 90");
     if (p->heat) put_heat(g, p, b);
     put_words(g, p);
+    put_rules(g, p, &x, b);
 }
 
 /* Below everything else the map, then bands, then lines: what is drawn later covers what is drawn before. */

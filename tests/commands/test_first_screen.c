@@ -26,15 +26,7 @@ static void write_file(const char *name, const char *text)
     if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
 }
 
-/* What the program says, with the exit code that is expected. */
-static const char *says(int code, const char *arguments)
-{
-    static char said[PROGRAM_WORDS];
-    program_setting s = {.folder = folder};
-    int got = program_run(&s, arguments, said);
-    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
-    return said;
-}
+#define says(code, arguments) program_says(folder, code, "%s", arguments)
 
 static json_t *summary_of(const char *name)
 {
@@ -112,7 +104,7 @@ static double write_hierarchy(const char *name, double mean)
         sum += y / 20;
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.3f", i ? ", " : "", y);
     }
-    (void)snprintf(text + used, sizeof text - used, "]}\nobjective: mmle\n");
+    (void)snprintf(text + used, sizeof text - used, "]}\nobjective: mmle\nsettings: explicit\n");
     write_file(name, text);
     return sum;
 }
@@ -190,7 +182,7 @@ static void write_logistic(void)
     }
     write_file("table.csv", text);
     write_file("logistic.yaml", "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\n"
-                                "output: {report: false}\n");
+                                "settings: explicit\noutput: {report: false}\n");
 }
 
 /* A step far beyond what the potential bears: the running loss is off by a thousand, the judged one is not, and the step is

@@ -26,20 +26,7 @@ static void write_file(const char *name, const char *text)
     if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
 }
 
-static const char *says(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static const char *says(int code, const char *format, ...)
-{
-    static char said[PROGRAM_WORDS];
-    char arguments[512];
-    program_setting s = {.folder = folder};
-    va_list list;
-    va_start(list, format);
-    (void)vsnprintf(arguments, sizeof arguments, format, list);
-    va_end(list);
-    int got = program_run(&s, arguments, said);
-    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
-    return said;
-}
+#define says(code, ...) program_says(folder, code, __VA_ARGS__)
 
 static json_t *summary_of(const char *name)
 {
@@ -133,7 +120,15 @@ static void check_contract(const char *run, const json_t *s, const char *quantit
          "theta_low", "stands alone");
     for (int i = 0; i < 4; i++) check_number(run, s, all[i], strstr(quantities, all[i]) != NULL);
     const json_t *last = json_object_get(s, "last_iteration");
-    for (int i = 0; i < 4; i++) must(json_object_get(last, all[i]) != NULL, run, all[i], "is not in last_iteration");
+    int automatic = strcmp(text_of(s, "settings"), "automatic") == 0;
+    for (int i = 0; i < 4 && !automatic; i++)
+        must(json_object_get(last, all[i]) != NULL, run, all[i], "is not in last_iteration");
+    if (!automatic) return;
+    must(!last && json_is_object(json_object_get(s, "last_step")), run, "last_step", "is not there");
+    must(text_of(s, "phase") && json_is_integer(json_object_get(s, "evaluations")), run, "phase", "is not told");
+    must(json_is_null(json_object_get(s, "limit")) || text_of(s, "limit"), run, "limit", "is not told");
+    must(json_is_true(json_object_get(s, "finished")) == (strcmp(text_of(s, "phase"), "done") == 0), run, "finished",
+         "does not go with the phase");
 }
 
 #define SHORT "particles: 200\niterations: 150\noutput: {report: false}\n"
@@ -184,6 +179,45 @@ static void every_kind_keeps_the_contract(void **state)
                 fail_msg("%s: the loss is from %s", out, from ? from : "nowhere");
             json_decref(s);
         }
+}
+
+/* Automatic runs keep it too, finished or ended by a limit in any phase. */
+static void automatic_runs_keep_the_contract(void **state)
+{
+    static const struct {
+        const char *name, *text, *has, *from;
+    } solved[] = {
+        {"solved-mmle", "model: {type: hierarchical_gaussian, y: [1, 2, 3, 2]}\nobjective: mmle\n", "loss log_z",
+         "exact"},
+        {"solved-forward", THREE "objective: {type: reward_forward, reward: \"exp(-(x1 - 2)^2)\", beta: 0.5}\n",
+         "loss log_z kl reward", "judged"},
+        {"solved-reverse", THREE "objective: {type: reward_reverse, reward: \"exp(-(x1 - 2)^2)\", beta: 0.5}\n",
+         "loss log_z kl reward", "judged"},
+        {"solved-data",
+         THREE "objective: {type: ebm_likelihood, data: {type: blobs, centres: [[-2, 0, 0], [2, 0, 1]], points: 60, "
+               "standardise: false, scale: 1}}\n",
+         "loss log_z", "judged"}};
+    for (size_t i = 0; i < sizeof solved / sizeof *solved; i++) {
+        char file[64];
+        (void)snprintf(file, sizeof file, "%s.yaml", solved[i].name);
+        write_file(file, solved[i].text);
+        (void)says(0, "run %s --out %s --set output.report=false --strict", file, solved[i].name);
+        json_t *s = summary_of(solved[i].name);
+        check_contract(solved[i].name, s, solved[i].has);
+        assert_string_equal(text_of(s, "loss_from"), solved[i].from);
+        double all = json_number_value(json_object_get(s, "evaluations"));
+        json_decref(s);
+        for (int share = 1; share < 8; share++) {
+            (void)says(
+                5, "run %s --out ended --overwrite --set output.report=false --strict --set limits.evaluations=%.0f",
+                file, all * share / 8);
+            s = summary_of("ended");
+            check_contract("ended", s, solved[i].has);
+            assert_string_equal(text_of(s, "limit"), "evaluations");
+            assert_string_equal(status_of(s), "not_converged");
+            json_decref(s);
+        }
+    }
 }
 
 /* The run itself is the same, bit for bit. */
@@ -402,6 +436,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_keeps_the_contract),
+        cmocka_unit_test(automatic_runs_keep_the_contract),
         cmocka_unit_test(judging_leaves_the_iterations_alone),
         cmocka_unit_test(names_and_reasons),
         cmocka_unit_test(a_failed_run_has_a_summary),

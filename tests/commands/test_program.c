@@ -214,8 +214,8 @@ static void flags_set_keys(void **state)
     expect(0, "short run: 3 iterations", "check run.yaml --iterations 3 --particles 40 --threads 1");
 }
 
-#define LOGISTIC "run logistic.yaml --iterations 2 --quiet --overwrite --out logistic "
-#define TOY "run toy.yaml --iterations 2 --quiet --overwrite --out toy "
+#define LOGISTIC "run logistic.yaml --set settings=explicit --iterations 2 --quiet --overwrite --out logistic "
+#define TOY "run toy.yaml --set settings=explicit --iterations 2 --quiet --overwrite --out toy "
 
 /* Tables that hold nothing, too little, or another separator: each has a sentence of its own. */
 static void poor_tables_are_named(void **state)
@@ -374,8 +374,8 @@ static void checks_that_cannot_tell_say_so(void **state)
     expect(0, "too coarse to tell; a bias of less than ", "check many.yaml");
     expect(0, "no check failed, but see the notes", "check many.yaml");
     expect(0, "note  verdict: after 50 of 50 iterations: 50 iterations are too few to tell",
-           "check ten.yaml --iterations 50");
-    expect(0, "no check failed, but see the notes", "check ten.yaml --iterations 50");
+           "check ten.yaml --set settings=explicit --iterations 50");
+    expect(0, "no check failed, but see the notes", "check ten.yaml --set settings=explicit --iterations 50");
 }
 
 static int make_directory(void **state)

@@ -25,7 +25,7 @@ prefix=$scratch/prefix
 
 library=$(find "$prefix" -name libsosmc.so)
 libdir=$(dirname "$library")
-headers='sosmc models networks imaging analysis lattice judge'
+headers='sosmc models networks imaging analysis lattice judge solve'
 for header in $headers; do
     test -f "$prefix/include/sosmc/$header.h" || { echo "not installed: $header.h"; exit 1; }
 done

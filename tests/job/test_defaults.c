@@ -24,6 +24,7 @@ static char folder[FOLDER_ROOM], error[1024];
 #define ERROR error, sizeof error
 
 /* What a file had before that names neither. */
+#define EXPLICIT "settings: explicit\n"
 #define FIXED "kernel: {type: ula, step: 0.05}\noptimiser: {type: adam, rate: 0.01}\n"
 
 /* ---------------------------------------------------------------------------- what is filled in */
@@ -87,7 +88,7 @@ static void what_is_named_is_left_alone(void **state)
 /* Also after the defaults have been filled in, and taken back by null. */
 static void an_assignment_names_a_kernel(void **state)
 {
-    config *c = runtext_resolved(SMALL);
+    config *c = runtext_resolved(SMALL EXPLICIT);
     assert_int_equal(config_set(c, "kernel.type=ula", ERROR), 0);
     runtext_resolve(c);
     assert_string_equal(config_text(c, "kernel.type"), "ula");
@@ -208,7 +209,7 @@ static void write_table(void)
 static void logistic_regression(void **state)
 {
     write_table();
-    outcome now = run(LOGISTIC), before = run(LOGISTIC FIXED);
+    outcome now = run(LOGISTIC EXPLICIT), before = run(LOGISTIC FIXED);
     assert_true(fabs(now.loss + now.log_z.value) < 0.05 + 4 * now.log_z.error);
     assert_true(now.least_ess > 100);
     assert_true(fabs(before.loss + before.log_z.value) > 100 && before.least_ess < 2);
@@ -220,7 +221,7 @@ static void logistic_regression(void **state)
 
 static void hierarchical_gaussian(void **state)
 {
-    outcome now = run(HIERARCHICAL), before = run(HIERARCHICAL FIXED);
+    outcome now = run(HIERARCHICAL EXPLICIT), before = run(HIERARCHICAL FIXED);
     assert_true(fabs(now.theta[0] - 8) < 0.08);
     assert_true(fabs(before.theta[0] - 8) > 1);
 }
@@ -235,7 +236,7 @@ static void reward_of_a_mixture(void **state)
 {
     static const double squares[] = {100, 4, 80};
     double p[3], best[3], sum = 0, sum_best = 0;
-    outcome now = run(REWARD);
+    outcome now = run(REWARD EXPLICIT);
     for (int k = 0; k < 3; k++) {
         sum += p[k] = exp(now.theta[k]);
         sum_best += best[k] = exp(2 * exp(-squares[k] / 41) * 40 / 41 / 0.5);
@@ -282,7 +283,7 @@ static void earlier_directories(void **state)
     assert_true(continues(SMALL FIXED, resolved));
     free(resolved);
     config_free(c);
-    assert_false(continues(SMALL FIXED, SMALL));
+    assert_false(continues(SMALL FIXED, SMALL EXPLICIT));
     assert_non_null(
         strstr(error, "it has '  type: ula', this run '  type: mala' (given as the run file, it continues"));
 }

@@ -127,6 +127,14 @@ static const key_value values[] = {
     ROW(SMALL, "optimiser.average=0.875", settings.average, DOUBLE, 0.875),
     ROW(SMALL "optimiser: {average: 1}\n", "optimiser.average_from=13", settings.average_from, LONG, 13),
 
+    ROW(SMALL "settings: paper\n", "settings=automatic", automatic, INT, 1),
+    ROW(SMALL "settings: automatic\n", "precision=0.0625", solve.precision, DOUBLE, 0.0625),
+    ROW(SMALL "settings: automatic\n", "limits.seconds=2.5", solve.seconds, DOUBLE, 2.5),
+    ROW(SMALL "settings: automatic\n", "limits.evaluations=12345678901", solve.evaluations, LONG, 12345678901),
+    ROW(SMALL "settings: automatic\n", "particles=256", solve.particles, INT, 256),
+    ROW(SMALL "settings: automatic\n", "seed=77", solve.seed, SEED, 77),
+    ROW(SMALL "settings: automatic\n", "threads=3", solve.threads, INT, 3),
+
     ROW(SMALL, "objective.beta=0.75", problem.objective.b, DOUBLE, 0.75),
     ROW(SMALL, "objective.reference.batch=123", problem.objective.batch, INT, 123),
     ROW(SMALL, "objective.ramp=17", problem.objective.ramp, LONG, 17),
@@ -155,6 +163,7 @@ static void build(job *j, config **c, const char *text, const char *assignment)
     char whole[4 * RUNTEXT_PATH];
     int io;
     if (!runtext_beside_examples(text, whole)) skip();
+    if (!strstr(whole, "settings:")) strcat(whole, "settings: explicit\n");
     *c = config_parse(whole, "file", ERROR);
     if (!*c || (assignment && config_set(*c, assignment, ERROR)) || config_resolve(*c, ERROR) ||
         job_build(j, *c, &io, ERROR))
@@ -187,7 +196,8 @@ static void every_key_reaches_its_field(void **state)
 static void no_key_is_left_out(void **state)
 {
     static const char *const sections[] = {"scheme.",   "kernel.",    "resampling.", "adapt.",  "optimiser.",
-                                           "particles", "iterations", "seed",        "threads", "on_"};
+                                           "particles", "iterations", "seed",        "threads", "on_",
+                                           "precision", "limits.",    "settings"};
     int missing = 0, seen = 0;
     for (const schema_key *row = schema_keys; row->path; row++) {
         int ours = 0, found = 0;

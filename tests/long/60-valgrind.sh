@@ -31,7 +31,9 @@ examine()
 
 for file in examples/*.yaml; do
     name=$(basename "$file" .yaml)
-    small=(--set particles=20 --set iterations=3 --set output.report=false)
+    small=(--set settings=explicit --set particles=20 --set iterations=3 --set output.report=false)
+    grep -qE '^(kernel|scheme|optimiser|iterations|settings: paper)' "$file" ||
+        small=(--set particles=128 --set limits.evaluations=20000 --set output.report=false)
     grep -q '^evaluate' "$file" && small+=(--set evaluate.every=0)
     [ -x "$LONG_BUILD/sosmc" ] || break
     command=("$LONG_BUILD/sosmc" run "$file" --out "$LONG_STATE/out/$name" --overwrite --quiet "${small[@]}")

@@ -256,9 +256,59 @@ static void histograms_follow_the_weights(void **state)
     report_unload(&r);
 }
 
+/* ---------------------------------------------------------------------------- automatic runs */
+
+static const exhibit *figure_of(const gallery *g, const char *name)
+{
+    for (int i = 0; i < g->n; i++)
+        if (strcmp(g->item[i].figure.name, name) == 0) return &g->item[i];
+    fail_msg("there is no figure %s", name);
+    return NULL;
+}
+
+/* Steps instead of iterations; every figure marks where the phases begin, in steps and in time; what is left stands beside what
+ * may be left. */
+static void the_solvers_phases_are_marked(void **state)
+{
+    static const char *const names[] = {"theta", "left", "gain", "evaluations"};
+    static const char *const phases[] = {"start", "search", "measure", "done"};
+    static const double steps[] = {0, 1, 3, 5};
+    static const report_extra nothing;
+    report_data r;
+    gallery g;
+    assert_fine(files_directory(at("solved"), ERROR));
+    write_text("solved/trace.csv", "step,phase,gain,left,left_error,wanted,evaluations,theta_1\n"
+                                   "0,0,,,,,10,0\n1,1,5,,,,20,1\n2,1,3,,,0.1,30,2\n3,2,3,0.5,0.25,0.1,40,3\n"
+                                   "4,2,3,0.3,0.2,0.1,50,3.5\n5,4,3,0.05,0.02,0.1,70,3.75\n");
+    write_text("solved/timing.csv", "step,seconds\n0,1\n1,2\n2,3\n3,4\n4,5\n5,6\n");
+    write_text("solved/summary.json", "{\"evaluations\": 1234567}\n");
+    assert_fine(report_load(&r, at("solved"), ERROR));
+    report_gallery(&g, &r, &nothing);
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const plot_panel *p = figure_of(&g, names[k])->figure.panel;
+        assert_string_equal(p[0].x_label, "step");
+        assert_string_equal(p[1].x_label, "wall-clock time / s");
+        assert_true(p[0].rules == 4 && p[1].rules == 4);
+        for (int i = 0; i < 4; i++) {
+            assert_string_equal(p[0].rule[i].text, phases[i]);
+            assert_true(p[0].rule[i].x == steps[i] && p[1].rule[i].x == steps[i] + 1);
+        }
+    }
+    const plot_panel *left = figure_of(&g, "left")->figure.panel;
+    assert_true(left->n == 3 && left->log_y && left->series[0].y[0] == 0.5 && left->series[1].y[0] == 0.25 &&
+                left->series[2].y[0] == 0.1);
+    report_gallery_free(&g);
+    report_unload(&r);
+    char *html = report_of("solved");
+    assert_card(html, "6", "steps");
+    assert_card(html, "1\u202F234\u202F567", "evaluations");
+    free(html);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_solvers_phases_are_marked),
         cmocka_unit_test(cards_of_a_run_without_a_summary),
         cmocka_unit_test(cards_of_a_summary),
         cmocka_unit_test(times_have_their_unit),

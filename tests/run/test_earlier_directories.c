@@ -50,14 +50,7 @@ static void write_file(const char *name, const char *text)
     if (files_write(folder_path(folder, name), text, strlen(text), ERROR)) fail_msg("%s", error);
 }
 
-static const char *says(int code, const char *arguments)
-{
-    static char said[PROGRAM_WORDS];
-    program_setting s = {.folder = folder};
-    int got = program_run(&s, arguments, said);
-    if (got != code) fail_msg("sosmc %s: exit code %d (expected %d), '%s'", arguments, got, code, said);
-    return said;
-}
+#define says(code, arguments) program_says(folder, code, "%s", arguments)
 
 static void assert_same_file(const char *one, const char *other)
 {

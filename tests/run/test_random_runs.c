@@ -66,6 +66,7 @@ static const struct {
     const char *path, *values;
     int when;
 } known[] = {
+    {"settings", "explicit@explicit@explicit@paper@automatic", ALWAYS},
     {"model.means", "[[-1, 0], [1, 0.5]]@[[0, 0]]@[[-2, 0], [0, 2], [2, 0]]", MAYBE},
     {"model.y", "[0.3, 1.9, 2.4]@[1, -1]", MAYBE},
     {"model.column", "2@y", ALWAYS},
@@ -122,9 +123,12 @@ static const struct {
     {"optimiser.low", "-20", MAYBE},
     {"optimiser.high", "20", MAYBE},
     {"optimiser.schedule.a", "1@2.5@10", MAYBE},
-    {"particles", "8@17@20", ALWAYS},
+    {"particles", NULL, ALWAYS}, /* by the settings, see below */
     {"iterations", "5", ALWAYS},
     {"threads", NULL, NEVER},
+    {"limits", NULL, ALWAYS},
+    {"limits.seconds", NULL, NEVER}, /* a clock ends two runs at different steps */
+    {"limits.evaluations", "4000@20000", ALWAYS},
     {"evaluate.nodes", "2@11@24", ALWAYS},
     {"evaluate.chains", "0@3", ALWAYS},
     {"evaluate.burn_in", "0@4", ALWAYS},
@@ -157,10 +161,11 @@ static const char *chosen_value(const char *path)
     return "";
 }
 
-/* Does "PATH=a|b" hold for what was chosen? */
+/* Does "PATH=a|b" hold for what was chosen, and is the key not left to the solver? */
 static int applies(const schema_key *row)
 {
     char path[128];
+    if (!strcmp(chosen_value("settings"), "automatic") && schema_has_word(schema_chosen, row->path)) return 0;
     if (!row->when) return 1;
     const char *equals = strchr(row->when, '=');
     (void)snprintf(path, sizeof path, "%.*s", (int)(equals - row->when), row->when);
@@ -197,8 +202,9 @@ static void known_text(const char *values, char *out, size_t room)
         (void)snprintf(out, room, "%s", value);
 }
 
-static const char *file_for(const char *path)
+static const char *values_for(const char *path)
 {
+    if (!strcmp(path, "particles")) return !strcmp(chosen_value("settings"), "automatic") ? "128@144" : "8@17@20";
     if (!strcmp(path, "model.data"))
         return !strcmp(chosen_value("model.type"), "logistic_regression") ? "$/data/seedlings.csv"
                                                                           : "$/data/groups.csv";
@@ -209,6 +215,8 @@ static const char *file_for(const char *path)
 static const struct {
     const char *path, *words, *needs, *values;
 } pairs[] = {
+    {"model.type", "deblur|mlp|network|stored", "settings", "explicit|paper"},
+    {"objective.type", "none|anneal", "settings", "explicit|paper"},
     {"objective.type", "ebm_likelihood", "model.type", "mlp|network"},
     {"objective.type", "reward_forward", "model.type", "gaussian_mixture"},
     {"objective.type", "anneal", "model.type", "mlp|network|stored"},
@@ -261,7 +269,7 @@ static void value_text(const schema_key *row, char *out, size_t room)
 {
     int rule = rule_of(row->path);
     if (rule >= 0) {
-        known_text(known[rule].values ? known[rule].values : file_for(row->path), out, room);
+        known_text(known[rule].values ? known[rule].values : values_for(row->path), out, room);
         return;
     }
     switch (row->type) {

@@ -19,6 +19,15 @@
 
 /* ---------------------------------------------------------------------------- what is right */
 
+/* The next example of the manual, cut off where it ends; NULL: there is none. */
+static char *example_after(char *text)
+{
+    char *begin = strstr(text, "```yaml\n"), *end = begin ? strstr(begin, "\n```\n") : NULL;
+    if (!end) return NULL;
+    end[1] = 0;
+    return begin + 8;
+}
+
 static void example_of_the_manual(void **state)
 {
     char *text = NULL;
@@ -27,12 +36,13 @@ static void example_of_the_manual(void **state)
     assert_non_null(out);
     config_document(out);
     fclose(out);
-    char *begin = strstr(text, "```yaml\n"), *end = begin ? strstr(begin, "\n```\n") : NULL;
-    if (!end)
-        fail_msg("the manual has no example");
-    else
-        end[1] = 0;
-    config *c = runtext_resolved(begin + 8);
+    char *small = example_after(text), *large = small ? example_after(small + strlen(small) + 1) : NULL;
+    if (!small || !large) fail_msg("the manual has no two examples");
+    config *c = runtext_resolved(small);
+    assert_string_equal(config_text(c, "settings"), "automatic");
+    config_free(c);
+    c = runtext_resolved(large);
+    assert_string_equal(config_text(c, "settings"), "explicit");
     int n, rows, cols;
     const double *means = config_matrix(c, "model.means", &rows, &cols);
     assert_true(rows == 2 && cols == 2 && means[0] == -3 && means[1] == 0 && means[2] == 3 && means[3] == 0);
@@ -150,7 +160,7 @@ static void training_points(void **state)
     } made[] = {{"two_moons", 2.2, 0.08}, {"circles", 2.5, 0.02}, {"blobs", 2, 0}};
     char text[400];
     int rows, cols;
-    config *c = runtext_resolved(FIT "/d/points.csv\n");
+    config *c = runtext_resolved(FIT "/d/points.csv\n  batch: 0\n");
     assert_string_equal(config_text(c, "objective.data.type"), "file");
     assert_string_equal(config_text(c, "objective.data.file"), "/d/points.csv");
     assert_true(config_number(c, "objective.data.scale") == 1 && !config_flag(c, "objective.data.standardise"));
@@ -228,7 +238,7 @@ static void shorthands_and_aliases(void **state)
     assert_string_equal(config_text(c, "objective.reward.formula"), "1");
     assert_string_equal(config_text(c, "init.type"), "normal");
     config_free(c);
-    c = runtext_resolved(SMALL "adapt: null\nkernel: ~\n"); /* null is the default */
+    c = runtext_resolved(SMALL "adapt: null\nkernel: ~\nsettings: explicit\n"); /* null is the default */
     assert_int_equal(config_count(c, "adapt"), 1);
     assert_string_equal(config_text(c, "kernel.type"), "mala");
     config_free(c);
@@ -312,16 +322,33 @@ static void check_condition(const schema_key *row)
     }
 }
 
-/* The keys that decide a default exist, and those whose values do stand before it. */
+/* The keys that decide a default exist, and those whose values do stand before it. `settings`, the first key, alone looks ahead:
+ * at words that only the file itself can hold. */
+static void check_one_condition(const schema_key *row, const char *when)
+{
+    char path[PATH_ROOM];
+    size_t length = strcspn(when, "=");
+    if (*when == '@') {
+        assert_string_equal(when + 1, schema_chosen);
+        for (const char *list = schema_chosen; schema_word(&list, path, sizeof path);)
+            assert_non_null(schema_find(path));
+        return;
+    }
+    snprintf(path, sizeof path, "%.*s", (int)length, when);
+    const schema_key *by = schema_find(path);
+    assert_true(by && (!when[length] || by < row || (row == schema_keys && by->fallback == REQUIRED)));
+}
+
 static void check_cases(const schema_key *row)
 {
-    char when[PATH_ROOM], value[PATH_ROOM], path[PATH_ROOM], last[PATH_ROOM] = "none";
+    char when[PATH_ROOM], value[PATH_ROOM], one[PATH_ROOM], last[PATH_ROOM] = "none";
     for (const char *rule = row->fallback + 1; schema_case(&rule, when, value);) {
-        size_t length = strcspn(when, "=");
-        snprintf(path, sizeof path, "%.*s", (int)length, when);
         snprintf(last, sizeof last, "%s", when);
-        const schema_key *by = *when ? schema_find(path) : row;
-        assert_true(by && *value && (!when[length] || by < row));
+        assert_true(*value);
+        for (char *at = when; *at; at += strcspn(at, "&") + (at[strcspn(at, "&")] == '&')) {
+            snprintf(one, sizeof one, "%.*s", (int)strcspn(at, "&"), at);
+            check_one_condition(row, one);
+        }
     }
     assert_string_equal(last, "");
 }

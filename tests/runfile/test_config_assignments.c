@@ -134,7 +134,7 @@ static void wrong_assignments(void **state)
         {"model=null", "run.yaml:1: model is missing; expected a mapping of keys to values"},
     };
     const char *text = "model: {type: gaussian_mixture, means: [[1], [2]], theta: [1, 2]}\n"
-                       "objective: {type: reward_forward, reward: x1}\nparticles: 7\n";
+                       "objective: {type: reward_forward, reward: x1}\nparticles: 7\nsettings: explicit\n";
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (!strcmp(cases[i].set, "seed.x=1"))
             assert_string_equal(set_complaint(text, cases[i].set),

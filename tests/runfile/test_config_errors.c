@@ -37,14 +37,14 @@ static void wrong_files(void **state)
          "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, spread, gradient_clip, "
          "clamp, lambda, weight, leapfrog, mass and friction"},
         {SMALL "zzz: 1",
-         "run.yaml:3: unknown key 'zzz'; a run file has the keys model, objective, init, scheme, kernel, "
-         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, judge, evaluate and output"},
+         "run.yaml:3: unknown key 'zzz'; a run file has the keys settings, model, objective, init, scheme, kernel, "
+         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, precision, limits, judge, evaluate and output"},
         {SMALL "? ''\n: 1",
-         "run.yaml:3: unknown key ''; a run file has the keys model, objective, init, scheme, kernel, "
-         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, judge, evaluate and output"},
+         "run.yaml:3: unknown key ''; a run file has the keys settings, model, objective, init, scheme, kernel, "
+         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, precision, limits, judge, evaluate and output"},
         {SMALL "<<: {seed: 1}",
-         "run.yaml:3: unknown key '<<'; a run file has the keys model, objective, init, scheme, kernel, "
-         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, judge, evaluate and output"},
+         "run.yaml:3: unknown key '<<'; a run file has the keys settings, model, objective, init, scheme, kernel, "
+         "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, precision, limits, judge, evaluate and output"},
         {SMALL "seed: 1\nseed: 2", "run.yaml:4: duplicate key 'seed'; line 3 has it already"},
         {SMALL "kernel: {step: 1,\n  step: 2}", "run.yaml:4: duplicate key 'step'; line 3 has it already"},
         {"seed: 1", "run.yaml:1: model is missing; expected a mapping of keys to values"},

@@ -104,7 +104,7 @@ static void contradictions(void **state)
 /* What a name filled in goes with the name. */
 static void a_name_can_be_taken_back(void **state)
 {
-    config *c = runtext_resolved(TOY);
+    config *c = runtext_resolved(TOY "settings: explicit\n");
     char *first = runtext_written(c);
     assert_int_equal(config_set(c, "scheme=ipla", ERROR), 0);
     runtext_resolve(c);
@@ -192,7 +192,7 @@ static void a_start_from_data_needs_data_and_no_weights(void **state)
     } cases[] = {
         {SMALL "scheme: pcd\ninit: data\n", "init.type is data, but objective.type reward_forward has no points"},
         {"model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\n"
-         "objective: {type: ebm_likelihood, data: {type: circles, points: 10}}\ninit: data\n",
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 10}}\ninit: data\nscheme: sosmc\n",
          "init.type is data, whose law has no density"}};
     for (int i = 0; i < 2; i++) {
         job j;

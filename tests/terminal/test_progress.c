@@ -11,20 +11,42 @@
 
 #include "terminal/progress.h"
 
-static void expect(const char *line, double strength, int weighted, const sosmc_info *info)
+static char *bytes;
+static size_t count;
+
+/* A progress whose next line is due, and is kept. */
+static void begin(progress *p)
 {
-    char *bytes = NULL;
-    size_t n = 0;
-    progress p;
-    progress_begin(&p, 0, 0);
-    p.terminal = 0;
-    p.last = -1e9; /* long ago */
-    p.out = open_memstream(&bytes, &n);
-    assert_non_null(p.out);
-    progress_info(&p, 10, 40, info, strength, weighted);
-    assert_int_equal(fclose(p.out), 0);
+    progress_begin(p, 0, 0);
+    p->terminal = 0;
+    p->last = -1e9; /* long ago */
+    p->out = open_memstream(&bytes, &count);
+    assert_non_null(p->out);
+}
+
+static void end(progress *p, const char *line)
+{
+    assert_int_equal(fclose(p->out), 0);
     if (strncmp(bytes, line, strlen(line)) != 0) fail_msg("'%s', expected '%s'", bytes, line);
     free(bytes);
+    bytes = NULL;
+}
+
+static void expect(const char *line, double strength, int weighted, const sosmc_info *info)
+{
+    progress p;
+    begin(&p);
+    progress_info(&p, 10, 40, info, strength, weighted);
+    end(&p, line);
+}
+
+static void expect_solver(const char *line, const sosmc_solve_info *info, int dim_theta)
+{
+    static const double theta[] = {1.5, -2, 3, 4, 5};
+    progress p;
+    begin(&p);
+    progress_solve(&p, info, theta, dim_theta);
+    end(&p, line);
 }
 
 static void lines_name_what_exists(void **state)
@@ -37,8 +59,34 @@ static void lines_name_what_exists(void **state)
     expect("10/40  reward 0.5  loss -0.25  ESS 90  step 0.1  ", NAN, 1, &reward);
 }
 
+/* The phase, and of the numbers those that exist in it. */
+static void lines_of_the_solver(void **state)
+{
+    sosmc_solve_info info = {.phase = SOSMC_PHASE_START,
+                             .step = 3,
+                             .temperature = 0.25,
+                             .left = NAN,
+                             .loss = NAN,
+                             .reward = NAN,
+                             .evaluations = 12000};
+    expect_solver("start  step 3  temperature 0.25  theta 1.5  1.2e+04 evaluations\n", &info, 1);
+    info.phase = SOSMC_PHASE_MEASURE;
+    info.temperature = NAN;
+    info.reward = 0.75;
+    info.left = 0.5;
+    info.left_error = 0.25;
+    info.wanted = 0.001;
+    expect_solver(
+        "measure  step 3  reward 0.75  theta 1.5 -2 3 4 ...  left 0.5 +- 0.2, wanted 0.001  1.2e+04 evaluations\n",
+        &info, 5);
+    info.loss = -12.5;
+    info.loss_error = 0.03;
+    info.left = NAN;
+    expect_solver("measure  step 3  loss -12.5 +- 0.03  reward 0.75  theta 1.5 -2  1.2e+04 evaluations\n", &info, 2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_name_what_exists)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_name_what_exists), cmocka_unit_test(lines_of_the_solver)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

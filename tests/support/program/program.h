@@ -26,6 +26,9 @@ pid_t program_start(const program_setting *s, const char *arguments);
 int program_wait(pid_t pid);
 int program_run(const program_setting *s, const char *arguments, char said[PROGRAM_WORDS]);
 
+/* What the program says when it is run in the folder with these words; fails the test where it exits with another code. */
+const char *program_says(const char *folder, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* What is run: a small job of each command, its continuation, and the folder it leaves. */
 typedef struct {
     const char *name, *fresh, *again, *out;
