@@ -328,7 +328,7 @@ void sosmc_i_solver_note(sosmc_solver *s)
                                  .seconds = v->seconds};
     if (v->phase == SOSMC_PHASE_START || s->failed) return;
     s->info.ess = sosmc_i_solver_weights(s, c, ALL);
-    if (!c->R) return;
+    if (!c->R || v->updates == 0) return; /* rewards are looked at in the first update */
     double mean = 0;
     for (int i = 0; i < s->n; i++) mean += c->w[i] > 0 ? c->w[i] * c->R[i] : 0;
     s->info.reward = mean;

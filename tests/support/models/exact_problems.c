@@ -10,9 +10,9 @@
 #include "exact_models.h"
 #include "minimise.h"
 
-const char *const exact_names[] = {"forward", "reverse",  "softmax",  "forward1",  "reverse1", "far",
-                                   "energy",  "batches",  "hier20",   "hier50",    "logistic", "cbpp",
-                                   "linear5", "linear20", "linear50", "linear60", "linear150", "linear200", NULL};
+const char *const exact_names[] = {"forward",  "reverse",  "softmax",   "forward1",  "reverse1", "far",     "energy",
+                                   "batches",  "hier20",   "hier50",    "logistic",  "cbpp",     "linear5", "linear20",
+                                   "linear50", "linear60", "linear150", "linear200", NULL};
 
 /* Everything that a problem borrows. */
 enum { COMPONENTS = 4, DATA = 400, LOGISTIC_DIM = 9 };
