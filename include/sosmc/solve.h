@@ -15,10 +15,10 @@
  *               until the error that is left is small enough;
  *     judge     the loss, log Z, KL and reward of other fresh particles, and the verdict (judge.h).
  *
- * The particles live in groups that never exchange particles, and nothing that is fitted on a group is applied to it. Everything is
+ * The particles live in groups, whose scatter is the error of what they tell, and nothing that is fitted on a group is applied to it. Everything is
  * the same bits on any number of threads, with any vector code, and across a stop and a later start.
  *
- * Needed: energy with gx, and grad_theta (scores where there is one). The initial law may be missing (init.draw NULL); where there is
+ * Needed: energy, with gx (or with model.no_gx and at most 20 coordinates), and grad_theta (scores where there is one). The initial law may be missing (init.draw NULL); where there is
  * one it helps to find modes. Refused with a sentence: a proximal map, an objective with H of its own, more than
  * SOSMC_SOLVE_PARAMETERS parameters. The section is experimental: fields may be added. */
 #ifndef SOSMC_SOLVE_H

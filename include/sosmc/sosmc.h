@@ -159,6 +159,7 @@ typedef struct {
      * (dim_theta rows of ld; what D held before is overwritten, its padding too may be). b->fresh means what it means in
      * grad_theta. Where it is missing the library derives it from grad_theta, a call per particle. */
     int (*scores)(const void *self, const double *theta, const sosmc_batch *b, double *D);
+    int no_gx; /* energy does not fill gx: kernels that use it are refused, and sosmc_solve takes differences of U instead */
 } sosmc_model;
 
 /* s[i] = score of x_i: a reward. Need not be differentiable. */

@@ -103,6 +103,7 @@ static sosmc_status check_kernel(const sosmc *s)
            "kernel %s is blind, it knows no U: no_weight must be 1, and invariant, metropolis and uses_gradient 0",
            k->name);
     REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
+    REFUSE(k->uses_gradient && s->p.model.no_gx, "kernel %s uses dU/dx, and the model has none (model.no_gx)", k->name);
     REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
            k->name);
     REQUIRE(k->aux >= 0 && k->scratch >= 0, "kernel.aux or kernel.scratch", k->aux < 0 ? k->aux : k->scratch,

@@ -1,6 +1,7 @@
 /* solve_inside.h: what the files of the solver share.
  *
  *     solver.c    the public functions, the phases and the limits
+ *     differences.c  dU/dx of models that have none
  *     cloud.c     weighted particles in groups: evaluation, moves, resampling
  *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
  *     places.c    modes from nothing, and the laws around them
@@ -21,6 +22,7 @@
 
 #include "analysis/host.h"
 #include "base/threads.h"
+#include "base/tiles.h"
 #include "judge/laws.h"
 #include "judge/pass.h"
 #include "judge/tile.h"
@@ -116,6 +118,7 @@ typedef struct {
 
 struct sosmc_solver {
     sosmc_problem problem;
+    sosmc_model inner; /* the user's, where its slopes are differences */
     sosmc_solve_options o;
     sosmc_status failed;
     char message[MESSAGE_ROOM];
@@ -209,6 +212,11 @@ sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m,
 sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c);
 /* moves so that the last state is half forgotten; not bounded above */
 double sosmc_i_moves_wanted(double mobility);
+
+/* ---------------------------------------------------------------------------- differences.c */
+
+/* The model with dU/dx by differences of U; borrows *inner. */
+sosmc_model sosmc_i_differenced(const sosmc_model *inner);
 
 /* ---------------------------------------------------------------------------- metric.c */
 

@@ -13,7 +13,13 @@
 #include "solve_inside.h"
 
 enum { DRAWN_PER_PARTICLE = 4 }; /* draws of a reference law: they cost little, and are noise in every gradient */
-enum { PARTICLES = 1024, LEAST_PARTICLES = 128, MOST_PARTICLES = 1 << 22, LARGEST_DIM = 100000 };
+enum {
+    PARTICLES = 1024,
+    LEAST_PARTICLES = 128,
+    MOST_PARTICLES = 1 << 22,
+    LARGEST_DIM = 100000,
+    LARGEST_DIFFERENCED = 20
+};
 
 const char *sosmc_phase_name(sosmc_phase phase)
 {
@@ -52,6 +58,11 @@ static sosmc_status check(sosmc_solver *s)
     if (m->dim_x > LARGEST_DIM)
         return sosmc_i_solver_fail(s, SOSMC_EINVAL, "a particle has %d coordinates; the solver takes at most %d",
                                    m->dim_x, LARGEST_DIM);
+    if (m->no_gx && m->dim_x > LARGEST_DIFFERENCED)
+        return sosmc_i_solver_fail(
+            s, SOSMC_EINVAL,
+            "the model has no dU/dx (no_gx) and %d coordinates; without it the solver takes at most %d", m->dim_x,
+            LARGEST_DIFFERENCED);
     if (m->prox)
         return sosmc_i_solver_fail(
             s, SOSMC_EINVAL,
@@ -242,6 +253,10 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     if (options) s->o = *options;
     sosmc_status status = check(s);
     if (status != SOSMC_OK) return status;
+    if (problem->model.no_gx) {
+        s->inner = problem->model;
+        s->problem.model = sosmc_i_differenced(&s->inner);
+    }
     s->n = s->o.particles > 0 ? s->o.particles : particles_for(&problem->model);
     s->group = s->n / GROUPS;
     s->dim = problem->model.dim_x;

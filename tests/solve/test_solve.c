@@ -170,6 +170,36 @@ static int wrong_grad(const void *self, const double *t, const sosmc_batch *b, c
     return rc;
 }
 
+static int energy_alone(const void *self, const double *t, const sosmc_batch *b, double *U, double *gx)
+{
+    assert_null(gx); /* nobody asks for what the model does not have */
+    return schools_energy(self, t, b, U, NULL);
+}
+
+static void a_model_without_slopes_is_solved(void **state)
+{
+    static const double apart[8] = {56.875, 6.875, -20.625, 4.375, -15.625, -10.625, 31.875, 16.875};
+    sosmc_problem p = schools();
+    sosmc_solution r;
+    p.model.self = apart;
+    p.model.energy = energy_alone;
+    p.model.no_gx = 1;
+    assert_int_equal(sosmc_solve(&r, &p, NULL), SOSMC_OK);
+    assert_int_equal(r.judgement.verdict.status, SOSMC_CONVERGED);
+    assert_true(fabs(r.judgement.theta[0] - 8.0224) < 0.05);
+    assert_true(fabs(exp(r.judgement.theta[1]) - 19.7639) < 0.1);
+    sosmc_solution_free(&r);
+    p.model.dim_x = 21;
+    expect_refused(&p, NULL, "no dU/dx (no_gx) and 21 coordinates");
+    p.model.dim_x = 8;
+    p.init = sosmc_standard_normal();
+    sosmc_settings cfg = sosmc_defaults(); /* whose kernel uses slopes */
+    sosmc *s;
+    assert_int_equal(sosmc_create(&s, &p, &cfg), SOSMC_EINVAL);
+    assert_non_null(strstr(sosmc_message(s), "model.no_gx"));
+    sosmc_free(s);
+}
+
 static void a_wrong_gradient_is_found(void **state)
 {
     static const double apart[8] = {56.875, 6.875, -20.625, 4.375, -15.625, -10.625, 31.875, 16.875};
@@ -267,6 +297,7 @@ int main(void)
         cmocka_unit_test(a_theta_at_a_bound_is_named),
         cmocka_unit_test(what_it_cannot_do_is_refused_in_words),
         cmocka_unit_test(a_model_that_fails_is_told),
+        cmocka_unit_test(a_model_without_slopes_is_solved),
         cmocka_unit_test(a_wrong_gradient_is_found),
         cmocka_unit_test(an_observer_may_stop_it),
         cmocka_unit_test(the_cloud_is_weighted_and_in_place),
