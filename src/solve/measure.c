@@ -308,7 +308,7 @@ static void note_clouds(sosmc_solver *s)
 {
     size_t p = (size_t)s->p;
     for (int which = 0; which < CLOUDS; which++) {
-        size_t e = (size_t)(KEPT + which);
+        size_t e = KEPT + (size_t)which;
         double total = 0, squares = 0, *g = s->entry_g + e * p, *d = s->entry_d + e * GROUPS * p;
         for (int k = 0; k < GROUPS; k++) total += s->group_w[which][k];
         for (int k = 0; k < GROUPS; k++) squares += s->group_w[which][k] * s->group_w[which][k] / (total * total);
@@ -338,7 +338,7 @@ static void find_entries(staging *t)
     t->entries = 0;
     for (int k = 0; k < s->v.kept; k++) t->entry[t->entries++] = (size_t)k;
     for (int which = 0; which < CLOUDS; which++)
-        if (counts(s, which)) t->entry[t->entries++] = (size_t)(KEPT + which);
+        if (counts(s, which)) t->entry[t->entries++] = KEPT + (size_t)which;
     if (t->entries == 0) t->entry[t->entries++] = KEPT + FRESH;
 }
 
@@ -400,7 +400,7 @@ static void compare(staging *t, double eps)
     int n = 0;
     double most = 0;
     for (int k = 0; k < s->v.kept; k++) entry[n++] = (size_t)k;
-    for (int which = 0; which < CLOUDS; which++) entry[n++] = (size_t)(KEPT + which);
+    for (int which = 0; which < CLOUDS; which++) entry[n++] = KEPT + (size_t)which;
     f->worst = -1;
     f->worst_limit = sosmc_i_student_quantile(1 - fmax(0.0025 / (double)(t->r > 0 ? t->r : 1) / (n - 1.0), 1e-6),
                                               2 * (GROUPS - 1));
@@ -713,7 +713,7 @@ static sosmc_status start_again(sosmc_solver *s)
     size_t p = (size_t)s->p;
     int added = 0;
     for (int which = 0; which < CLOUDS; which++) {
-        size_t from = (size_t)(KEPT + which), to = (size_t)(s->v.kept + added);
+        size_t from = KEPT + (size_t)which, to = (size_t)(s->v.kept + added);
         if (!counts(s, which) || to >= KEPT) continue;
         memcpy(s->entry_theta + to * p, s->entry_theta + from * p, p * sizeof(double));
         memcpy(s->entry_g + to * p, s->entry_g + from * p, p * sizeof(double));

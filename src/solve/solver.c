@@ -125,7 +125,7 @@ static double *take(double **at, size_t doubles)
 static void lay_out(sosmc_solver *s, double *at, size_t *total)
 {
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)(s->data_shares * s->tiles_per_share);
+    size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)s->data_shares * (size_t)s->tiles_per_share;
     size_t rows = (size_t)s->tiles > data_tiles ? (size_t)s->tiles : data_tiles;
     size_t small = 2 * dim + 8 * p * p + 24 * p + 64;
     if (dim <= SHIFTED && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
