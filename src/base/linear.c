@@ -65,6 +65,20 @@ double sosmc_i_cholesky_log_determinant(size_t n, const double *C)
 
 /* ------------------------------------------------------------------------------------------------ products */
 
+double sosmc_i_dot(size_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
+    return sum;
+}
+
+int sosmc_i_all_finite(size_t n, const double *x)
+{
+    for (size_t j = 0; j < n; j++)
+        if (!isfinite(x[j])) return 0;
+    return 1;
+}
+
 void sosmc_i_matrix_vector(size_t n, const double *a, const double *x, double *y)
 {
     for (size_t k = 0; k < n; k++) {

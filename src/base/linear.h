@@ -21,6 +21,10 @@ void sosmc_i_cholesky_inverse(size_t n, const double *C, double *inverse);
 /* log det(C C^T) */
 double sosmc_i_cholesky_log_determinant(size_t n, const double *C);
 
+/* a' b; whether all of x are finite. */
+double sosmc_i_dot(size_t n, const double *a, const double *b);
+int sosmc_i_all_finite(size_t n, const double *x);
+
 /* y = a x; y may not be x. */
 void sosmc_i_matrix_vector(size_t n, const double *a, const double *x, double *y);
 

@@ -44,18 +44,6 @@ static const char *const SHAPE_NAMES[SHAPES] = {"seed",
                                                 "optimiser's name (hashed)",
                                                 "scheme.pool_rule"};
 
-uint64_t sosmc_i_mix(uint64_t hash, const void *bytes, size_t n)
-{
-    const char *p = bytes;
-    for (size_t i = 0; i + 8 <= n; i += 8) {
-        uint64_t word;
-        memcpy(&word, p + i, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
-
 /* Names may be longer than what the header shows of them. */
 static int64_t name_hash(const char *name)
 {

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/arithmetic.h"
 #include "base/table.h"
 #include "base/threads.h"
@@ -294,7 +295,6 @@ sosmc_status sosmc_i_same_run(sosmc *s);
 sosmc_status sosmc_i_same_state(sosmc *s, uint64_t hash);
 
 /* checkpoint.c: sosmc_save and sosmc_load for those who are inside */
-uint64_t sosmc_i_mix(uint64_t hash, const void *bytes, size_t n); /* n: a multiple of 8 */
 sosmc_status sosmc_i_save(sosmc *s, sosmc_write put, void *ctx);
 sosmc_status sosmc_i_load(sosmc *s, sosmc_read get, void *ctx);
 

@@ -9,13 +9,6 @@
 
 enum { HALVINGS = 30 };
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
 void sosmc_i_whiten(const preconditioner *c, double *s)
 {
     size_t dim = (size_t)c->dim;
@@ -62,13 +55,6 @@ static sosmc_status evaluate(descent *d, const double *x, double *U, double *g)
     return status;
 }
 
-static int all_finite(size_t n, const double *x)
-{
-    for (size_t j = 0; j < n; j++)
-        if (!isfinite(x[j])) return 0;
-    return 1;
-}
-
 /* direction = -(inverse Hessian of the last differences) g: the two loops of L-BFGS. */
 static void find_direction(descent *d, int64_t pairs)
 {
@@ -78,17 +64,17 @@ static void find_direction(descent *d, int64_t pairs)
     for (size_t j = 0; j < dim; j++) d->direction[j] = -d->g[j];
     for (int64_t k = pairs - 1; k >= oldest; k--) {
         const double *S = d->S + (size_t)(k % DESCENT_MEMORY) * dim, *Y = d->Y + (size_t)(k % DESCENT_MEMORY) * dim;
-        alpha[k % DESCENT_MEMORY] = d->rho[k % DESCENT_MEMORY] * dot(dim, S, d->direction);
+        alpha[k % DESCENT_MEMORY] = d->rho[k % DESCENT_MEMORY] * sosmc_i_dot(dim, S, d->direction);
         for (size_t j = 0; j < dim; j++) d->direction[j] -= alpha[k % DESCENT_MEMORY] * Y[j];
     }
     if (pairs > 0) {
         const double *Y = d->Y + (size_t)((pairs - 1) % DESCENT_MEMORY) * dim;
-        double scale = 1 / (d->rho[(pairs - 1) % DESCENT_MEMORY] * dot(dim, Y, Y));
+        double scale = 1 / (d->rho[(pairs - 1) % DESCENT_MEMORY] * sosmc_i_dot(dim, Y, Y));
         for (size_t j = 0; j < dim; j++) d->direction[j] *= scale;
     }
     for (int64_t k = oldest; k < pairs; k++) {
         const double *S = d->S + (size_t)(k % DESCENT_MEMORY) * dim, *Y = d->Y + (size_t)(k % DESCENT_MEMORY) * dim;
-        double beta = d->rho[k % DESCENT_MEMORY] * dot(dim, Y, d->direction);
+        double beta = d->rho[k % DESCENT_MEMORY] * sosmc_i_dot(dim, Y, d->direction);
         for (size_t j = 0; j < dim; j++) d->direction[j] += S[j] * (alpha[k % DESCENT_MEMORY] - beta);
     }
 }
@@ -97,7 +83,7 @@ static void find_direction(descent *d, int64_t pairs)
 static int line_search(descent *d, double *U, double *length, sosmc_status *status)
 {
     size_t dim = d->dim;
-    double slope = dot(dim, d->g, d->direction), size = sqrt(dot(dim, d->direction, d->direction));
+    double slope = sosmc_i_dot(dim, d->g, d->direction), size = sqrt(sosmc_i_dot(dim, d->direction, d->direction));
     *length = size > d->longest ? d->longest / size : 1;
     int capped = *length < 1;
     if (!(slope < 0)) return 1;
@@ -108,7 +94,7 @@ static int line_search(descent *d, double *U, double *length, sosmc_status *stat
         for (size_t j = 0; j < dim; j++) d->try_x[j] += d->x[j];
         *status = evaluate(d, d->try_x, &value, d->try_g);
         if (*status != SOSMC_OK) return 1;
-        if (!(value <= *U + 1e-4 * *length * slope) || !all_finite(dim, d->try_g)) continue;
+        if (!(value <= *U + 1e-4 * *length * slope) || !sosmc_i_all_finite(dim, d->try_g)) continue;
         *U = value;
         if (capped && k == 0) d->longest *= 2; /* the minimum is far: longer steps go on lowering U */
         return 0;
@@ -122,8 +108,8 @@ int sosmc_i_descend(descent *d, int steps, double *U, sosmc_status *status)
     int64_t pairs = 0;
     d->longest = 10 * sqrt((double)dim) + 10;
     *status = evaluate(d, d->x, U, d->g);
-    if (*status != SOSMC_OK || !isfinite(*U) || !all_finite(dim, d->g)) return 1;
-    for (int k = 0; k < steps && dot(dim, d->g, d->g) > 1e-10 * (double)dim; k++) {
+    if (*status != SOSMC_OK || !isfinite(*U) || !sosmc_i_all_finite(dim, d->g)) return 1;
+    for (int k = 0; k < steps && sosmc_i_dot(dim, d->g, d->g) > 1e-10 * (double)dim; k++) {
         double length;
         find_direction(d, pairs);
         if (line_search(d, U, &length, status)) break;
@@ -132,13 +118,13 @@ int sosmc_i_descend(descent *d, int steps, double *U, sosmc_status *status)
             S[j] = length * d->direction[j];
             Y[j] = d->try_g[j] - d->g[j];
         }
-        double curvature = dot(dim, S, Y);
-        if (curvature > 1e-12 * dot(dim, Y, Y)) {
+        double curvature = sosmc_i_dot(dim, S, Y);
+        if (curvature > 1e-12 * sosmc_i_dot(dim, Y, Y)) {
             d->rho[pairs % DESCENT_MEMORY] = 1 / curvature;
             pairs++;
         }
         memcpy(d->x, d->try_x, dim * sizeof(double));
         memcpy(d->g, d->try_g, dim * sizeof(double));
     }
-    return !(dot(dim, d->g, d->g) < 0.01 * (double)dim);
+    return !(sosmc_i_dot(dim, d->g, d->g) < 0.01 * (double)dim);
 }

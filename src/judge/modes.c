@@ -24,20 +24,6 @@ typedef struct {
     double *many, *many_g, *many_U; /* 2 dim rows of dim, likewise; 2 dim numbers */
 } search;
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
-static int all_finite(size_t n, const double *x)
-{
-    for (size_t j = 0; j < n; j++)
-        if (!isfinite(x[j])) return 0;
-    return 1;
-}
-
 /* Laplace's approximation at s->d.x: the factor of its scale into L, its log mass. Returns 1 where the curvature is not positive. */
 static int curvature_at(search *s, double U, double *L, double *mass, sosmc_status *status)
 {
@@ -51,7 +37,7 @@ static int curvature_at(search *s, double U, double *L, double *mass, sosmc_stat
             for (size_t k = 0; k < dim; k++) at[k] += s->d.x[k];
         }
     *status = sosmc_host_gradients(s->d.host, 2 * (int64_t)dim, s->many, s->many_U, s->many_g);
-    if (*status != SOSMC_OK || !all_finite(2 * dim * dim, s->many_g)) return 1;
+    if (*status != SOSMC_OK || !sosmc_i_all_finite(2 * dim * dim, s->many_g)) return 1;
     for (size_t j = 0; j < 2 * dim; j++) sosmc_i_solve_lower(dim, s->c->C, s->many_g + j * dim);
     for (size_t j = 0; j < dim; j++)
         for (size_t k = 0; k <= j; k++) {
@@ -79,7 +65,7 @@ static int known(const search *s, const modes *m)
     for (int k = 0; k < m->count; k++) {
         for (size_t j = 0; j < s->dim; j++) s->d.try_g[j] = s->d.x[j] - m->x[k][j];
         sosmc_i_solve_lower(s->dim, m->L[k], s->d.try_g);
-        if (sqrt(dot(s->dim, s->d.try_g, s->d.try_g)) < 1 + 0.1 * (double)s->dim) return 1;
+        if (sqrt(sosmc_i_dot(s->dim, s->d.try_g, s->d.try_g)) < 1 + 0.1 * (double)s->dim) return 1;
     }
     return 0;
 }
@@ -137,7 +123,8 @@ sosmc_status sosmc_i_modes_find(modes *m, const sosmc_model *model, const double
     for (int k = 0; k < n && status == SOSMC_OK && m->count < MODES_MOST; k++) {
         double U;
         memcpy(s.d.x, starts + (size_t)k * dim, dim * sizeof(double));
-        if (!all_finite(dim, s.d.x) || sosmc_i_descend(&s.d, STEPS, &U, &status) || status != SOSMC_OK || known(&s, m))
+        if (!sosmc_i_all_finite(dim, s.d.x) || sosmc_i_descend(&s.d, STEPS, &U, &status) || status != SOSMC_OK ||
+            known(&s, m))
             continue;
         status = keep_mode(&s, m, U);
     }

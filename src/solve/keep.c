@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/arithmetic.h"
+#include "base/hash.h"
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
@@ -25,18 +26,6 @@ typedef struct {
 
 static const char *const SHAPE_NAMES[SHAPES] = {"seed",      "dim_x",     "dim_theta",        "particles",    "tile",
                                                 "objective", "data rows", "precision (bits)", "bounds (hash)"};
-
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-    const char *p = bytes;
-    for (size_t i = 0; i + 8 <= n; i += 8) {
-        uint64_t word;
-        memcpy(&word, p + i, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
 
 static int64_t bits_of(double value)
 {
@@ -130,7 +119,7 @@ static header describe(sosmc_solver *s)
     header h = {.version = FORMAT_VERSION,
                 .byte_order = BYTE_ORDER_MARK,
                 .shape = {(int64_t)s->o.seed, s->dim, s->p, s->n, s->tile, o->loss, s->data_points,
-                          bits_of(s->o.precision), (int64_t)mix(SEED_OF_HASH, bounds, sizeof bounds)},
+                          bits_of(s->o.precision), (int64_t)sosmc_i_mix(SEED_OF_HASH, bounds, sizeof bounds)},
                 .bytes = sizeof s->v + LOOSE * sizeof(double)};
     memcpy(h.magic, MAGIC, sizeof MAGIC);
     for (int k = 0; k < count; k++) h.bytes += spans[k].bytes;
@@ -147,8 +136,8 @@ uint64_t sosmc_solver_hash(const sosmc_solver *solver)
     plain v = s->v;
     v.seconds = 0;
     pack_loose(s, loose);
-    uint64_t hash = mix(mix(SEED_OF_HASH, &v, sizeof v), loose, sizeof loose);
-    for (int k = 0; k < count; k++) hash = mix(hash, spans[k].data, spans[k].bytes);
+    uint64_t hash = sosmc_i_mix(sosmc_i_mix(SEED_OF_HASH, &v, sizeof v), loose, sizeof loose);
+    for (int k = 0; k < count; k++) hash = sosmc_i_mix(hash, spans[k].data, spans[k].bytes);
     return hash;
 }
 
@@ -164,7 +153,7 @@ typedef struct {
 static void write_bytes(stream *f, const void *bytes, size_t n)
 {
     if (f->failed || n == 0) return;
-    f->hash = mix(f->hash, bytes, n);
+    f->hash = sosmc_i_mix(f->hash, bytes, n);
     f->failed = f->put(f->ctx, bytes, n) != 0;
 }
 
@@ -276,15 +265,15 @@ sosmc_status sosmc_solver_load(sosmc_solver *s, sosmc_read get, void *ctx)
         span spans[SPANS];
         int count = spans_of(s, spans);
         const char *at = bytes;
-        uint64_t hash = mix(SEED_OF_HASH, &h, sizeof h);
+        uint64_t hash = sosmc_i_mix(SEED_OF_HASH, &h, sizeof h);
         memcpy(&v, bytes, sizeof v);
         memcpy(&check, bytes + h.bytes, sizeof check);
-        hash = mix(hash, at, sizeof v);
+        hash = sosmc_i_mix(hash, at, sizeof v);
         at += sizeof v;
-        hash = mix(hash, at, LOOSE * sizeof(double));
+        hash = sosmc_i_mix(hash, at, LOOSE * sizeof(double));
         at += LOOSE * sizeof(double);
         for (int k = 0; k < count; k++, at += spans[k - 1].bytes)
-            hash = spans[k].bytes ? mix(hash, at, spans[k].bytes) : hash;
+            hash = spans[k].bytes ? sosmc_i_mix(hash, at, spans[k].bytes) : hash;
         if (hash != check || !sensible(s, &v)) status = refuse(s, SOSMC_EIO, "the saved state is damaged");
     }
     if (status == SOSMC_OK) status = take_over(s, bytes);

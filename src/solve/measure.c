@@ -214,17 +214,10 @@ typedef struct {
     double *step, *delta, *work, *M, *E;
 } staging;
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
 static double form(size_t p, const double *M, const double *a, double *work)
 {
     sosmc_i_matrix_vector(p, M, a, work);
-    return dot(p, a, work);
+    return sosmc_i_dot(p, a, work);
 }
 
 static void means(sosmc_solver *s)
@@ -269,7 +262,7 @@ static int find_directions(staging *t)
     double *HB = t->M; /* r x r below */
     for (size_t a = 0; a < r; a++) {
         sosmc_i_matrix_vector(p, s->H, t->B + a * p, t->E);
-        for (size_t b = 0; b < r; b++) HB[a * r + b] = dot(p, t->B + b * p, t->E);
+        for (size_t b = 0; b < r; b++) HB[a * r + b] = sosmc_i_dot(p, t->B + b * p, t->E);
     }
     for (size_t a = 0; a < r; a++)
         for (size_t b = 0; b < a; b++) HB[a * r + b] = HB[b * r + a] = 0.5 * (HB[a * r + b] + HB[b * r + a]);
@@ -348,10 +341,10 @@ static double along(const staging *t, size_t e, size_t a, double *variance)
     const sosmc_solver *s = t->s;
     size_t p = t->p;
     const double *B = t->B + a * p, *theta = s->entry_theta + e * p;
-    double sum = dot(p, B, s->entry_g + e * p);
+    double sum = sosmc_i_dot(p, B, s->entry_g + e * p);
     *variance = 0;
     for (size_t k = 0; k < GROUPS; k++) {
-        double away = dot(p, B, s->entry_d + (e * GROUPS + k) * p);
+        double away = sosmc_i_dot(p, B, s->entry_d + (e * GROUPS + k) * p);
         *variance += away * away;
     }
     for (size_t j = 0; e < KEPT && j < p; j++) { /* B' H is the curvature times B' M, but H itself serves as well */
@@ -451,9 +444,9 @@ static void find_covariance(staging *t, const double *step)
         for (size_t g = 0; g < GROUPS; g++) {
             memset(r, 0, p * sizeof(double));
             for (size_t a = 0; a < t->r; a++) {
-                double away = t->bad[a]
-                                  ? 0
-                                  : dot(p, t->B + a * p, s->entry_d + (t->entry[e] * GROUPS + g) * p) / t->value[a];
+                double away = t->bad[a] ? 0
+                                        : sosmc_i_dot(p, t->B + a * p, s->entry_d + (t->entry[e] * GROUPS + g) * p) /
+                                              t->value[a];
                 for (size_t j = 0; j < p; j++) r[j] += away * t->B[a * p + j];
             }
             for (size_t j = 0; j < p; j++)
@@ -464,9 +457,9 @@ static void find_covariance(staging *t, const double *step)
             part[a] = 0;
             if (t->bad[a]) continue;
             sosmc_i_matrix_vector(p, s->hessian + h * p * p, step, t->E);
-            double of = dot(p, t->B + a * p, t->E);
+            double of = sosmc_i_dot(p, t->B + a * p, t->E);
             sosmc_i_matrix_vector(p, s->H, step, t->E);
-            part[a] = (of - dot(p, t->B + a * p, t->E)) / t->value[a];
+            part[a] = (of - sosmc_i_dot(p, t->B + a * p, t->E)) / t->value[a];
         }
         memset(r, 0, p * sizeof(double));
         for (size_t a = 0; a < t->r; a++)

@@ -41,20 +41,6 @@ typedef struct {
     uint64_t drawn; /* random points so far */
 } finding;
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
-static int all_finite(size_t n, const double *x)
-{
-    for (size_t j = 0; j < n; j++)
-        if (!isfinite(x[j])) return 0;
-    return 1;
-}
-
 void sosmc_i_places_free(places *p)
 {
     for (int k = 0; k < p->count; k++) free(p->x[k]);
@@ -107,7 +93,7 @@ static int curvature(finding *f, const double *x, const double *sd, sosmc_status
         for (size_t j = 0; j < dim; j++)
             e[j] = known ? fmax(DIFFERENCE * f->sd[j], 1e-9 * fabs(x[j])) : 1e-4 * (1 + fabs(x[j]));
         *status = differences(f, x, e);
-        if (*status != SOSMC_OK || !all_finite(2 * (f->full ? dim : PROBES) * dim, f->many_g)) return -1;
+        if (*status != SOSMC_OK || !sosmc_i_all_finite(2 * (f->full ? dim : PROBES) * dim, f->many_g)) return -1;
         double *h = f->values;
         for (size_t j = 0; j < dim; j++) {
             h[j] = 0;
@@ -168,7 +154,7 @@ static int factors(finding *f, double *L, double *P)
     if (sosmc_i_cholesky(dim, L)) return -1;
     for (size_t j = 0; j < dim; j++)
         for (size_t k = j + 1; k < dim; k++) L[j * dim + k] = 0;
-    return all_finite(dim * dim, L) && all_finite(dim * dim, P) ? 0 : -1;
+    return sosmc_i_all_finite(dim * dim, L) && sosmc_i_all_finite(dim * dim, P) ? 0 : -1;
 }
 
 static double log_determinant(const finding *f, const double *L)
@@ -188,13 +174,13 @@ static sosmc_status first_unit(finding *f, double *unit)
     *unit = 1;
     f->s->v.evaluations++;
     sosmc_status status = sosmc_host_gradients(f->d.host, 1, f->start, &U, f->many_g);
-    if (status != SOSMC_OK || !isfinite(U) || !all_finite(dim, f->many_g)) return status;
+    if (status != SOSMC_OK || !isfinite(U) || !sosmc_i_all_finite(dim, f->many_g)) return status;
     double *g0 = f->other, size;
     memcpy(g0, f->many_g, dim * sizeof(double));
-    size = sqrt(dot(dim, g0, g0));
+    size = sqrt(sosmc_i_dot(dim, g0, g0));
     if (!(size > 0)) return status;
     for (int k = 0; k < 2; k++) {
-        double e = k == 0 ? 1e-4 * (1 + sqrt(dot(dim, f->start, f->start))) : 1e-2 * length;
+        double e = k == 0 ? 1e-4 * (1 + sqrt(sosmc_i_dot(dim, f->start, f->start))) : 1e-2 * length;
         for (size_t j = 0; j < dim; j++) f->many[j] = f->start[j] + e * g0[j] / size;
         status = slopes_at(f, 1);
         if (status != SOSMC_OK) return status;
@@ -225,7 +211,7 @@ static double distance2(finding *f, const places *out, int k, const double *x)
     preconditioner c = {.dim = (int)f->dim, .diagonal = !f->full, .C = out->L[k]};
     for (size_t j = 0; j < f->dim; j++) f->other[j] = x[j] - out->x[k][j];
     sosmc_i_whiten(&c, f->other);
-    return dot(f->dim, f->other, f->other);
+    return sosmc_i_dot(f->dim, f->other, f->other);
 }
 
 static int best_of(const places *p)
@@ -243,7 +229,7 @@ static sosmc_status try_start(finding *f, int first)
     places *out = f->out;
     double U = INFINITY;
     int ended;
-    if (!all_finite(dim, f->start) || out->count == PLACES_MOST) return SOSMC_OK;
+    if (!sosmc_i_all_finite(dim, f->start) || out->count == PLACES_MOST) return SOSMC_OK;
     first = first || out->count == 0;
     memcpy(f->x, f->start, dim * sizeof(double));
     preconditioner c = {.dim = (int)dim, .diagonal = 1, .gradient = 1, .C = f->unit};
@@ -275,7 +261,7 @@ static sosmc_status try_start(finding *f, int first)
             sd = f->many_U;
             for (size_t j = 0; j < dim; j++) {
                 const double *row = out->L[0] + (f->full ? j * dim : j);
-                sd[j] = sqrt(f->full ? dot(dim, row, row) : row[0] * row[0]);
+                sd[j] = sqrt(f->full ? sosmc_i_dot(dim, row, row) : row[0] * row[0]);
             }
         }
         odd = curvature(f, f->x, sd, &status) || factors(f, L, P);
@@ -286,7 +272,8 @@ static sosmc_status try_start(finding *f, int first)
         preconditioner here = {.dim = (int)dim, .diagonal = !f->full, .C = P};
         memcpy(f->other, f->many_g, dim * sizeof(double));
         sosmc_i_whiten(&here, f->other);
-        odd = !(dot(dim, f->other, f->other) < 0.1 * (double)dim) || !isfinite(U); /* still on a slope: no mode */
+        odd = !(sosmc_i_dot(dim, f->other, f->other) < 0.1 * (double)dim) ||
+              !isfinite(U); /* still on a slope: no mode */
     }
     if (status != SOSMC_OK || known || odd) {
         free(memory);
@@ -348,7 +335,7 @@ static void point_around(finding *f, double far, int own_units)
     int best = best_of(p);
     for (size_t j = 0; j < dim; j++) {
         const double *row = p->L[best] + (f->full ? j * dim : j);
-        f->start[j] = p->x[best][j] + far * (f->full ? dot(dim, row, f->other) : row[0] * f->other[j]);
+        f->start[j] = p->x[best][j] + far * (f->full ? sosmc_i_dot(dim, row, f->other) : row[0] * f->other[j]);
     }
 }
 
@@ -467,7 +454,7 @@ static void wide_over(const sosmc_solver *s, const places *p, const int *order, 
         for (int k = 0; k < count; k++) {
             const double *row = p->L[order[k]] + (full ? j * dim : j);
             mean[j] += p->x[order[k]][j] / count;
-            own = fmax(own, full ? dot(dim, row, row) : row[0] * row[0]);
+            own = fmax(own, full ? sosmc_i_dot(dim, row, row) : row[0] * row[0]);
         }
         for (int k = 0; k < count; k++)
             between += (p->x[order[k]][j] - mean[j]) * (p->x[order[k]][j] - mean[j]) / count;

@@ -85,17 +85,10 @@ static int find_units(searching *v)
     return 0;
 }
 
-static double dot(size_t n, const double *a, const double *b)
-{
-    double sum = 0;
-    for (size_t j = 0; j < n; j++) sum += a[j] * b[j];
-    return sum;
-}
-
 static double form(const searching *v, const double *M, const double *a)
 {
     sosmc_i_matrix_vector(v->p, M, a, v->work);
-    return dot(v->p, a, v->work);
+    return sosmc_i_dot(v->p, a, v->work);
 }
 
 static int held(const sosmc_solver *s, double at, double direction)
@@ -141,16 +134,16 @@ static void swap(double **a, double **b)
 static void update_bfgs(searching *v, const double *st, double first_scale)
 {
     size_t p = v->p;
-    double sy = dot(p, st, v->y), yy = dot(p, v->y, v->y);
+    double sy = sosmc_i_dot(p, st, v->y), yy = sosmc_i_dot(p, v->y, v->y);
     if (!v->has_H) {
         double scale = sy > 0 ? sy / fmax(form(v, v->inverse, v->y), 1e-300) : first_scale;
         for (size_t k = 0; k < p * p; k++) v->H[k] = v->inverse[k] * scale;
         v->has_H = 1;
     }
-    if (!(sy > 1e-10 * sqrt(dot(p, st, st) * yy))) return;
+    if (!(sy > 1e-10 * sqrt(sosmc_i_dot(p, st, st) * yy))) return;
     double *Hy = v->work + p;
     sosmc_i_matrix_vector(p, v->H, v->y, Hy);
-    double yHy = dot(p, v->y, Hy);
+    double yHy = sosmc_i_dot(p, v->y, Hy);
     for (size_t j = 0; j < p; j++)
         for (size_t k = 0; k < p; k++)
             v->H[j * p + k] += -(st[j] * Hy[k] + Hy[j] * st[k]) / sy + (1 + yHy / sy) * st[j] * st[k] / sy;
@@ -173,7 +166,7 @@ static sosmc_status minimise(searching *v, double *gain, double *cess, int *limi
     for (int k = 0; k < BFGS_STEPS; k++) {
         double t = 1;
         int good = 0, hit = 0, at_radius = find_direction(v);
-        double slope = dot(p, v->g, v->d), metric = dot(p, v->g, v->g);
+        double slope = sosmc_i_dot(p, v->g, v->d), metric = sosmc_i_dot(p, v->g, v->g);
         if (!(metric > 0) || !(slope < 0)) {
             if (!v->has_H || k > 0) break;
             v->has_H = 0;
