@@ -35,10 +35,17 @@ static int expect_untuned(untuned_problem *u, const char *name)
     return 0;
 }
 
-#define FOR_PROBLEMS(u)                                                                \
-    for (int k_ = 0; untuned_name(k_); k_++)                                           \
-        for (untuned_problem u = {0}; !u.name && expect_untuned(&u, untuned_name(k_)); \
-             untuned_close(&u), u.name = "closed")
+/* Name k of the first table and then of the second. */
+static const char *name_of(int k)
+{
+    int first = 0;
+    while (untuned_name(first)) first++;
+    return k < first ? untuned_name(k) : untuned_out_of_sample_name(k - first);
+}
+
+#define FOR_PROBLEMS(u)                 \
+    for (int k_ = 0; name_of(k_); k_++) \
+        for (untuned_problem u = {0}; !u.name && expect_untuned(&u, name_of(k_)); untuned_close(&u), u.name = "closed")
 
 /* A theta between theta0 and the best, a little beside the way. */
 static void between(const untuned_problem *u, double *theta)
@@ -145,7 +152,8 @@ static void independent_coordinates_integrate_to_the_loss(void **state)
     } rows[] = {{"hier1", 0, 12, 4000},        {"hier50", 5, 14, 4000},     {"hier6", 40, 40, 4000},
                 {"scales_theta", 0, 20, 4000}, {"scales_x", 0, 250, 50000}, {"glmm60", 0, 14, 4000},
                 {"poisson20", 0, 6, 4000},     {"schools", 0, 200, 4000},   {"far_start", 20, 50, 4000},
-                {"dyestuff", 1500, 400, 4000}, {"t_latent", 10, 60, 4000},  {"square", 0, 6, 4000}};
+                {"dyestuff", 1500, 400, 4000}, {"t_latent", 10, 60, 4000},  {"square", 0, 6, 4000},
+                {"frailty", -12, 16, 4000},    {"probit", 0, 14, 4000},     {"factor", 0, 12, 4000}};
     double theta[UNTUNED_PARAMETERS], x0[60];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         untuned_problem u;
