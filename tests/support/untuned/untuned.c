@@ -55,6 +55,8 @@ static const problem_row out_of_sample[] = {
     {"frailty", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
     {"probit", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
     {"factor", untuned_open_out_of_sample_latent, UNTUNED_SIZES, 0},
+    {"volatility", untuned_open_volatility, UNTUNED_THETA, 0},
+    {"crossed", untuned_open_crossed, UNTUNED_THETA, 0},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems, OUT_OF_SAMPLE = sizeof out_of_sample / sizeof *out_of_sample };
 

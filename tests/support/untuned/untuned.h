@@ -42,6 +42,8 @@
  *     frailty       marginal       15, 3     60 counts in 15 groups whose rates have a gamma law; quadrature
  *     probit        marginal       20, 4     100 binary outcomes in 20 groups, probit link; quadrature
  *     factor        marginal       25, 5     one factor behind four measurements, up to its sign; quadrature
+ *     volatility    marginal       40, 3     a series whose log variance is an autoregression; a filter on a grid
+ *     crossed       marginal       13, 4     eight raters and five objects, both with random effects; closed form
  *
  * All data are simulated with the library's named random numbers, except those of the files, schools and dyestuff. */
 #ifndef SOSMC_TESTS_UNTUNED_H
