@@ -57,6 +57,9 @@ static const problem_row out_of_sample[] = {
     {"factor", untuned_open_out_of_sample_latent, UNTUNED_SIZES, 0},
     {"volatility", untuned_open_volatility, UNTUNED_THETA, 0},
     {"crossed", untuned_open_crossed, UNTUNED_THETA, 0},
+    {"spins", untuned_open_spins, UNTUNED_THETA, 0},
+    {"skewed", untuned_open_skewed, UNTUNED_THETA, 0},
+    {"gauss_rev", untuned_open_gauss_rev, UNTUNED_THETA, 0},
 };
 enum { PROBLEMS = sizeof problems / sizeof *problems, OUT_OF_SAMPLE = sizeof out_of_sample / sizeof *out_of_sample };
 

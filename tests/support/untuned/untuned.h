@@ -44,6 +44,9 @@
  *     factor        marginal       25, 5     one factor behind four measurements, up to its sign; quadrature
  *     volatility    marginal       40, 3     a series whose log variance is an autoregression; a filter on a grid
  *     crossed       marginal       13, 4     eight raters and five objects, both with random effects; closed form
+ *     spins         likelihood      2, 4     two coupled double wells in fields, four modes; quadrature
+ *     skewed        forward 0.2     1, 2     location and shape of a skewed family, a smooth step as reward; quadrature
+ *     gauss_rev     reverse 0.5     3, 6     means and log standard deviations of a correlated Gaussian; closed form
  *
  * All data are simulated with the library's named random numbers, except those of the files, schools and dyestuff. */
 #ifndef SOSMC_TESTS_UNTUNED_H
