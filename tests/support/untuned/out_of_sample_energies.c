@@ -222,7 +222,7 @@ int untuned_open_skewed(untuned_problem *u, const char *data)
                                      .energy = skewed_energy,
                                      .grad_theta = skewed_grad,
                                      .scores = skewed_scores};
-    sosmc_source reference = {.draw = skewed_draw, .logpdf = skewed_logpdf, .exact = 1};
+    sosmc_source reference = {.draw = skewed_draw, .logpdf = skewed_logpdf};
     u->problem.objective = sosmc_reward_forward((sosmc_score){.eval = skewed_reward}, skewed_beta, reference,
                                                 REFERENCE_BATCH, u->problem.theta0);
     u->loss = skewed_loss;
