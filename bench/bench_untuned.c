@@ -4,6 +4,7 @@
  *     bench/untuned [--problem NAME,NAME,...] [--first R] [--last R] [--coordinates plain|moved] [--threads T] [--old K]
  *                   [--iterations N] [--evaluations N] [--csv FILE] [--data DIR]
  *
+ * NAME may be `all`, every problem of the first table, or `out_of_sample`, every problem of the second; it is `all` unless told.
  * Every problem runs with seeds R = first .. last - 1 and no setting; `moved` takes it into other coordinates first, those of its
  * seed (tests/support/untuned/coordinates.h). --evaluations ends a run after so many (0: never). The first K seeds also run with
  * sosmc_defaults, a standard normal initial law and N iterations (1,000). The columns:
@@ -34,16 +35,27 @@ typedef struct {
     FILE *csv;
 } request;
 
-/* Whether the name is in a list with commas, or the list is `all`. */
-static int chosen(const char *list, const char *name)
+/* Whether the name is in a list with commas. */
+static int listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
-    if (strcmp(list, "all") == 0) return 1;
     for (const char *at = list; at; at = strchr(at, ',')) {
         at += *at == ',';
         if (strncmp(at, name, n) == 0 && (at[n] == ',' || at[n] == 0)) return 1;
     }
     return 0;
+}
+
+/* Name k of the problems of both tables that the list chooses; NULL when there are no more. */
+static const char *chosen(const char *list, int k)
+{
+    const char *name;
+    int all = listed(list, "all"), out_of_sample = listed(list, "out_of_sample");
+    for (int at = 0; (name = untuned_name(at)); at++)
+        if ((all || listed(list, name)) && k-- == 0) return name;
+    for (int at = 0; (name = untuned_out_of_sample_name(at)); at++)
+        if ((out_of_sample || listed(list, name)) && k-- == 0) return name;
+    return NULL;
 }
 
 /* ---------------------------------------------------------------------------- runs */
@@ -197,10 +209,8 @@ static int parse(int argc, char **argv, request *r)
                                     {"--iterations", .number = &r->iterations},
                                     {"--evaluations", .number = &r->evaluations}};
     const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
-    int known = 0;
     if (wrong) return usage(wrong);
-    for (int k = 0; untuned_name(k); k++) known += chosen(r->problem, untuned_name(k));
-    if (!known) return usage(r->problem);
+    if (!chosen(r->problem, 0)) return usage(r->problem);
     if (strcmp(r->coordinates, "plain") != 0 && strcmp(r->coordinates, "moved") != 0) return usage(r->coordinates);
     if (r->threads > 64) return usage("--threads above 64");
     return 0;
@@ -221,12 +231,11 @@ int main(int argc, char **argv)
     if (r.csv_path && !(r.csv = fopen(r.csv_path, "w"))) return usage(r.csv_path);
     if (r.csv) write_head(r.csv);
     print_head();
-    for (int k = 0; untuned_name(k); k++) {
+    for (int k = 0; chosen(r.problem, k); k++) {
         static untuned_tally t;
         untuned_problem u;
-        if (!chosen(r.problem, untuned_name(k))) continue;
         memset(&t, 0, sizeof t);
-        int failed = untuned_open(&u, untuned_name(k), r.data);
+        int failed = untuned_open(&u, chosen(r.problem, k), r.data);
         sums.missing += failed;
         for (int64_t seed = r.first; seed < r.last && !failed; seed++) failed = run_seed(&r, &u, (uint64_t)seed, &t);
         if (t.runs > 0) {

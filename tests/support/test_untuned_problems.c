@@ -35,10 +35,17 @@ static int expect_untuned(untuned_problem *u, const char *name)
     return 0;
 }
 
-#define FOR_PROBLEMS(u)                                                                \
-    for (int k_ = 0; untuned_name(k_); k_++)                                           \
-        for (untuned_problem u = {0}; !u.name && expect_untuned(&u, untuned_name(k_)); \
-             untuned_close(&u), u.name = "closed")
+/* Name k of the first table and then of the second. */
+static const char *name_of(int k)
+{
+    int first = 0;
+    while (untuned_name(first)) first++;
+    return k < first ? untuned_name(k) : untuned_out_of_sample_name(k - first);
+}
+
+#define FOR_PROBLEMS(u)                 \
+    for (int k_ = 0; name_of(k_); k_++) \
+        for (untuned_problem u = {0}; !u.name && expect_untuned(&u, name_of(k_)); untuned_close(&u), u.name = "closed")
 
 /* A theta between theta0 and the best, a little beside the way. */
 static void between(const untuned_problem *u, double *theta)
@@ -145,7 +152,8 @@ static void independent_coordinates_integrate_to_the_loss(void **state)
     } rows[] = {{"hier1", 0, 12, 4000},        {"hier50", 5, 14, 4000},     {"hier6", 40, 40, 4000},
                 {"scales_theta", 0, 20, 4000}, {"scales_x", 0, 250, 50000}, {"glmm60", 0, 14, 4000},
                 {"poisson20", 0, 6, 4000},     {"schools", 0, 200, 4000},   {"far_start", 20, 50, 4000},
-                {"dyestuff", 1500, 400, 4000}, {"t_latent", 10, 60, 4000},  {"square", 0, 6, 4000}};
+                {"dyestuff", 1500, 400, 4000}, {"t_latent", 10, 60, 4000},  {"square", 0, 6, 4000},
+                {"frailty", -12, 16, 4000},    {"probit", 0, 14, 4000},     {"factor", 0, 12, 4000}};
     double theta[UNTUNED_PARAMETERS], x0[60];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         untuned_problem u;
@@ -355,6 +363,138 @@ static void regressions_have_the_slopes_of_chains(void **state)
     }
 }
 
+/* The points of a lattice from -limit to limit, `side` in every direction, rows of dim. */
+static double *lattice(int dim, int side, double limit, int *count)
+{
+    *count = (int)(pow(side, dim) + 0.5);
+    double *x = malloc((size_t)*count * (size_t)dim * sizeof *x);
+    assert_non_null(x);
+    for (int k = 0; k < *count; k++)
+        for (int j = 0, left = k; j < dim; j++, left /= side)
+            x[k * dim + j] = limit * (2.0 * (left % side) / (side - 1) - 1);
+    return x;
+}
+
+/* Returns the log of the sum of exp(-U) and adds it to U, which is then minus the log of a probability. */
+static double normalise(int count, double *U)
+{
+    double least = INFINITY, sum = 0;
+    for (int k = 0; k < count; k++) least = fmin(least, U[k]);
+    for (int k = 0; k < count; k++) sum += exp(least - U[k]);
+    for (int k = 0; k < count; k++) U[k] += log(sum) - least;
+    return log(sum) - least;
+}
+
+/* The losses of energies in up to three dimensions, from nothing but energies and rewards on a lattice. */
+static void lattices_have_the_loss(void **state)
+{
+    static const struct {
+        const char *name;
+        int side;
+        double limit;
+    } rows[] = {{"spins", 161, 5}, {"skewed", 8001, 40}, {"gauss_rev", 101, 16}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        untuned_problem u;
+        double theta[UNTUNED_PARAMETERS], loss = 0;
+        int count;
+        assert_true(expect_untuned(&u, rows[k].name));
+        const sosmc_model *m = &u.problem.model;
+        const sosmc_objective *o = &u.problem.objective;
+        between(&u, theta);
+        double *x = lattice(m->dim_x, rows[k].side, rows[k].limit, &count);
+        double *U = malloc(3 * (size_t)count * sizeof *U), *U0 = U + count, *R = U0 + count;
+        assert_non_null(U);
+        assert_int_equal(sosmc_energies(m, theta, count, x, 1, U), SOSMC_OK);
+        double log_z = normalise(count, U) + m->dim_x * log(2 * rows[k].limit / (rows[k].side - 1));
+        if (o->loss == SOSMC_LOSS_LIKELIHOOD) {
+            const sosmc_rows *data = o->data.self;
+            assert_int_equal(sosmc_energies(m, theta, data->rows, data->data, 1, R), SOSMC_OK);
+            for (int i = 0; i < data->rows; i++) loss += (R[i] + log_z) / (double)data->rows;
+            assert_true(u.nats == (double)data->rows);
+        } else {
+            double beta = o->loss == SOSMC_LOSS_FORWARD_KL ? o->b : o->kl;
+            assert_int_equal(sosmc_energies(m, u.problem.theta0, count, x, 1, U0), SOSMC_OK);
+            assert_int_equal(sosmc_scores(&o->score, m->dim_x, count, x, R), SOSMC_OK);
+            (void)normalise(count, U0);
+            for (int i = 0; i < count; i++) {
+                double p = exp(-U[i]), q = exp(-U0[i]);
+                loss -= p * R[i];
+                loss += beta * (o->loss == SOSMC_LOSS_FORWARD_KL ? q * (U[i] - U0[i]) : p * (U0[i] - U[i]));
+            }
+        }
+        assert_near(loss, u.loss(&u, theta, NULL), 1e-7);
+        free(x);
+        free(U);
+        untuned_close(&u);
+    }
+}
+
+/* The draws of the skewed family's reference have its density: the mean of e^x is 1 and its variance a third. */
+static void the_skewed_reference_has_its_law(void **state)
+{
+    enum { DRAWS = 64 * 1000 };
+    untuned_problem u;
+    assert_true(expect_untuned(&u, "skewed"));
+    const sosmc_source *from = &u.problem.objective.data;
+    double mean = 0, square = 0, sum = 0;
+    for (int first = 0; first < DRAWS; first += 64) {
+        _Alignas(64) double x[64], lq[64];
+        sosmc_batch b = {.dim = 1, .n = 64, .ld = 64, .first = first};
+        assert_int_equal(from->draw(from->self, (sosmc_rng){.seed = 5}, &b, x), 0);
+        for (int i = 0; i < 64; i++) mean += exp(x[i]) / DRAWS;
+        for (int i = 0; i < 64; i++) square += (exp(x[i]) - 1) * (exp(x[i]) - 1) / DRAWS;
+        b.x = x;
+        for (int i = 0; i < 64; i++) x[i] = -20 + 24.0 * (first + i) / DRAWS;
+        assert_int_equal(from->logpdf(from->self, &b, lq), 0);
+        for (int i = 0; i < 64; i++) sum += 24.0 / DRAWS * exp(lq[i]);
+    }
+    assert_near(mean, 1, 4.5 * sqrt(1.0 / 3 / DRAWS));
+    assert_near(square, 1.0 / 3, 4.5 * sqrt((1.0 / 3 + 2.0 / 9 + 2.0 / 9) / DRAWS)); /* the fourth moment is 7/9 */
+    assert_near(sum, 1, 1e-9);
+    untuned_close(&u);
+}
+
+static double energy_of(const void *self, const double *x, double *gradient)
+{
+    double U;
+    assert_int_equal(sosmc_host_gradients((sosmc_host *)self, 1, x, &U, gradient), SOSMC_OK);
+    return U;
+}
+
+/* log Z of models with one mode by draws of Laplace's approximation, which is exact where the model is Gaussian. */
+static void laplace_draws_have_the_loss(void **state)
+{
+    static const struct {
+        const char *name;
+        double widen, largest_error;
+        int64_t draws;
+    } rows[] = {{"crossed", 1, 1e-6, 1000},
+                {"factor", 1, 1e-6, 1000},
+                {"volatility", 1.1, 0.006, 500000},
+                {"frailty", 1.1, 0.02, 50000}};
+    static double mode[60], H[60 * 60];
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        untuned_problem u;
+        sosmc_host *h = NULL;
+        sosmc_evidence z;
+        double theta[UNTUNED_PARAMETERS];
+        assert_true(expect_untuned(&u, rows[k].name));
+        const sosmc_model *m = &u.problem.model;
+        between(&u, theta);
+        assert_int_equal(sosmc_host_create(&h, m, theta, 0), SOSMC_OK);
+        memset(mode, 0, sizeof mode);
+        assert_int_equal(minimise(energy_of, h, m->dim_x, mode), 0);
+        difference_hessian(energy_of, h, m->dim_x, mode, H);
+        assert_int_equal(sosmc_i_cholesky((size_t)m->dim_x, H), 0);
+        sosmc_gaussian law = {.dim = m->dim_x, .mean = mode, .factor = H, .widen = rows[k].widen};
+        assert_int_equal(sosmc_importance(m, theta, sosmc_gaussian_source(&law), rows[k].draws, 7, &z), SOSMC_OK);
+        assert_near(z.logz, -u.loss(&u, theta, NULL), 4.5 * z.error + 1e-6);
+        assert_true(z.error < rows[k].largest_error);
+        sosmc_host_free(h);
+        untuned_close(&u);
+    }
+}
+
 /* ---------------------------------------------------------------------------- published values */
 
 static void published_values_are_met(void **state)
@@ -553,6 +693,9 @@ int main(void)
         cmocka_unit_test_setup(draws_of_mixtures_have_the_loss, numbers_start),
         cmocka_unit_test_setup(data_energies_have_their_log_z, numbers_start),
         cmocka_unit_test_setup(regressions_have_the_slopes_of_chains, numbers_start),
+        cmocka_unit_test_setup(lattices_have_the_loss, numbers_start),
+        cmocka_unit_test_setup(the_skewed_reference_has_its_law, numbers_start),
+        cmocka_unit_test_setup(laplace_draws_have_the_loss, numbers_start),
         cmocka_unit_test_setup(published_values_are_met, numbers_start),
         cmocka_unit_test_setup(identified_errors_are_slopes, numbers_start),
         cmocka_unit_test_setup(moved_problems_have_their_gradients, numbers_start),

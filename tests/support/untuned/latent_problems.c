@@ -12,14 +12,6 @@ typedef struct {
     double y[ROWS_MOST], sd[VARIABLES_MOST], Z[ROWS_MOST * LATENT_PARAMETERS];
 } data_store;
 
-static double latent_loss(const untuned_problem *u, const double *theta, double *gradient)
-{
-    const data_store *s = u->self;
-    double log_z = latent_log_z(&s->latent, theta, gradient);
-    for (int k = 0; gradient && k < s->latent.parameters; k++) gradient[k] = -gradient[k];
-    return -log_z;
-}
-
 static void make_scales_x(data_store *s)
 {
     drawn_normals(1701, s->latent.dim, s->y);
@@ -99,6 +91,13 @@ static void make_binary(data_store *s)
     for (int r = 0; r < s->latent.dim * s->latent.each; r++) s->y[r] = chance[r] < 1 / (1 + exp(-eta[r]));
 }
 
+double latent_count_of(double rate, double chance)
+{
+    double p = exp(-rate), below = p, y = 0;
+    for (; below < chance && y < 1000; below += p) p *= rate / ++y;
+    return y;
+}
+
 static void make_counts(data_store *s)
 {
     double beta[LATENT_PARAMETERS], eta[ROWS_MOST] = {0}, chance[ROWS_MOST];
@@ -107,10 +106,7 @@ static void make_counts(data_store *s)
     beta[0] = 1;
     make_predictors(s, 1721, beta, 0.5, eta);
     drawn_uniforms(1723, s->latent.dim * s->latent.each, chance);
-    for (int r = 0; r < s->latent.dim * s->latent.each; r++) { /* the smallest y with P(Y <= y) >= chance */
-        double rate = exp(eta[r]), p = exp(-rate), below = p;
-        for (s->y[r] = 0; below < chance[r] && s->y[r] < 1000; below += p) p *= rate / ++s->y[r];
-    }
+    for (int r = 0; r < s->latent.dim * s->latent.each; r++) s->y[r] = latent_count_of(exp(eta[r]), chance[r]);
 }
 
 static const struct {
@@ -144,16 +140,13 @@ int untuned_open_latent(untuned_problem *u, const char *data)
     data_store *s = untuned_room(u, 1, sizeof *s);
     while (strcmp(rows[k].name, u->name) != 0) k++;
     memcpy(theta0, rows[k].theta0, sizeof rows[k].theta0);
-    if (!s || untuned_start(u, rows[k].latent.parameters, theta0)) return 1;
-    for (int j = 0; j < 3; j++) u->best[j] += rows[k].search[j];
+    if (!s) return 1;
     s->latent = rows[k].latent;
     s->latent.y = s->y;
     s->latent.sd = s->sd;
     s->latent.Z = s->Z;
     rows[k].make(s);
-    u->problem.model = latent_model(&s->latent);
-    u->self = s;
-    u->loss = latent_loss;
-    untuned_marginal(u, s->latent.dim * (s->latent.each ? s->latent.each : 1));
-    return 0;
+    int code = latent_open(u, &s->latent, theta0);
+    for (int j = 0; j < 3; j++) u->best[j] += rows[k].search[j];
+    return code;
 }

@@ -4,8 +4,7 @@
 #include "latents.h"
 #include "untuned_inside.h"
 
-/* x ~ N(mean, e^(2 log_sd)): U, and its derivatives in x (set), in the mean and in log_sd (a row each; may be NULL). */
-static void add_normal(const latent_values *v, double mean, double log_sd, double *by_mean, double *by_log_sd)
+void latent_add_normal(const latent_values *v, double mean, double log_sd, double *by_mean, double *by_log_sd)
 {
     double precision = exp(-2 * log_sd);
     for (int i = 0; i < v->n; i++) {
@@ -28,24 +27,23 @@ static void add_observation(const latent_values *v, double y, double sd)
     }
 }
 
-static double *row(const latent_values *v, int k) { return v->D ? v->D + (size_t)k * (size_t)v->ld : NULL; }
-
 void latent_shared_mean(const latent_data *l, const double *theta, int j, const latent_values *v)
 {
-    add_normal(v, theta[0], log(l->sd[j]), row(v, 0), NULL);
+    latent_add_normal(v, theta[0], log(l->sd[j]), latent_row(v, 0), NULL);
     add_observation(v, l->y[j], l->sd[j]);
 }
 
 void latent_random_effect(const latent_data *l, const double *theta, int j, const latent_values *v)
 {
-    add_normal(v, theta[0], theta[1], row(v, 0), row(v, 1));
+    latent_add_normal(v, theta[0], theta[1], latent_row(v, 0), latent_row(v, 1));
     add_observation(v, l->y[j], l->sd[j]);
 }
 
 void latent_batches_effect(const latent_data *l, const double *theta, int j, const latent_values *v)
 {
-    double precision = exp(-2 * theta[2]), *by_noise = row(v, 2), constant = l->each * (0.5 * LOG_2PI + theta[2]);
-    add_normal(v, theta[0], theta[1], row(v, 0), row(v, 1));
+    double precision = exp(-2 * theta[2]), *by_noise = latent_row(v, 2),
+           constant = l->each * (0.5 * LOG_2PI + theta[2]);
+    latent_add_normal(v, theta[0], theta[1], latent_row(v, 0), latent_row(v, 1));
     for (int i = 0; i < v->n; i++) {
         double off = v->x[i] - l->y[j], squared = precision * (l->each * off * off + l->sd[j]);
         if (v->U) v->U[i] += 0.5 * squared + constant;
@@ -59,7 +57,7 @@ void latent_student(const latent_data *l, const double *theta, int j, const late
 {
     const double pi = 3.14159265358979323846;
     double inverse = exp(-theta[1]), constant = theta[1] - log(2 / (pi * sqrt(3))), tail[UNTUNED_TILE];
-    double *by_mean = row(v, 0), *by_scale = row(v, 1);
+    double *by_mean = latent_row(v, 0), *by_scale = latent_row(v, 1);
     for (int i = 0; i < v->n; i++) {
         double r = inverse * (v->x[i] - theta[0]), slope = 4 * r / (3 + r * r);
         tail[i] = 1 + r * r / 3;
@@ -74,7 +72,7 @@ void latent_student(const latent_data *l, const double *theta, int j, const late
 
 void latent_squared(const latent_data *l, const double *theta, int j, const latent_values *v)
 {
-    add_normal(v, theta[0], 0, row(v, 0), NULL);
+    latent_add_normal(v, theta[0], 0, latent_row(v, 0), NULL);
     for (int i = 0; i < v->n; i++) {
         double off = v->x[i] * v->x[i] - l->y[j];
         if (v->U) v->U[i] += 2 * off * off + 0.5 * LOG_2PI - log(2);
@@ -102,7 +100,7 @@ void latent_binary(const latent_data *l, const double *theta, int j, const laten
 {
     int q = l->parameters - 1;
     double e[UNTUNED_TILE], softplus[UNTUNED_TILE];
-    add_normal(v, 0, theta[q], NULL, row(v, q));
+    latent_add_normal(v, 0, theta[q], NULL, latent_row(v, q));
     for (int r = j * l->each; r < (j + 1) * l->each; r++) {
         double at = v->prep[r], y = l->y[r];
         const double *Z = l->Z + (size_t)r * (size_t)q;
@@ -117,7 +115,7 @@ void latent_binary(const latent_data *l, const double *theta, int j, const laten
         for (int i = 0; i < v->n; i++) e[i] = (at + v->x[i] > 0 ? 1 : e[i]) / (1 + e[i]) - y; /* the residual */
         for (int i = 0; v->gx && i < v->n; i++) v->gx[i] += e[i];
         for (int k = 0; v->D && k < q; k++)
-            for (int i = 0; i < v->n; i++) row(v, k)[i] += Z[k] * e[i];
+            for (int i = 0; i < v->n; i++) latent_row(v, k)[i] += Z[k] * e[i];
     }
 }
 
@@ -143,12 +141,18 @@ void latent_counts_prepare(const latent_data *l, const double *theta, double *pr
 void latent_counts(const latent_data *l, const double *theta, int j, const latent_values *v)
 {
     int q = l->parameters - 1;
+    latent_add_normal(v, 0, theta[q], NULL, latent_row(v, q));
+    latent_add_counts(l, j, v);
+}
+
+void latent_add_counts(const latent_data *l, int j, const latent_values *v)
+{
+    int q = l->parameters - 1;
     const double *group = v->prep + (size_t)j * (size_t)(3 + 2 * q);
     double e[UNTUNED_TILE];
-    add_normal(v, 0, theta[q], NULL, row(v, q));
     sosmc_exp(v->simd, v->n, v->x, e);
     for (int i = 0; v->U && i < v->n; i++) v->U[i] += e[i] * group[0] - v->x[i] * group[1] + group[2];
     for (int i = 0; v->gx && i < v->n; i++) v->gx[i] += e[i] * group[0] - group[1];
     for (int k = 0; v->D && k < q; k++)
-        for (int i = 0; i < v->n; i++) row(v, k)[i] += e[i] * group[3 + k] - group[3 + q + k];
+        for (int i = 0; i < v->n; i++) latent_row(v, k)[i] += e[i] * group[3 + k] - group[3 + q + k];
 }

@@ -49,7 +49,7 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
     return untuned_contract(scores, self, theta, b, ((const latent_data *)self)->parameters, c, D, g);
 }
 
-sosmc_model latent_model(const latent_data *l)
+static sosmc_model latent_model(const latent_data *l)
 {
     return (sosmc_model){.dim_x = l->dim,
                          .dim_theta = l->parameters,
@@ -116,7 +116,8 @@ static double place(line *n)
     return least;
 }
 
-double latent_log_z(const latent_data *l, const double *theta, double *gradient)
+/* log Z, and unless that is NULL its gradient. */
+static double latent_log_z(const latent_data *l, const double *theta, double *gradient)
 {
     double total = 0, *prep = calloc((size_t)l->prep + 1, sizeof *prep);
     if (!prep) return NAN;
@@ -132,4 +133,21 @@ double latent_log_z(const latent_data *l, const double *theta, double *gradient)
     }
     free(prep);
     return total;
+}
+
+static double latent_loss(const untuned_problem *u, const double *theta, double *gradient)
+{
+    const latent_data *l = u->self;
+    double log_z = latent_log_z(l, theta, gradient);
+    for (int k = 0; gradient && k < l->parameters; k++) gradient[k] = -gradient[k];
+    return -log_z;
+}
+
+int latent_open(untuned_problem *u, latent_data *l, const double *theta0)
+{
+    u->problem.model = latent_model(l);
+    u->self = l;
+    u->loss = latent_loss;
+    untuned_marginal(u, l->dim * (l->each ? l->each : 1));
+    return untuned_start(u, l->parameters, theta0);
 }

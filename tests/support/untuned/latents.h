@@ -6,7 +6,7 @@
 #ifndef SOSMC_TESTS_LATENTS_H
 #define SOSMC_TESTS_LATENTS_H
 
-#include <sosmc/sosmc.h>
+#include "untuned.h"
 
 enum { LATENT_PARAMETERS = 24 };
 
@@ -34,9 +34,11 @@ struct latent_data {
     const double *Z; /* dim * each rows of parameters - 1 covariates */
 };
 
-sosmc_model latent_model(const latent_data *l);
-/* log Z, and unless that is NULL its gradient; a trapezoidal rule where the integrand is not negligible. */
-double latent_log_z(const latent_data *l, const double *theta, double *gradient);
+/* The marginal likelihood of the data, which live as long as the problem, from theta0; log Z is a trapezoidal rule where the
+ * integrand is not negligible. Non-zero when memory is out. */
+int latent_open(untuned_problem *u, latent_data *l, const double *theta0);
+/* The smallest y with P(Y <= y) >= chance, where Y has Poisson's law. */
+double latent_count_of(double rate, double chance);
 
 /* The terms. Parameters are locations and log standard deviations.
  *
@@ -56,5 +58,15 @@ void latent_binary(const latent_data *l, const double *theta, int j, const laten
 void latent_counts(const latent_data *l, const double *theta, int j, const latent_values *v);
 void latent_binary_prepare(const latent_data *l, const double *theta, double *prep);
 void latent_counts_prepare(const latent_data *l, const double *theta, double *prep);
+
+/* Parts of terms. Row k of D, or NULL where D is not asked for. */
+static inline double *latent_row(const latent_values *v, int k)
+{
+    return v->D ? v->D + (size_t)k * (size_t)v->ld : NULL;
+}
+/* x ~ N(mean, e^(2 log_sd)): U, and its derivatives in x (set), in the mean and in log_sd (a row each; may be NULL). */
+void latent_add_normal(const latent_values *v, double mean, double log_sd, double *by_mean, double *by_log_sd);
+/* The rows of `counts`, after latent_counts_prepare: U, and its derivatives in x (added) and in beta. */
+void latent_add_counts(const latent_data *l, int j, const latent_values *v);
 
 #endif

@@ -8,11 +8,13 @@
 #include "../models/minimise.h"
 #include "untuned_inside.h"
 
-static const struct {
+typedef struct {
     const char *name;
     untuned_family *open;
     int identified, hard;
-} problems[] = {
+} problem_row;
+
+static const problem_row problems[] = {
     {"dual2", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
     {"far3", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
     {"ring8", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
@@ -49,9 +51,29 @@ static const struct {
     {"well_far", untuned_open_well, UNTUNED_THETA, 0},
     {"funnel", untuned_open_funnel, UNTUNED_THETA, 1},
 };
-enum { PROBLEMS = sizeof problems / sizeof *problems };
+static const problem_row out_of_sample[] = {
+    {"frailty", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
+    {"probit", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
+    {"factor", untuned_open_out_of_sample_latent, UNTUNED_SIZES, 0},
+    {"volatility", untuned_open_volatility, UNTUNED_THETA, 0},
+    {"crossed", untuned_open_crossed, UNTUNED_THETA, 0},
+    {"spins", untuned_open_spins, UNTUNED_THETA, 0},
+    {"skewed", untuned_open_skewed, UNTUNED_THETA, 0},
+    {"gauss_rev", untuned_open_gauss_rev, UNTUNED_THETA, 0},
+};
+enum { PROBLEMS = sizeof problems / sizeof *problems, OUT_OF_SAMPLE = sizeof out_of_sample / sizeof *out_of_sample };
 
 const char *untuned_name(int k) { return k < PROBLEMS ? problems[k].name : NULL; }
+const char *untuned_out_of_sample_name(int k) { return k < OUT_OF_SAMPLE ? out_of_sample[k].name : NULL; }
+
+static const problem_row *row_of(const char *name)
+{
+    for (int k = 0; k < PROBLEMS; k++)
+        if (strcmp(problems[k].name, name) == 0) return problems + k;
+    for (int k = 0; k < OUT_OF_SAMPLE; k++)
+        if (strcmp(out_of_sample[k].name, name) == 0) return out_of_sample + k;
+    return NULL;
+}
 
 void *untuned_room(untuned_problem *u, size_t count, size_t size)
 {
@@ -94,14 +116,13 @@ static double loss_of(const void *self, const double *theta, double *gradient)
 
 int untuned_open(untuned_problem *u, const char *name, const char *data)
 {
-    int k = 0;
+    const problem_row *row = row_of(name);
     memset(u, 0, sizeof *u);
-    while (k < PROBLEMS && strcmp(problems[k].name, name) != 0) k++;
-    if (k == PROBLEMS) return 1;
-    u->name = problems[k].name;
-    u->hard = problems[k].hard;
-    u->identified = problems[k].identified;
-    if (problems[k].open(u, data) || minimise(loss_of, u, u->problem.model.dim_theta, u->best)) return 1;
+    if (!row) return 1;
+    u->name = row->name;
+    u->hard = row->hard;
+    u->identified = row->identified;
+    if (row->open(u, data) || minimise(loss_of, u, u->problem.model.dim_theta, u->best)) return 1;
     u->best_loss = u->loss(u, u->best, NULL);
     u->start_loss = u->loss(u, u->problem.theta0, NULL);
     return 0;

@@ -36,6 +36,18 @@
  *     well_far      likelihood      1, 3     the same with a high barrier
  *     funnel        marginal       10, 1     a variance and what it is the variance of; quadrature
  *
+ * A second table holds problems that the solver met only when its constants were fixed. They are of other kinds than those above,
+ * and nothing was chosen by how the solver does on them.
+ *
+ *     frailty       marginal       15, 3     60 counts in 15 groups whose rates have a gamma law; quadrature
+ *     probit        marginal       20, 4     100 binary outcomes in 20 groups, probit link; quadrature
+ *     factor        marginal       25, 5     one factor behind four measurements, up to its sign; quadrature
+ *     volatility    marginal       40, 3     a series whose log variance is an autoregression; a filter on a grid
+ *     crossed       marginal       13, 4     eight raters and five objects, both with random effects; closed form
+ *     spins         likelihood      2, 4     two coupled double wells in fields, four modes; quadrature
+ *     skewed        forward 0.2     1, 2     location and shape of a skewed family, a smooth step as reward; quadrature
+ *     gauss_rev     reverse 0.5     3, 6     means and log standard deviations of a correlated Gaussian; closed form
+ *
  * All data are simulated with the library's named random numbers, except those of the files, schools and dyestuff. */
 #ifndef SOSMC_TESTS_UNTUNED_H
 #define SOSMC_TESTS_UNTUNED_H
@@ -68,7 +80,8 @@ struct untuned_problem {
     void *block[UNTUNED_BLOCKS]; /* memory that is freed then */
 };
 
-const char *untuned_name(int k); /* of problem k = 0, 1, ...; NULL when there are no more */
+const char *untuned_name(int k);               /* of problem k = 0, 1, ...; NULL when there are no more */
+const char *untuned_out_of_sample_name(int k); /* the same of the second table */
 /* 0, or non-zero where there is no such problem, its data cannot be read (`data` names the folder of reference data and may be
  * NULL) or memory is out. Close it in any case. */
 int untuned_open(untuned_problem *u, const char *name, const char *data);

@@ -31,5 +31,7 @@ typedef int untuned_family(untuned_problem *u, const char *data);
 untuned_family untuned_open_mixture, untuned_open_hierarchy, untuned_open_scales_theta, untuned_open_series;
 untuned_family untuned_open_wisconsin, untuned_open_logit, untuned_open_latent, untuned_open_banana, untuned_open_well;
 untuned_family untuned_open_funnel, untuned_open_exact;
+untuned_family untuned_open_out_of_sample_latent, untuned_open_volatility, untuned_open_crossed;
+untuned_family untuned_open_spins, untuned_open_skewed, untuned_open_gauss_rev;
 
 #endif
