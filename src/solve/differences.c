@@ -4,6 +4,7 @@
  * is that of a central difference of a smooth function, the cube root of the rounding error, times the size of the coordinate. */
 #include <math.h>
 
+#include "base/table.h"
 #include "solve_inside.h"
 
 static int energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
@@ -13,7 +14,7 @@ static int energy(const void *self, const double *theta, const sosmc_batch *b, d
     size_t ld = (size_t)b->ld, n = (size_t)b->n, all = sosmc_i_round_up((size_t)b->dim * ld, TILE_LANES);
     double *x = b->work, *low = x + all, *step = low + sosmc_i_round_up(ld, TILE_LANES),
            *inner_work = step + sosmc_i_round_up(ld, TILE_LANES), *value = U;
-    double relative = inner->rounding > 0 ? cbrt(inner->rounding) : 6e-6;
+    double relative = inner->rounding > 0 ? sosmc_i_exp1(NULL, sosmc_i_log1(NULL, inner->rounding) / 3) : 6e-6;
     sosmc_batch at = *b;
     at.x = x;
     at.work = inner_work;
