@@ -15,6 +15,9 @@ static int choose_features(builder *b, const csv_table *t, int label, int split,
         (void)snprintf(path, sizeof path, "model.features.%d", i);
         column[count] = job_column(b, t, path);
         if (column[count++] < 0) return -1;
+        if (column[count - 1] == label || column[count - 1] == split)
+            return job_wrong(b, path, "names column '%s', which is the %s and so no feature",
+                             t->column[column[count - 1]].name, column[count - 1] == label ? "label" : "split");
     }
     for (int i = 0; named == 0 && i < t->columns; i++)
         if (i != label && i != split) column[count++] = i;

@@ -54,6 +54,20 @@ static void a_run_is_told(void **state)
     free(page);
 }
 
+/* A column whose name stands twice is nobody's guess, and a label is no feature. */
+static void columns_are_not_guessed(void **state)
+{
+    runtext_save(folder_path(folder, "twice.csv"), "a,b,a,y\n1,2,3,0\n2,1,0,1\n4,3,1,0\n1,5,2,1\n");
+    runtext_save(folder_path(folder, "twice.yaml"),
+                 "model: {type: logistic_regression, data: twice.csv, label: y, features: [b, a]}\nobjective: mmle\n");
+    runtext_save(folder_path(folder, "label.yaml"),
+                 "model: {type: logistic_regression, data: twice.csv, label: y, features: [b, y]}\nobjective: mmle\n");
+    const char *said = says(2, "run twice.yaml");
+    assert_contains(said, "model.features.1 is 'a', which names columns 1 and 3 of ");
+    assert_contains(said, "give the number of the one that is meant");
+    assert_contains(says(2, "run label.yaml"), "names column 'y', which is the label and so no feature");
+}
+
 /* The resolved file says what was run, and replays it. */
 static void a_resolved_file_replays(void **state)
 {
@@ -213,9 +227,13 @@ static int tear_down(void **state) { return folder_remove(folder); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_told),       cmocka_unit_test(a_resolved_file_replays),
-        cmocka_unit_test(limits_and_budgets),  cmocka_unit_test(ended_and_continued),
-        cmocka_unit_test(judged_again),        cmocka_unit_test(checked),
+        cmocka_unit_test(a_run_is_told),
+        cmocka_unit_test(columns_are_not_guessed),
+        cmocka_unit_test(a_resolved_file_replays),
+        cmocka_unit_test(limits_and_budgets),
+        cmocka_unit_test(ended_and_continued),
+        cmocka_unit_test(judged_again),
+        cmocka_unit_test(checked),
         cmocka_unit_test(files_to_begin_with),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
