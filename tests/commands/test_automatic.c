@@ -214,7 +214,8 @@ static int set_up(void **state)
     char slow[1024] = "model: {type: hierarchical_gaussian, y: [0";
     if (folder_make(folder, "automatic") || program_furnish(folder)) return -1;
     for (int i = 1; i < 40; i++) (void)snprintf(slow + strlen(slow), sizeof slow - strlen(slow), ", %d", i % 7);
-    strcat(slow, "]}\nobjective: mmle\nparticles: 8192\noutput: {report: false, checkpoint_every: 1}\n");
+    (void)snprintf(slow + strlen(slow), sizeof slow - strlen(slow),
+                   "]}\nobjective: mmle\nparticles: 8192\noutput: {report: false, checkpoint_every: 1}\n");
     write_file("slow.yaml", slow);
     write_file("toy.yaml", "model: {type: hierarchical_gaussian, y: [1, 2, 3, 2.5]}\nobjective: mmle\n");
     write_file("net.yaml",

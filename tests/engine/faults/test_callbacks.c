@@ -154,7 +154,7 @@ static void scenario(faulty_run *l, int which)
     l->p.model.energy = s_energy;
     l->p.model.grad_theta = s_grad;
     l->p.init = init;
-    script.sick = which == RESTARTS;
+    if (script.sick != (which == RESTARTS)) script.sick = which == RESTARTS; /* ranks that agree write nothing */
     switch (which) {
     case FORWARD: /* densities of both laws, a regulariser, a user's kernel */
         l->p.init.logpdf = s_init_pdf;
