@@ -145,7 +145,7 @@ set(sosmc_tests
     "runfile settings program"
     "support exact_problems property"
     "support ledger stat"
-    "support untuned_problems property"
+    "support untuned_problems stat"
     "terminal exit_codes program"
     "terminal progress program"
     "theory theory program"

@@ -163,7 +163,8 @@ static void build(job *j, config **c, const char *text, const char *assignment)
     char whole[4 * RUNTEXT_PATH];
     int io;
     if (!runtext_beside_examples(text, whole)) skip();
-    if (!strstr(whole, "settings:")) strcat(whole, "settings: explicit\n");
+    if (!strstr(whole, "settings:"))
+        (void)snprintf(whole + strlen(whole), sizeof whole - strlen(whole), "settings: explicit\n");
     *c = config_parse(whole, "file", ERROR);
     if (!*c || (assignment && config_set(*c, assignment, ERROR)) || config_resolve(*c, ERROR) ||
         job_build(j, *c, &io, ERROR))
