@@ -42,7 +42,8 @@ static const char *const CALLBACK_NAMES[CALLBACKS] = {"prepare",   "energy",    
 static struct {
     atomic_int calls[CALLBACKS];
     callback which;
-    int at, by_tile, sick; /* at: counted from 1; sick: particle 5 of a batch has no energy (to be restarted) */
+    int at, by_tile; /* at: counted from 1 */
+    atomic_int sick; /* particle 5 of a batch has no energy (to be restarted) */
 } script;
 
 enum { RETURNED = 77 };
@@ -154,7 +155,7 @@ static void scenario(faulty_run *l, int which)
     l->p.model.energy = s_energy;
     l->p.model.grad_theta = s_grad;
     l->p.init = init;
-    if (script.sick != (which == RESTARTS)) script.sick = which == RESTARTS; /* ranks that agree write nothing */
+    atomic_store(&script.sick, which == RESTARTS); /* several ranks may say so at once */
     switch (which) {
     case FORWARD: /* densities of both laws, a regulariser, a user's kernel */
         l->p.init.logpdf = s_init_pdf;

@@ -191,7 +191,8 @@ static double skewed_loss(const untuned_problem *u, const double *theta, double 
     const double low = -60, high = 12, width = 0.02, log_z = skewed_log_z(theta),
                  log_z0 = skewed_log_z(u->problem.theta0);
     double reward = 0, kl = 0, with_reward[SKEWED_THETA] = {0}, here[SKEWED_THETA] = {0}, there[SKEWED_THETA] = {0};
-    for (double x = low; x < high; x += width) {
+    for (int k = 0; k < (int)((high - low) / width + 0.5); k++) {
+        double x = low + k * width;
         double U, U0, R, D[SKEWED_THETA];
         sosmc_batch one = {.x = &x, .dim = 1, .n = 1, .ld = 1};
         (void)skewed_energy(NULL, theta, &one, &U, NULL);

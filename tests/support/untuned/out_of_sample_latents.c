@@ -22,7 +22,10 @@ typedef struct {
 static double digamma(double a)
 {
     double sum = 0;
-    for (; a < 10; a++) sum -= 1 / a;
+    while (a < 10) {
+        sum -= 1 / a;
+        a += 1;
+    }
     double r = 1 / (a * a);
     return sum + log(a) - 0.5 / a - r * (1.0 / 12 - r * (1.0 / 120 - r * (1.0 / 252 - r * (1.0 / 240 - r / 132))));
 }
