@@ -467,7 +467,8 @@ static void all_ranks_take_an_iteration_back(void **state)
     const int runs[] = {FORWARD, FORWARD_REFERENCE, PCD, AGAIN};
     const callback which[] = {C_PREPARE, C_ENERGY, C_GRAD};
     int stopped = 0;
-    script.by_tile = script.sick = 0;
+    script.by_tile = 0;
+    atomic_store(&script.sick, 0);
     for (size_t q = 0; q < sizeof runs / sizeof *runs; q++) {
         ranks_run right = {.which = runs[q]};
         script.which = CALLBACKS;
