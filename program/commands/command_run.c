@@ -1,9 +1,9 @@
 /* command_run.c: `sosmc run`. */
 #include <stdio.h>
-#include <string.h>
 
 #include "commands.h"
 #include "files/files.h"
+#include "run/place.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
 
@@ -66,16 +66,6 @@ static const flag_row table[FLAGS] = {
     [HELP] = {.name = "help"},
 };
 
-/* run.yaml -> run; path/to/x.yml -> x */
-static void default_directory(const char *file, char out[FILES_PATH])
-{
-    const char *slash = strrchr(file, '/');
-    (void)snprintf(out, FILES_PATH, "%s", slash ? slash + 1 : file);
-    char *dot = strrchr(out, '.');
-    if (dot && dot != out) *dot = 0;
-    if (strcmp(out, "-") == 0) (void)snprintf(out, FILES_PATH, "run");
-}
-
 int command_run(int argc, char **argv)
 {
     flag_values v;
@@ -90,7 +80,7 @@ int command_run(int argc, char **argv)
         config_free(c);
         return code;
     }
-    default_directory(v.operand, directory);
+    place_default(v.operand, directory);
     session_options options = {.out = flag_text(&v, OUT, directory),
                                .resume = flag_given(&v, RESUME),
                                .overwrite = flag_given(&v, OVERWRITE),

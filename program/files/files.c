@@ -361,6 +361,12 @@ void json_put_whole(json_writer *w, const char *key, int64_t value)
     atomic_print(w->file, "%" PRId64, value);
 }
 
+void json_put_unsigned(json_writer *w, const char *key, uint64_t value)
+{
+    begin_value(w, key);
+    atomic_print(w->file, "%" PRIu64, value);
+}
+
 void json_put_truth(json_writer *w, const char *key, int value)
 {
     begin_value(w, key);

@@ -147,7 +147,8 @@ int csv_numbers(const csv_table *t, int column, const double **out, char *error,
 
 /* ------------------------------------------------------------------------------------------------ JSON */
 
-/* Writes into an atomic file, which keeps the first error. `key` is NULL inside a list and for the outermost value. */
+/* Writes into an atomic file, which keeps the first error; {.stream = f} serves for any other stream. `key` is NULL inside a
+ * list and for the outermost value. */
 enum { JSON_DEPTH = 32 };
 typedef struct {
     atomic_file *file;
@@ -164,6 +165,7 @@ void json_put_text(json_writer *w, const char *key,
                    const char *value);                               /* NULL: null; bytes that are not UTF-8: U+FFFD */
 void json_put_number(json_writer *w, const char *key, double value); /* NaN and infinities: null */
 void json_put_whole(json_writer *w, const char *key, int64_t value);
+void json_put_unsigned(json_writer *w, const char *key, uint64_t value);
 void json_put_truth(json_writer *w, const char *key, int value);
 void json_put_numbers(json_writer *w, const char *key, const double *value, int64_t n);
 

@@ -9,6 +9,7 @@
 #include <sosmc/analysis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "evaluation_figures.h"
 #include "files/directory.h"
@@ -216,4 +217,15 @@ int run_report(const char *dir, char *error, size_t room)
     free(p.reward);
     config_free(c);
     return rc;
+}
+
+static int has_report(const char *dir)
+{
+    char path[FILES_PATH];
+    return files_join(path, dir, "report.html", NULL, 0) == 0 && access(path, F_OK) == 0;
+}
+
+int run_report_asked(const config *c, const char *dir, char *error, size_t room)
+{
+    return config_flag(c, "output.report") && !has_report(dir) ? run_report(dir, error, room) : 0;
 }

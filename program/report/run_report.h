@@ -5,7 +5,11 @@
 
 #include <stddef.h>
 
+#include "runfile/config.h"
+
 /* Writes DIR/report.html from what the run left there. */
 int run_report(const char *dir, char *error, size_t room);
+/* The same where the run file asks for it and it is not there yet; 0 also where nothing was to be done. */
+int run_report_asked(const config *c, const char *dir, char *error, size_t room);
 
 #endif

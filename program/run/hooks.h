@@ -8,7 +8,7 @@
 /* How far a run has come. */
 typedef struct {
     int64_t done, total;           /* iterations; of an automatic run the solver's steps, whose total is not known: 0 */
-    const sosmc_info *info;        /* NULL: the run is automatic, and the next three are there instead */
+    const sosmc_info *info;        /* NULL: the run is automatic, and the next is there instead */
     const sosmc_solve_info *solve; /* NULL otherwise */
     const double *theta;
     int dim_theta;

@@ -320,11 +320,13 @@ static void look_at_step(run *r)
 
 static void tell_progress(const run *r)
 {
-    run_progress p = {.done = stepper_done(&r->at), .weighted = 1, .strength = NAN};
+    run_progress p = {.done = stepper_done(&r->at),
+                      .theta = stepper_theta(&r->at),
+                      .dim_theta = r->job.problem.model.dim_theta,
+                      .weighted = 1,
+                      .strength = NAN};
     if (r->job.automatic) {
         p.solve = sosmc_solver_info(r->at.solver);
-        p.theta = stepper_theta(&r->at);
-        p.dim_theta = r->job.problem.model.dim_theta;
     } else {
         p.total = r->job.iterations;
         p.info = sosmc_last(r->at.engine);

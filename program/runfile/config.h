@@ -74,6 +74,10 @@ int config_write(const config *c, FILE *out);
 /* The same for DIR/run.yaml: data files below the directory `root`, which is DIR or above it, have names relative to DIR, so
  * that the file means the same after `root` was moved. */
 int config_write_in(const config *c, FILE *out, const char *dir, const char *root);
+/* The same values as nested JSON objects; data files have absolute names. */
+int config_write_json(const config *c, FILE *out);
 void config_document(FILE *out); /* docs/run-file.md */
+/* The table of keys for programs: {"keys": [...], "choices": [...], "methods": [...]}; see `sosmc help list`. */
+int config_document_json(FILE *out);
 
 #endif

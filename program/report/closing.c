@@ -1,0 +1,125 @@
+/* closing.c: see closing.h. */
+#include "closing.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { SHOWN = 10 /* parameters */, SENTENCE = 1024 };
+
+/* "VALUE +- ERROR"; the error only where it is large enough to change the printed digits of the value. */
+static void print_number(FILE *out, double value, double error)
+{
+    fprintf(out, " %.6g", value);
+    if (error > 1e-6 * fabs(value)) fprintf(out, " +- %.2g", error);
+}
+
+/* What has no value is explained; what the objective does not have is not mentioned. */
+static void print_value(FILE *out, const char *name, const told *t, int sign)
+{
+    if (!t->exists) return;
+    fputs(name, out);
+    if (isnan(t->value)) {
+        fprintf(out, ": no number, because %s\n", t->why);
+        return;
+    }
+    print_number(out, sign * t->value, t->error);
+    if (t->exact) fputs(" (exact)", out);
+    if (*t->why) fprintf(out, " (no error, because %s)", t->why);
+    fputc('\n', out);
+}
+
+/* A line for each of the first numbers of theta: estimate, Monte Carlo error, standard error, interval. */
+static void print_theta(const outcome *o, FILE *out)
+{
+    const sosmc_judgement *j = &o->judged;
+    int width = 0;
+    for (int k = 0; k < o->dim_theta && k < SHOWN; k++)
+        if ((int)strlen(o->name[k]) > width) width = (int)strlen(o->name[k]);
+    for (int k = 0; k < o->dim_theta && k < SHOWN; k++) {
+        fprintf(out, "%-*s %.6g", width, o->name[k], o->theta[k]);
+        if (j->theta_mc_error) fprintf(out, ", Monte Carlo error %.2g", j->theta_mc_error[k]);
+        if (j->theta_standard_error) fprintf(out, ", standard error %.3g", j->theta_standard_error[k]);
+        if (o->low) fprintf(out, ", 95 %% from %.5g to %.5g", o->low[k], o->high[k]);
+        fputc('\n', out);
+    }
+    if (o->dim_theta > SHOWN) fprintf(out, "... %d more in summary.json\n", o->dim_theta - SHOWN);
+    if (!j->theta_mc_error) fprintf(out, "theta has no Monte Carlo error, because %s\n", j->why_no_mc_error);
+    if (o->likelihood && !j->theta_standard_error)
+        fprintf(out, "theta has no standard error, because %s\n", j->why_no_standard_error);
+}
+
+static void print_outcome(const outcome *o, FILE *out)
+{
+    fprintf(out, "%s, %s, by %s\n", o->model, o->objective, o->method);
+    if (o->optimises && !o->network) print_theta(o, out);
+    print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
+    print_value(out, "the best loss of all densities is", &o->best_loss, 1);
+    print_value(out, "reward", &o->reward, 1);
+    print_value(out, "KL", &o->kl, 1);
+    if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
+    if (o->weighted && o->iterations > 0) {
+        double ess = o->automatic ? o->solve.ess : o->last.ess,
+               accept = o->automatic ? o->solve.accept : o->last.accept;
+        fprintf(out, "ESS %.0f of %d in the last %s", ess, o->particles, o->automatic ? "step" : "iteration");
+        if (o->accepts && !isnan(accept)) fprintf(out, ", acceptance %.2g", accept);
+        fputc('\n', out);
+    }
+}
+
+static void print_work(const run_result *r, FILE *out)
+{
+    const sosmc_solve_info *info = &r->outcome.solve;
+    if (!r->automatic) {
+        fprintf(out, "%lld iterations in %.2f s\n", (long long)r->iterations, r->seconds);
+        return;
+    }
+    fprintf(out, "%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,
+            (long long)info->updates, (double)info->evaluations, r->seconds);
+    if (r->limit)
+        fprintf(out, "; ended by %s%s in the phase %s, --resume%s goes on",
+                strcmp(r->limit, "budget") == 0 ? "" : "limits.",
+                strcmp(r->limit, "budget") == 0 ? "--budget-seconds" : r->limit,
+                sosmc_phase_name((sosmc_phase)info->phase),
+                strcmp(r->limit, "budget") == 0 ? "" : " with a larger limit");
+    fputc('\n', out);
+}
+
+static void print_verdict(const outcome *o, FILE *out)
+{
+    static const char *const words[] = {
+        [SOSMC_CONVERGED] = "converged", [SOSMC_NOT_CONVERGED] = "not converged", [SOSMC_RUN_FAILED] = "failed"};
+    fprintf(out, "verdict: %s\n",
+            o->not_judged ? "none, because the run was not judged (judge: none)" : words[o->judged.verdict.status]);
+}
+
+void closing_write(const run_result *r, const char *dir, FILE *out)
+{
+    const outcome *o = &r->outcome;
+    if (r->complete) {
+        fprintf(out, "%s is finished: %lld %s\n", dir, (long long)r->iterations, r->automatic ? "steps" : "iterations");
+        return;
+    }
+    print_work(r, out);
+    print_outcome(o, out);
+    if (o->network && o->optimises)
+        fprintf(out, "the network of %d parameters is stored as %s/model.safetensors\n", o->dim_theta, dir);
+    fprintf(out, "results in %s\n", dir);
+    print_verdict(o, out);
+}
+
+/* The warning about the step was said before the first iteration. */
+static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
+
+void closing_against(const run_result *r, void (*say)(void *ctx, const char *sentence), void *ctx)
+{
+    const outcome *o = &r->outcome;
+    const sosmc_verdict_words *v = &o->judged.verdict;
+    char sentence[SENTENCE];
+    if (r->complete) return;
+    for (int i = 0; i < v->reasons && !o->not_judged; i++) say(ctx, v->reason[i]);
+    for (int i = 0; i < o->warnings; i++) {
+        if (said_before(o, i)) continue;
+        (void)snprintf(sentence, sizeof sentence, "warning: %s", o->warning[i]);
+        say(ctx, sentence);
+    }
+}
