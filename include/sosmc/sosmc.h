@@ -368,6 +368,10 @@ struct sosmc_optimiser {
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
     void (*step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
+    /* Optional: the same for a rule that may fail, called instead of `step`, which it may call. Non-zero is SOSMC_EMODEL: the
+     * iteration is taken back, as after any callback, and whatever was written to theta and slots is forgotten. What the rule keeps
+     * elsewhere is not, and is not in checkpoints. */
+    int (*try_step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
 };
 SOSMC_API sosmc_optimiser sosmc_sgd(double lr);
 SOSMC_API sosmc_optimiser sosmc_momentum(double lr, double momentum);
