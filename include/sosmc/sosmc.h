@@ -43,7 +43,8 @@
 #define SOSMC_VERSION_PATCH 0
 #define SOSMC_VERSION "0.1.0"
 
-#if defined(__GNUC__)
+/* Whoever makes the static library part of a module of its own defines SOSMC_STATIC; the module then shows none of these names. */
+#if defined(__GNUC__) && !defined(SOSMC_STATIC)
 #define SOSMC_API __attribute__((visibility("default")))
 #else
 #define SOSMC_API
