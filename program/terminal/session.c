@@ -117,9 +117,6 @@ static void print_outcome(const outcome *o, FILE *out)
     }
 }
 
-/* The warning about the step was printed before the first iteration. */
-static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
-
 /* The verdict is printed last, where it is noticed. What speaks against the result goes to standard error, also when quiet; that
  * nothing was judged is no news to who asked for it. */
 static void tell_verdict(const session *s)
@@ -135,8 +132,7 @@ static void tell_verdict(const session *s)
     }
     if (s->options->experiment) return;
     for (int i = 0; i < v->reasons && !o->not_judged; i++) (void)complain(0, "%s", v->reason[i]);
-    for (int i = 0; i < o->warnings; i++)
-        if (!said_before(o, i)) (void)complain(0, "warning: %s", o->warning[i]);
+    for (int i = o->told_before; i < o->warnings; i++) (void)complain(0, "warning: %s", o->warning[i]);
 }
 
 static void print_work(const run_result *r)
