@@ -110,6 +110,8 @@ const schema_key schema_keys[] = {
     {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
      "The width of every hidden layer, 1 to 32 of them."},
     {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", "silu", PERCEPTRON, "What follows every hidden layer."},
+    {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", ABSENT, STORED,
+     "What follows every hidden layer of a perceptron whose file does not say it, such as PyTorch's: it is never guessed."},
     {"model.init_sd", TYPE_NUMBER, "[0, inf)", "0.02", PERCEPTRON,
      "Weights start as normal draws with this standard deviation (named by `seed`), biases at 0."},
     {"model.base", TYPE_CHOICE, "none|gaussian", "none", PERCEPTRON, "What is added to the network's energy."},
