@@ -23,6 +23,7 @@ set(sosmc_tests
     "commands fetch program"
     "commands first_screen program"
     "commands judged program"
+    "commands messy_tables program"
     "commands program program"
     "common experiment program"
     "common known program"

@@ -30,7 +30,7 @@ typedef struct {
 static int open_network(network *n, const char *path, char *error, size_t room)
 {
     *n = (network){.mlp = {0}};
-    if (model_read(path, &n->file, error, room)) return -1;
+    if (model_read_as(path, NULL, ebm2d_activation(path), &n->file, error, room)) return -1;
     n->mlp = model_network(&n->file);
     n->model = sosmc_mlp_model(&n->mlp);
     if (n->model.dim_x == PLANE) return 0;

@@ -93,6 +93,14 @@ static void conclude(const sosmc_check_report *report, int notes, FILE *out)
         fputs(notes ? "no check failed, but see the notes\n" : "all is well\n", out);
 }
 
+/* What is to be known of the data; returns how many sentences there are. */
+static int print_data(const job *j, FILE *out)
+{
+    int notes = 0;
+    for (const char *note; (note = job_note_at(j, notes)) != NULL; notes++) fprintf(out, "note  data: %s\n", note);
+    return notes;
+}
+
 /* ---------------------------------------------------------------------------- runs whose settings are automatic */
 
 /* Of the library's checks those of the model; the others are of the settings, which the solver does not have. */
@@ -130,7 +138,7 @@ static int print_solution(const job *j, int *code, FILE *out)
 
 static int check_automatic(const job *j, FILE *out)
 {
-    int code = SOSMC_EXIT_OK, notes = 0;
+    int code = SOSMC_EXIT_OK, notes = print_data(j, out);
     sosmc_check_options options = {.iterations = -1, .threads = 1};
     sosmc_check_report all, model = {.count = 0};
     sosmc_settings settings = j->settings;
@@ -142,7 +150,7 @@ static int check_automatic(const job *j, FILE *out)
         print_item(j, &all, &all.item[i], out);
         model.failed += all.item[i].verdict == SOSMC_CHECK_FAIL;
     }
-    if (!model.failed) notes = print_solution(j, &code, out);
+    if (!model.failed) notes += print_solution(j, &code, out);
     if (code != SOSMC_EXIT_OK) return code;
     conclude(&model, notes, out);
     return model.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
@@ -165,6 +173,7 @@ int check_job(const config *c, FILE *out)
         job_free(&j);
         return code;
     }
+    notes = print_data(&j, out);
     int64_t few = j.iterations < 20 ? j.iterations : 20;
     sosmc_check_options options = {.iterations = few ? few : -1, .threads = 1};
     (void)sosmc_check(&j.problem, &j.settings, &options, &report);

@@ -58,6 +58,7 @@ typedef enum {
     FLAG_SET,
     FLAG_WEIGHTED,
     FLAG_NO_STANDARDISE,
+    FLAG_DROP_MISSING,
     FLAG_FORWARD,
     FLAG_PAPER,
     FLAG_SMC,

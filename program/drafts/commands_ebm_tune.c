@@ -36,6 +36,7 @@ const char tune_text[] =
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
     "  --paper               the paper's settings: ula from chains, 1001 iterations of 10000 particles, rate 2e-4\n"
+    "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
     "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
     "Pictures have these too:\n"
     "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"

@@ -31,6 +31,12 @@ void files_say(char *error, size_t room, const char *format, ...)
         if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
 }
 
+const char *files_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int files_cannot(const char *verb, const char *path, int number, char *error, size_t room)
 {
     return files_fail(error, room, "cannot %s %s: %s", verb, path, number ? strerror(number) : "unknown error");
@@ -194,11 +200,10 @@ int atomic_open(atomic_file *f, const char *path, char *error, size_t room)
 
 int atomic_open_in(atomic_file *f, int folder, const char *path, char *error, size_t room)
 {
-    const char *slash = strrchr(path, '/');
     f->stream = NULL;
     int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     if (own < 0) return files_cannot("create", path, errno, error, room);
-    return open_in(f, own, slash ? slash + 1 : path, path, error, room);
+    return open_in(f, own, files_last_part(path), path, error, room);
 }
 
 static void note_error(atomic_file *f)

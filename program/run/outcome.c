@@ -353,7 +353,10 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
 {
     subject s = {.o = o, .from = from, .job = from->job, .at = from->at, .error = error, .room = room};
     describe(&s);
+    for (int i = 0; job_note_at(from->job, i); i++) warn(o, "%s", job_note_at(from->job, i));
     if (from->warning && *from->warning) warn(o, "%s", from->warning);
+    o->told_before = o->warnings;
+    o->left_out = job_left_out(from->job);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o))
@@ -497,6 +500,7 @@ void outcome_write(const outcome *o, json_writer *w)
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
+    if (o->left_out > 0) json_put_whole(w, "rows_left_out", o->left_out);
     json_put_text(w, "model", o->model);
     json_put_text(w, "objective", o->objective);
     json_put_text(w, "method", o->method);
