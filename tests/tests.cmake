@@ -102,6 +102,7 @@ set(sosmc_tests
     "judge judge_pass stat"
     "judge judge_theta stat"
     "judge judge_verdict stat"
+    "judge temper stat"
     "solve solve property"
     "solve solve_bits property"
     "solve crossed stat"
