@@ -112,6 +112,9 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
 
 /* ---------------------------------------------------------------------------- the solution */
 
+/* Why the last step did not succeed; also where the solver could go on. */
+static sosmc_status broke(const sosmc_solver *s) { return s->failed ? s->failed : s->interrupted; }
+
 static void describe(const sosmc_solver *s, sosmc_measured *m)
 {
     const plain *v = &s->v;
@@ -124,10 +127,10 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->likelihood = kind == SOSMC_LOSS_MMLE || kind == SOSMC_LOSS_LIKELIHOOD;
     m->iterations = v->updates;
     m->updates = v->updates;
-    m->failed = s->failed;
-    m->failed_why = s->failed ? s->message : NULL;
+    m->failed = broke(s);
+    m->failed_why = m->failed ? s->message : NULL;
     if (v->phase != SOSMC_PHASE_DONE) m->ended_in = sosmc_phase_name((sosmc_phase)v->phase);
-    if (s->failed || m->ended_in) return;
+    if (m->failed || m->ended_in) return;
     m->start_arrived = v->arrived[FRESH] != 0;
     m->modes = (int)v->modes[FRESH];
     sosmc_i_start_gap(s, FRESH, &m->start_gap, &m->start_gap_error);
@@ -240,7 +243,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     j->rows = o->loss == SOSMC_LOSS_LIKELIHOOD ? o->data.rows : o->loss == SOSMC_LOSS_MMLE ? s->o.rows : 0;
     describe(s, &j->measured);
     theta_estimate e;
-    int measured = s->ready && v->found.measured && v->phase >= SOSMC_PHASE_JUDGE && !s->failed;
+    int measured = s->ready && v->found.measured && v->phase >= SOSMC_PHASE_JUDGE && !broke(s);
     const findings *f = &v->found;
     if (measured) {
         estimate_of(s, &e);
@@ -248,7 +251,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     }
     if (!measured)
         (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "theta was not measured: %s",
-                       s->failed ? "the solver failed" : "the solver was ended before");
+                       broke(s) ? "the solver failed" : "the solver was ended before");
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
                           (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
     if (j->theta_mc_error) status = give_covariance(s, j);
@@ -259,7 +262,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         j->reward = v->reward;
         sosmc_i_result_criteria(j, o->loss);
     } else {
-        sosmc_i_result_no_numbers(j, o, s->failed ? "the solver failed" : "the solver was ended before it measured");
+        sosmc_i_result_no_numbers(j, o, broke(s) ? "the solver failed" : "the solver was ended before it measured");
     }
     sosmc_verdict(&j->measured, &j->verdict);
     return status;

@@ -238,6 +238,8 @@ static sosmc_status open_memory(sosmc_solver *s)
     if (!s->memory || !s->ancestor || !s->helpers_memory) return SOSMC_ENOMEM;
     memset(s->memory, 0, doubles * sizeof(double)); /* a model may read padding */
     lay_out(s, s->memory, &doubles);
+    s->before = malloc(sosmc_i_solver_bytes(s));
+    if (!s->before) return SOSMC_ENOMEM;
     for (int k = 0; k < 2; k++) s->m.c[k].dim = s->start_metric.c[k].dim = s->dim;
     if (s->at.workers > 1) s->helpers = sosmc_i_crew_start(s->helpers_memory, s->at.workers);
     return SOSMC_OK;
@@ -301,6 +303,7 @@ void sosmc_solver_free(sosmc_solver *s)
     }
     free(s->helpers_memory);
     free(s->memory);
+    free(s->before);
     free(s->ancestor);
     free(s);
 }
@@ -379,6 +382,31 @@ static sosmc_status advance(sosmc_solver *s)
     return status;
 }
 
+/* A step that a callback stopped is taken back: nothing has happened but the message, and the time that it took. */
+static sosmc_status try_step(sosmc_solver *s)
+{
+    double seconds = s->v.seconds, begun = seconds_now();
+    int again = s->stale;
+    if (!again) sosmc_i_solver_keep(s);
+    sosmc_status status = again ? sosmc_i_solver_wake(s) : SOSMC_OK;
+    if (status == SOSMC_OK) status = advance(s);
+    int64_t phase = s->v.phase;
+    s->interrupted = status == SOSMC_EMODEL ? status : SOSMC_OK;
+    if (s->interrupted)
+        sosmc_i_solver_take_back(s);
+    else
+        s->v.step++;
+    s->v.seconds = seconds + seconds_now() - begun;
+    if (status != SOSMC_OK && !s->failed)
+        (void)sosmc_i_solver_fail(s, status,
+                                  status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
+                                  : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
+                                                           : "the solver failed in the phase `%s`",
+                                  sosmc_phase_name((sosmc_phase)phase));
+    if (s->interrupted) s->failed = SOSMC_OK; /* the message stays */
+    return status;
+}
+
 sosmc_status sosmc_solver_step(sosmc_solver *s)
 {
     STANDARD_ARITHMETIC;
@@ -391,17 +419,8 @@ sosmc_status sosmc_solver_step(sosmc_solver *s)
                                    "this process was forked from the one that has the solver's threads");
     if (s->v.phase == SOSMC_PHASE_DONE) return SOSMC_OK;
     s->inside = 1;
-    double before = seconds_now();
-    sosmc_status status = advance(s);
+    sosmc_status status = try_step(s);
     s->inside = 0;
-    s->v.step++;
-    s->v.seconds += seconds_now() - before;
-    if (status != SOSMC_OK && !s->failed)
-        (void)sosmc_i_solver_fail(s, status,
-                                  status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
-                                  : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
-                                                           : "the solver failed in the phase `%s`",
-                                  sosmc_phase_name((sosmc_phase)s->v.phase));
     sosmc_i_solver_note(s);
     return status;
 }
