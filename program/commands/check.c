@@ -106,7 +106,10 @@ static int print_data(const job *j, FILE *out)
 /* Of the library's checks those of the model; the others are of the settings, which the solver does not have. */
 static int is_of_the_model(const char *name)
 {
-    return strncmp(name, "gradient ", 9) == 0 || strcmp(name, "scores") == 0;
+    static const char *const names[] = {"gradient in x", "gradient in theta", "scores", "repeated", "particles"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return 0;
 }
 
 /* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: it refuses the problem, or there
