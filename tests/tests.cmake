@@ -11,6 +11,7 @@ set(sosmc_tests
     "analysis host property"
     "analysis lattice property"
     "analysis moments unit"
+    "base dispatch unit"
     "base linear unit"
     "base rng unit"
     "base scores property"

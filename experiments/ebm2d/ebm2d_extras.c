@@ -10,6 +10,7 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
+#include "common/squares.h"
 #include "ebm2d_figures.h"
 #include "ebm2d_training.h"
 #include "job/model_file.h"
@@ -238,7 +239,7 @@ ebm2d_windows ebm2d_compare_windows(const ebm2d_sample *s, const double *normal,
 
 /* ---------------------------------------------------------------------------- rings */
 
-static int inside(const double *x) { return hypot(x[0], x[1]) < EBM2D_BETWEEN_RINGS; }
+static int inside(const double *x) { return root_of_squares(x[0], x[1]) < EBM2D_BETWEEN_RINGS; }
 
 double ebm2d_inner_share(const double *x, int chains)
 {
