@@ -102,7 +102,8 @@ static sosmc_status check_kernel(const sosmc *s)
     REFUSE(k->blind && (!k->no_weight || k->invariant || k->metropolis || k->uses_gradient),
            "kernel %s is blind, it knows no U: no_weight must be 1, and invariant, metropolis and uses_gradient 0",
            k->name);
-    REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
+    REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h,
+            "it must be positive (the kernel's step, kernel.step in run files)");
     REFUSE(k->uses_gradient && s->p.model.no_gx, "kernel %s uses dU/dx, and the model has none (model.no_gx)", k->name);
     REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
            k->name);
@@ -120,7 +121,8 @@ static sosmc_status check_optimiser(const sosmc *s)
     const sosmc_schedule *c = &s->cfg.schedule;
     REFUSE((!o->step && !o->try_step) || !o->name,
            "optimiser.step or optimiser.name is missing; start from sosmc_adam, sosmc_sgd, ...");
-    REQUIRE(o->lr >= 0 && isfinite(o->lr), "optimiser.lr", o->lr, "it must not be negative");
+    REQUIRE(o->lr >= 0 && isfinite(o->lr), "optimiser.lr", o->lr,
+            "it must not be negative (the learning rate, optimiser.rate in run files)");
     REQUIRE(o->momentum >= 0 && o->momentum < 1, "optimiser.momentum", o->momentum, "it must be in [0, 1)");
     REQUIRE(o->beta1 >= 0 && o->beta1 < 1, "optimiser.beta1", o->beta1, "it must be in [0, 1)");
     REQUIRE(o->beta2 >= 0 && o->beta2 < 1, "optimiser.beta2", o->beta2, "it must be in [0, 1)");
