@@ -129,6 +129,7 @@ set(sosmc_tests
     "process inputs process"
     "process kills process"
     "process memory process"
+    "process odd_words process"
     "process received process"
     "process signals process"
     "process writers process"
