@@ -1,11 +1,14 @@
 /* check.c: prints what the library's checks of a problem found (sosmc_check), a line each, and the verdict on a short run. */
 #include "check.h"
 
+#include <math.h>
 #include <sosmc/analysis.h>
 #include <sosmc/judge.h>
 #include <string.h>
 
+#include "files/memory.h"
 #include "run/curvature.h"
+#include "run/need.h"
 #include "job/problem.h"
 #include "terminal/say.h"
 
@@ -161,18 +164,35 @@ static int check_automatic(const job *j, FILE *out)
 
 /* ---------------------------------------------------------------------------- all of it */
 
+/* Whether the run fits into the memory that is free. Where it does not, nothing else is looked at, since that takes memory too. */
+static int print_memory(const config *c, const job *j, FILE *out)
+{
+    char error[SENTENCE], needed[NEED_WORDS], there[MEMORY_NUMBER];
+    memory_left left;
+    if (need_check(c, j, error, sizeof error) || memory_find("", &left, error, sizeof error)) {
+        fprintf(out, "FAIL  memory: %s\nthe memory does not suffice, and nothing else was checked\n", error);
+        return SOSMC_EXIT_NUMERIC;
+    }
+    fprintf(out, "ok    memory: the run takes %s", need_words(need_of_run(c, j), needed));
+    if (left.bytes < INFINITY) fprintf(out, ", and %s are free%s", memory_number(left.bytes, there), left.why);
+    fputc('\n', out);
+    return SOSMC_EXIT_OK;
+}
+
 int check_job(const config *c, FILE *out)
 {
     char error[SENTENCE];
     int io = 0, notes = 0;
     job j;
     sosmc_check_report report;
+    if (need_inputs(c, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
     if (job_build(&j, c, &io, error, sizeof error)) {
         job_free(&j);
         return complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
     }
-    if (j.automatic) {
-        int code = check_automatic(&j, out);
+    int code = print_memory(c, &j, out);
+    if (code == SOSMC_EXIT_OK && j.automatic) code = check_automatic(&j, out);
+    if (code != SOSMC_EXIT_OK || j.automatic) {
         job_free(&j);
         return code;
     }

@@ -103,12 +103,6 @@ config *ebm_configure(const flag_values *q, draft *d, int with_sets)
     return draft_config(d, q->command, q->set, with_sets ? q->sets : 0);
 }
 
-int ebm_print_config(const config *c)
-{
-    return config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
-                                                     : SOSMC_EXIT_OK;
-}
-
 static int run_config(const flag_values *q, const config *c, const char *out)
 {
     session_options options = {.out = out,
@@ -126,7 +120,7 @@ int ebm_print_or_run(const flag_values *q, draft *d, const char *out)
 {
     config *c = ebm_configure(q, d, 1);
     if (!c) return SOSMC_EXIT_USAGE;
-    int code = flag_given(q, FLAG_PRINT) ? ebm_print_config(c) : run_config(q, c, out);
+    int code = flag_given(q, FLAG_PRINT) ? session_print(c) : run_config(q, c, out);
     config_free(c);
     return code;
 }

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "files/files.h"
+#include "files/words.h"
+
 enum { SHOWN = 10 /* parameters */, SENTENCE = 1024 };
 
 /* "VALUE +- ERROR"; the error only where it is large enough to change the printed digits of the value. */
@@ -92,9 +95,11 @@ static void print_verdict(const outcome *o, FILE *out)
             o->not_judged ? "none, because the run was not judged (judge: none)" : words[o->judged.verdict.status]);
 }
 
-void closing_write(const run_result *r, const char *dir, FILE *out)
+void closing_write(const run_result *r, const char *name, FILE *out)
 {
     const outcome *o = &r->outcome;
+    char dir[FILES_PATH];
+    (void)words_line(name, dir, sizeof dir);
     if (r->complete) {
         fprintf(out, "%s is finished: %lld %s\n", dir, (long long)r->iterations, r->automatic ? "steps" : "iterations");
         return;

@@ -16,6 +16,9 @@
 #include "job/problem.h"
 #include "stepper.h"
 
+/* Nodes along an axis of the lattice on which models of the plane have exact values; the second where the first is too coarse. */
+enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 1200 };
+
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */
     int exact;  /* by a formula or by quadrature; otherwise it is judged */

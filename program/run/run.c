@@ -34,6 +34,7 @@
 #include "moments.h"
 #include "outcome.h"
 #include "job/problem.h"
+#include "need.h"
 #include "place.h"
 #include "same_run.h"
 #include "stepper.h"
@@ -277,8 +278,10 @@ static int open_traces(run *r)
 static run_status prepare_run(run *r)
 {
     int io = 0;
+    if (need_inputs(r->c, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
     if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    if (need_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     sosmc_status status = stepper_create(&r->at, &r->job);
     if (status == SOSMC_OK) return RUN_OK;
     char where[FILES_PATH];

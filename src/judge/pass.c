@@ -23,7 +23,8 @@
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
 enum { MOST_TEMPERATURES = 2000, MOST_DOF = 256 };
-static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_LEAPS = 0.7, ACCEPTANCE_WALK = 0.3, LARGEST_STEP = 4, QUARTER_TURN = 1.5707963267948966;
+static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_LEAPS = 0.7, ACCEPTANCE_WALK = 0.3, LARGEST_STEP = 4,
+                    QUARTER_TURN = 1.5707963267948966;
 /* Of the next increment: so much less than allowed is near enough, and that is aimed at. */
 static const double NEAR = 0.95, AIM = 0.975;
 
@@ -242,7 +243,8 @@ static double distance(const pass_run *s, double increment, double most)
  * halfway between the two where the proportion leads outside. */
 static double next_temperature(pass_run *s)
 {
-    const double most = incremental(s), whole = 1 - s->t, allowed = sqrt(-sosmc_i_log1(NULL, s->task->cess > 0 ? s->task->cess : TARGET));
+    const double most = incremental(s), whole = 1 - s->t,
+                 allowed = sqrt(-sosmc_i_log1(NULL, s->task->cess > 0 ? s->task->cess : TARGET));
     double low = 0, high = INFINITY, tried = s->increment > 0 ? fmin(whole, s->increment) : whole;
     for (int k = 0; k < 200 && high - low > (1 - NEAR) * low; k++) {
         double far = isfinite(most) ? distance(s, tried, most) : INFINITY;
@@ -468,17 +470,44 @@ static double *part_of(double **memory, size_t doubles)
 /* Where the second half begins: behind half of the tiles; nowhere, where the coordinates are given. */
 static int cut_of(const pass_run *s) { return s->task->c ? s->p->n : tiles(s) / 2 * s->h.tile; }
 
+static size_t gradients_of(const pass_task *task) { return task->wants_gradients ? (size_t)task->model->dim_theta : 0; }
+
+/* Doubles of the matrices that are fitted on the way; 0 where the coordinates are given. */
+static size_t square_of(const pass_task *task)
+{
+    size_t dim = (size_t)task->model->dim_x;
+    return task->c ? 0 : dim > LAW_FULL ? dim : dim * dim;
+}
+
+/* The doubles of the cloud and its workers, for a task that has been cut into tiles. */
+static size_t count_doubles(pass_run *s)
+{
+    const pass_task *task = s->task;
+    size_t n = (size_t)task->particles, dim = (size_t)task->model->dim_x, p = gradients_of(task);
+    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 24;
+    size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(task->model) + p * (size_t)s->h.ld : 0;
+    s->room_each = ((moving > scoring ? moving : scoring) + 7) / 8 * 8;
+    return workers * s->room_each + 4 * all + 4 * dim + 4 * square_of(task) + n * (13 + p) + 1 + 8 * parts;
+}
+
+size_t sosmc_i_pass_bytes(const pass_task *task)
+{
+    pass_cloud cloud = {.n = task->particles};
+    pass_run s = {.task = task, .p = &cloud};
+    if (sosmc_i_host_cut(&s.h, task->model, task->particles, task->threads) != SOSMC_OK) return SIZE_MAX;
+    s.ref = s.h;
+    size_t host = sosmc_i_host_bytes(&s.h, VECTORS, ROWS), ref = task->theta_ref ? sosmc_i_host_bytes(&s.ref, 0, 0) : 0;
+    if (host > SIZE_MAX / 4 || ref > SIZE_MAX / 4) return SIZE_MAX;
+    return host + ref + count_doubles(&s) * sizeof(double) + 3 * (size_t)task->particles * sizeof(int);
+}
+
 static sosmc_status take_memory(pass_run *s)
 {
     const pass_task *task = s->task;
     const sosmc_model *m = task->model;
     pass_cloud *out = s->p;
-    size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = task->wants_gradients ? (size_t)m->dim_theta : 0;
-    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 24;
-    size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(m) + p * (size_t)s->h.ld : 0;
-    size_t square = task->c ? 0 : m->dim_x > LAW_FULL ? dim : dim * dim;
-    s->room_each = ((moving > scoring ? moving : scoring) + 7) / 8 * 8;
-    size_t doubles = workers * s->room_each + 4 * all + 4 * dim + 4 * square + n * (13 + p) + 1 + 8 * parts;
+    size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = gradients_of(task), square = square_of(task);
+    size_t doubles = count_doubles(s), workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector;
     double *d = out->memory = aligned_alloc(64, (doubles * sizeof *d + 63) / 64 * 64);
     out->eve = calloc(3 * n, sizeof(int));
     if (!d || !out->eve) return SOSMC_ENOMEM;
@@ -514,8 +543,7 @@ static sosmc_status take_memory(pass_run *s)
         s->spare_matrix = part_of(&d, square);
         s->fit_rows = part_of(&d, 2 * dim);
     }
-    for (size_t j = 0; j < dim && task->c; j++)
-        s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
+    for (size_t j = 0; j < dim && task->c; j++) s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
     return SOSMC_OK;
 }
 
@@ -537,9 +565,7 @@ static void mark_parts(pass_run *s)
 sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *out)
 {
     const sosmc_model *m = task->model;
-    *s = (pass_run){.task = task,
-                    .code = sosmc_i_tile_code(task->simd),
-                    .p = out};
+    *s = (pass_run){.task = task, .code = sosmc_i_tile_code(task->simd), .p = out};
     s->gradient = task->c ? task->c->gradient : !m->no_gx;
     s->leaps = s->gradient && task->leaps > 1 ? task->leaps : 1;
     *out = (pass_cloud){.n = 0};
@@ -549,7 +575,11 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
     if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
     if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
     if (status != SOSMC_OK) return status;
-    *out = (pass_cloud){.n = task->particles, .dim = m->dim_x, .dim_theta = m->dim_theta, .tile = s->h.tile, .ld = s->h.ld,
+    *out = (pass_cloud){.n = task->particles,
+                        .dim = m->dim_x,
+                        .dim_theta = m->dim_theta,
+                        .tile = s->h.tile,
+                        .ld = s->h.ld,
                         .vector = s->h.vector};
     status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;

@@ -59,6 +59,8 @@ typedef struct {
 /* SOSMC_OK also where it did not arrive (arrived < 1). Free the cloud in any case. */
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out);
 void sosmc_i_pass_free(pass_cloud *p);
+/* The bytes that it takes; of the task, laws and coordinates need not be there. SIZE_MAX: more than can be counted. */
+size_t sosmc_i_pass_bytes(const pass_task *task);
 
 /* The standard error of sum_i w_i f_i + c log Z; f NULL: zeros. */
 double sosmc_i_pass_error(const pass_cloud *p, const double *f, double c);

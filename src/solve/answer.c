@@ -57,6 +57,19 @@ static sosmc_status make_laws(sosmc_solver *s, laws *q)
     return status;
 }
 
+static int pass_particles(const sosmc_solver *s) { return s->dim <= 50 ? 2 * s->n : s->n; }
+
+size_t sosmc_i_answer_bytes(const sosmc_solver *s)
+{
+    const sosmc_judge_options none = {.rows = 0};
+    fresh f = {.problem = &s->problem, .options = &none, .particles = pass_particles(s), .threads = s->at.workers};
+    laws q = {.dim = s->dim, .diagonal = s->dim > FULL};
+    size_t n = (size_t)s->n, dim = (size_t)s->dim;
+    size_t fit = (2 * n * (dim + 1) + dim + sosmc_i_law_doubles(&q)) * sizeof(double);
+    size_t pass = refused(s) ? 0 : sosmc_i_fresh_pass_bytes(&f);
+    return fit > pass ? fit : pass;
+}
+
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
 {
     const sosmc_judge_options none = {.rows = 0};
@@ -80,7 +93,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
                    .c = s->m.c[0],
-                   .particles = s->dim <= 50 ? 2 * s->n : s->n,
+                   .particles = pass_particles(s),
                    .threads = s->at.workers};
         pass_cloud p = {.n = 0};
         f.c.gradient = 1;

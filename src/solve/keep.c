@@ -127,6 +127,8 @@ static header describe(sosmc_solver *s)
     return h;
 }
 
+size_t sosmc_i_solver_state_bytes(sosmc_solver *s) { return describe(s).bytes; }
+
 uint64_t sosmc_solver_hash(const sosmc_solver *solver)
 {
     sosmc_solver *s = (sosmc_solver *)(uintptr_t)solver; /* nothing is changed */

@@ -281,6 +281,9 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done);
 double sosmc_i_wanted(const sosmc_solver *s); /* what may be left of the loss */
 double sosmc_i_little(const sosmc_solver *s);
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s);
+/* What a solver of this shape takes for its answer, and to read a saved state, in bytes. */
+size_t sosmc_i_answer_bytes(const sosmc_solver *s);
+size_t sosmc_i_solver_state_bytes(sosmc_solver *s);
 sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out);
 
 #endif
