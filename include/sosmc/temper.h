@@ -55,6 +55,7 @@ typedef struct {
     int direct;        /* 1: no trial; the particles come from `start` alone */
     uint64_t seed;
     int threads; /* 0 or 1: the calling thread alone */
+    const char *why_no_log_z; /* not NULL: exp(-U) need not have a finite integral, and why: there are particles and no numbers */
     const sosmc_simd *simd;
 } sosmc_temper_task;
 

@@ -85,6 +85,7 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 
 /* ------------------------------------------------------------------------------------------------ running it */
 
+/* iterations below 0: the run ends by itself. */
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* Turns the draft into a resolved run file and frees the draft. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);

@@ -184,6 +184,22 @@ static void fill(told *t, const sosmc_number *n, int exists, const char *why_not
         (void)snprintf(t->why, sizeof t->why, "%s", *why_not ? why_not : "the judgement has none");
 }
 
+/* What tempered particles tell. */
+static void take_tempered(const subject *s)
+{
+    outcome *o = s->o;
+    sosmc_tempered r;
+    const char *why_not = why_not_judged(s);
+    int tilted = s->job->temper.beta > 0;
+    sosmc_sampler_result(s->at->sampler, &r);
+    fill(&o->log_z, &r.log_z, 1, why_not);
+    fill(&o->reward, &r.reward, s->job->temper.score.eval != NULL, why_not);
+    fill(&o->kl, &r.kl, tilted, why_not);
+    fill(&o->loss, &r.loss, tilted, why_not);
+    fill(&o->model_reward, &r.model_reward, tilted, why_not);
+    fill(&o->model_log_z, &r.model_log_z, tilted, why_not);
+}
+
 /* Every quantity that the objective has and that is not exact. */
 static void take_judged(const subject *s)
 {
@@ -265,6 +281,14 @@ static int judge(const subject *s)
         return 0;
     }
     if (o->automatic) return take_solution(s);
+    if (o->tempers) {
+        sosmc_tempered r;
+        sosmc_sampler_result(s->at->sampler, &r);
+        o->judged.verdict = r.verdict;
+        (void)snprintf(o->judged.why_no_mc_error, SOSMC_WHY, "nothing is optimised");
+        (void)snprintf(o->judged.why_no_standard_error, SOSMC_WHY, "nothing is optimised");
+        return 0;
+    }
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
     if (status == SOSMC_OK) return 0;
     if (status == SOSMC_STOPPED) {
@@ -282,7 +306,7 @@ static int take_theta(const subject *s)
 {
     outcome *o = s->o;
     size_t p = (size_t)o->dim_theta, bytes = p * sizeof(double);
-    const double *average = o->automatic ? stepper_theta(s->at) : sosmc_theta_average(s->at->engine);
+    const double *average = s->at->engine ? sosmc_theta_average(s->at->engine) : stepper_theta(s->at);
     o->theta = malloc(bytes + 1);
     if (!o->theta) return -1;
     memcpy(o->theta, o->judged.theta && o->optimises ? o->judged.theta : average, bytes);
@@ -330,12 +354,18 @@ static void describe(const subject *s)
                    .particles = stepper_particles(s->at),
                    .dim_theta = s->job->problem.model.dim_theta,
                    .iterations = stepper_done(s->at),
-                   .automatic = s->job->automatic};
+                   .automatic = s->job->automatic,
+                   .tempers = s->job->tempers};
     (void)snprintf(o->model, sizeof o->model, "%s", config_text(c, "model.type"));
     (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
     if (o->automatic) {
         o->solve = *sosmc_solver_info(s->at->solver);
         (void)snprintf(o->method, sizeof o->method, "the solver");
+        return;
+    }
+    if (o->tempers) {
+        o->temper = *sosmc_sampler_state(s->at->sampler);
+        (void)snprintf(o->method, sizeof o->method, "tempering");
         return;
     }
     o->weighted = cfg->scheme.weighted;
@@ -357,8 +387,12 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o))
         return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
-    if (!o->failed) take_exact(&s);
-    take_judged(&s);
+    /* Tempered particles have honest errors; a lattice is for what they cannot tell. */
+    if (!o->failed && (!o->tempers || (s.job->temper.why_no_log_z && !(s.job->temper.beta > 0)))) take_exact(&s);
+    if (o->tempers)
+        take_tempered(&s);
+    else
+        take_judged(&s);
     take_criteria(o);
     return 0;
 }
@@ -474,8 +508,23 @@ static void put_last_step(const outcome *o, json_writer *w)
     json_close(w);
 }
 
+static void put_tempering(const outcome *o, json_writer *w)
+{
+    const sosmc_sampler_info *info = &o->temper;
+    json_put_number(w, "ess", info->ess);
+    json_put_whole(w, "particles", o->particles);
+    json_put_number(w, "acceptance", info->accept);
+    json_put_whole(w, "evaluations", info->evaluations);
+    json_put_number(w, "temperature", info->temperature);
+    json_put_whole(w, "resamplings", info->resamplings);
+}
+
 static void put_work(const outcome *o, json_writer *w)
 {
+    if (o->tempers) {
+        put_tempering(o, w);
+        return;
+    }
     json_put_number(w, "ess", !o->weighted ? NAN : o->automatic ? o->solve.ess : o->last.ess);
     json_put_whole(w, "particles", o->particles);
     json_put_number(w, "acceptance", !o->accepts ? NAN : o->automatic ? o->solve.accept : o->last.accept);
@@ -505,6 +554,8 @@ void outcome_write(const outcome *o, json_writer *w)
     put(w, "log_z", &o->log_z);
     put(w, "kl", &o->kl);
     put(w, "reward", &o->reward);
+    put(w, "model_reward", &o->model_reward);
+    put(w, "model_log_z", &o->model_log_z);
     if (!isnan(o->aic)) json_put_number(w, "aic", o->aic);
     if (!isnan(o->bic)) json_put_number(w, "bic", o->bic);
     put_work(o, w);

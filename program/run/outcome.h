@@ -39,6 +39,9 @@ typedef struct {
     int64_t iterations; /* of an automatic run, the solver's steps */
     int automatic;      /* the settings are: `solve` is what the solver's last step said, and `last` means nothing */
     sosmc_solve_info solve;
+    int tempers; /* the run tempers: `temper` is what its last step said, and `last` and `solve` mean nothing */
+    sosmc_sampler_info temper;
+    told model_reward, model_log_z; /* of a tilted model: what it was before */
     sosmc_info last;    /* what the last iteration said */
     double *last_theta; /* of the last iteration, then the average; NULL: theta is a network's */
 
@@ -59,7 +62,7 @@ typedef struct {
 typedef struct {
     const config *c;
     const job *job;
-    const stepper *at;            /* the engine or the solver */
+    const stepper *at;            /* the engine, the solver or the sampler */
     const evaluation *evaluation; /* NULL: there is none */
     const char *warning;          /* that was known when the run began; empty: none */
     const char *failed;           /* the sentence with which the run broke off; NULL: it did not */

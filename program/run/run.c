@@ -312,7 +312,7 @@ static int write_inputs(run *r)
 static void look_at_step(run *r)
 {
     char sentence[SENTENCE + 16];
-    if (r->job.automatic) return;
+    if (!r->at.engine) return;
     if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
     (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
     say(r, sentence);
@@ -321,7 +321,9 @@ static void look_at_step(run *r)
 static void tell_progress(const run *r)
 {
     run_progress p = {.done = stepper_done(&r->at), .weighted = 1, .strength = NAN};
-    if (r->job.automatic) {
+    if (r->at.sampler) {
+        p.temper = sosmc_sampler_state(r->at.sampler);
+    } else if (r->job.automatic) {
         p.solve = sosmc_solver_info(r->at.solver);
         p.theta = stepper_theta(&r->at);
         p.dim_theta = r->job.problem.model.dim_theta;
@@ -470,7 +472,7 @@ static int write_summary(run *r)
     json_put_text(&w, "settings", config_text(r->c, "settings"));
     json_put_truth(&w, "finished", stepper_finished(&r->at) && !r->result->outcome.stopped);
     json_put_whole(&w, "iterations", stepper_done(&r->at));
-    if (r->job.automatic) json_put_text(&w, "limit", r->limit);
+    if (!r->at.engine) json_put_text(&w, "limit", r->limit);
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
@@ -581,6 +583,8 @@ static run_status finish(run *r)
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
+    if (r->at.sampler)
+        return fail(r, RUN_STOPPED, "stopped after temperature %lld; everything is saved, continue with --resume", done);
     if (r->job.automatic)
         return fail(r, RUN_STOPPED,
                     "stopped after step %lld, in the phase %s; everything is saved, continue with --resume", done,
@@ -630,7 +634,7 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
     }
     out->status = status;
     out->iterations = stepper_done(&r->at);
-    out->automatic = r->job.automatic;
+    out->automatic = !r->at.engine;
     out->limit = r->limit;
     out->seconds = r->seconds;
     close_run(r);

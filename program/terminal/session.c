@@ -41,7 +41,9 @@ static void show(void *ctx, const run_progress *p)
 {
     session *s = ctx;
     if (!s->begun) progress_begin(&s->bar, s->options->quiet, p->done);
-    if (s->begun && p->solve)
+    if (s->begun && p->temper)
+        progress_temper(&s->bar, p->temper);
+    else if (s->begun && p->solve)
         progress_solve(&s->bar, p->solve, p->theta, p->dim_theta);
     else if (s->begun)
         progress_info(&s->bar, p->done, p->total, p->info, p->strength, p->weighted);
@@ -108,6 +110,14 @@ static void print_outcome(const outcome *o, FILE *out)
     print_value(out, "reward", &o->reward, 1);
     print_value(out, "KL", &o->kl, 1);
     if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
+    print_value(out, "before it was tilted, the model has the reward", &o->model_reward, 1);
+    print_value(out, "... and log Z", &o->model_log_z, 1);
+    if (o->tempers && o->iterations > 0) {
+        fprintf(out, "ESS %.0f at the last temperature", o->temper.ess);
+        if (!isnan(o->temper.accept)) fprintf(out, ", acceptance %.2g", o->temper.accept);
+        fputc('\n', out);
+        return;
+    }
     if (o->weighted && o->iterations > 0) {
         double ess = o->automatic ? o->solve.ess : o->last.ess,
                accept = o->automatic ? o->solve.accept : o->last.accept;
@@ -144,6 +154,12 @@ static void print_work(const run_result *r)
     const sosmc_solve_info *info = &r->outcome.solve;
     if (!r->automatic) {
         printf("%lld iterations in %.2f s\n", (long long)r->iterations, r->seconds);
+        return;
+    }
+    if (r->outcome.tempers) {
+        printf("%lld temperatures, %.3g evaluations in %.2f s%s\n", (long long)r->iterations,
+               (double)r->outcome.temper.evaluations, r->seconds,
+               r->limit ? "; ended by --budget-seconds, --resume goes on" : "");
         return;
     }
     printf("%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,

@@ -212,7 +212,8 @@ static sosmc_measured measured(const sosmc_sampler *s)
 {
     sosmc_measured m = sosmc_nothing_measured();
     m.dim_theta = s->task.model.dim_theta;
-    m.particles = m.pass_particles = s->cloud.n;
+    m.particles = s->cloud.n;
+    if (!s->task.why_no_log_z || s->cloud.arrived < 1) m.pass_particles = s->cloud.n;
     m.weighted = 1;
     m.pass_temperatures = s->cloud.temperatures;
     m.pass_arrived = s->cloud.arrived;
@@ -226,7 +227,7 @@ void sosmc_sampler_result(const sosmc_sampler *s, sosmc_tempered *out)
     const char *why = s->failed          ? "the sampler failed"
                       : !s->info.done    ? "the particles are still on their way"
                       : p->arrived < 1   ? "the particles did not reach the target"
-                                         : NULL;
+                                         : s->task.why_no_log_z;
     sosmc_measured m = measured(s);
     *out = (sosmc_tempered){.temperatures = p->temperatures,
                             .evaluations = s->info.evaluations,
