@@ -139,8 +139,8 @@ static int print_tempering(const job *j, int *code, FILE *out)
     sosmc_status status = sosmc_sampler_create(&s, &task);
     while (status == SOSMC_OK && !sosmc_sampler_state(s)->done) status = sosmc_sampler_step(s);
     if (status != SOSMC_OK) {
-        *code = complain(status == SOSMC_EINVAL ? SOSMC_EXIT_USAGE : SOSMC_EXIT_NUMERIC, "objective.type is temper, and %s",
-                         sosmc_sampler_message(s));
+        *code = complain(status == SOSMC_EINVAL ? SOSMC_EXIT_USAGE : SOSMC_EXIT_NUMERIC,
+                         "objective.type is temper, and %s", sosmc_sampler_message(s));
         sosmc_sampler_free(s);
         return 0;
     }

@@ -10,7 +10,7 @@ const char sample_text[] =
     "\n"
     "Samples a stored network (safetensors or NPZ); the points or pictures are left in DIR/samples.npy.\n"
     "\n"
-    "  --chains N            points (default 1000; 64 pictures)\n"
+    "  --chains N            points (default 1000; 10000 by tempering; 64 pictures)\n"
     "  --steps K             moves of each (default 20000; 512 for pictures)\n"
     "  --particles N         the same as --chains N\n"
     "  --iterations K        the same as --steps K\n"
@@ -55,8 +55,9 @@ static int check_tilt(const flag_values *q, const ebm_subject *s)
     ebm_flag move = chosen_move(q);
     if (!flag_given(q, FLAG_BETA)) return 0;
     if (ebm_of_pictures(s))
-        return complain(-1, "--beta tilts a law, and a sampler of pictures follows none that is known; 'sosmc tune' moves "
-                            "pictures towards a reward");
+        return complain(-1,
+                        "--beta tilts a law, and a sampler of pictures follows none that is known; 'sosmc tune' moves "
+                        "pictures towards a reward");
     if (!flag_given(q, FLAG_REWARD)) return complain(-1, "--beta needs --reward: what the model is tilted by");
     if (!(flag_number(q, FLAG_BETA, 1) > 0))
         return complain(-1, "--beta is %s; expected a number above 0", q->value[FLAG_BETA]);
@@ -74,7 +75,8 @@ static int sample_by_tempering(const flag_values *q, const ebm_subject *s, const
     draft_put(&d, "objective:\n  type: temper\n");
     if (is_scored(q, s)) ebm_put_reward(&d, q, s);
     if (flag_given(q, FLAG_BETA)) draft_put(&d, "  beta: %s\n", q->value[FLAG_BETA]);
-    ebm_put_ending(&d, q, flag_whole(q, FLAG_CHAINS, flag_whole(q, FLAG_PARTICLES, EBM_CHAINS)), -1, 1, 1);
+    int64_t points = ebm_of_pictures(s) ? EBM_CHAINS : EBM_TEMPERED;
+    ebm_put_ending(&d, q, flag_whole(q, FLAG_CHAINS, flag_whole(q, FLAG_PARTICLES, points)), -1, 1, 1);
     return ebm_print_or_run(q, &d, out);
 }
 

@@ -42,8 +42,8 @@ typedef struct {
     int tempers; /* the run tempers: `temper` is what its last step said, and `last` and `solve` mean nothing */
     sosmc_sampler_info temper;
     told model_reward, model_log_z; /* of a tilted model: what it was before */
-    sosmc_info last;    /* what the last iteration said */
-    double *last_theta; /* of the last iteration, then the average; NULL: theta is a network's */
+    sosmc_info last;                /* what the last iteration said */
+    double *last_theta;             /* of the last iteration, then the average; NULL: theta is a network's */
 
     double *theta;          /* the estimate; of a network too */
     char (*name)[JOB_NAME]; /* of its numbers; NULL: theta is a network's */
@@ -52,9 +52,10 @@ typedef struct {
     double *low,
         *high; /* 95 %: with both errors for likelihoods, with the Monte Carlo error otherwise; NULL: there is none */
     told loss, reward, kl, log_z;
-    told best_loss;  /* of all densities, where it is known */
-    double aic, bic; /* NaN: there is none */
-    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    told best_loss, best_reward, best_kl; /* of the best of all densities, where it is known */
+    told excess;                          /* of the loss over that */
+    double aic, bic;                      /* NaN: there is none */
+    int warnings; /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
 } outcome;
 

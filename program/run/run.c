@@ -584,7 +584,8 @@ static run_status finish(run *r)
     if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
     if (r->at.sampler)
-        return fail(r, RUN_STOPPED, "stopped after temperature %lld; everything is saved, continue with --resume", done);
+        return fail(r, RUN_STOPPED, "stopped after temperature %lld; everything is saved, continue with --resume",
+                    done);
     if (r->job.automatic)
         return fail(r, RUN_STOPPED,
                     "stopped after step %lld, in the phase %s; everything is saved, continue with --resume", done,

@@ -8,8 +8,8 @@
 
 typedef struct {
     const job *job;
-    sosmc *engine;        /* NULL: the settings are automatic */
-    sosmc_solver *solver; /* NULL: they are chosen */
+    sosmc *engine;          /* NULL: the settings are automatic */
+    sosmc_solver *solver;   /* NULL: they are chosen */
     sosmc_sampler *sampler; /* instead of the two, where the objective is temper */
 } stepper;
 

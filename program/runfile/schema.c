@@ -121,8 +121,8 @@ const schema_key schema_keys[] = {
      "are sampled far colder than 1."},
 
     {"objective", TYPE_MAP, "type", REQUIRED, NULL, "What is minimised over theta."},
-    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal|temper", REQUIRED, NULL,
-     "Which objective."},
+    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal|temper", REQUIRED,
+     NULL, "Which objective."},
     {"objective.reward", TYPE_MAP, "formula", REQUIRED, REWARDED,
      "The reward R(x): a mapping, or just a formula such as `\"(x1 >= 0) * exp(-x2^2)\"`."},
     {"objective.reward", TYPE_MAP, "formula", ABSENT, MAYBE_REWARDED,
@@ -870,7 +870,8 @@ static const char *const manual_head =
     "paper. A solver then finds where the particles start, how they move, how far theta goes in every update and when to end; "
     "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
     "`settings: automatic`, so it replays what was run. Networks and the picture model `deblur` are beyond the solver, and runs "
-    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name.\n"
+    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name. `temper` finds "
+    "its moves and temperatures: its files are automatic, whatever the model.\n"
     "\n"
     "```yaml\n"
     "model: {type: hierarchical_gaussian, y: [0.3, 1.9, 2.4, -0.6, 1.5, 2.0]}\n"

@@ -294,13 +294,15 @@ void sosmc_i_fresh_close(fresh *f)
     f->c.C = NULL;
 }
 
-sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out)
+sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, fresh_kind kind, pass_cloud *out)
 {
     enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
     const sosmc_objective *o = &f->problem->objective;
+    int whole = kind == FRESH_WHOLE, tilted = kind == FRESH_TILTED;
     pass_task task = {.model = &f->problem->model,
                       .theta = theta,
-                      .score = whole && o->score.eval ? &o->score : NULL,
+                      .score = (whole || tilted) && o->score.eval ? &o->score : NULL,
+                      .beta = tilted ? o->kl : 0,
                       .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
                       .q = &f->q,
                       .c = &f->c,

@@ -23,7 +23,8 @@
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
 enum { MOST_TEMPERATURES = 2000, MOST_DOF = 256 };
-static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_LEAPS = 0.7, ACCEPTANCE_WALK = 0.3, LARGEST_STEP = 4, QUARTER_TURN = 1.5707963267948966;
+static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_LEAPS = 0.7, ACCEPTANCE_WALK = 0.3, LARGEST_STEP = 4,
+                    QUARTER_TURN = 1.5707963267948966;
 /* Of the next increment: so much less than allowed is near enough, and that is aimed at. */
 static const double NEAR = 0.95, AIM = 0.975;
 
@@ -242,7 +243,8 @@ static double distance(const pass_run *s, double increment, double most)
  * halfway between the two where the proportion leads outside. */
 static double next_temperature(pass_run *s)
 {
-    const double most = incremental(s), whole = 1 - s->t, allowed = sqrt(-sosmc_i_log1(NULL, s->task->cess > 0 ? s->task->cess : TARGET));
+    const double most = incremental(s), whole = 1 - s->t,
+                 allowed = sqrt(-sosmc_i_log1(NULL, s->task->cess > 0 ? s->task->cess : TARGET));
     double low = 0, high = INFINITY, tried = s->increment > 0 ? fmin(whole, s->increment) : whole;
     for (int k = 0; k < 200 && high - low > (1 - NEAR) * low; k++) {
         double far = isfinite(most) ? distance(s, tried, most) : INFINITY;
@@ -514,8 +516,7 @@ static sosmc_status take_memory(pass_run *s)
         s->spare_matrix = part_of(&d, square);
         s->fit_rows = part_of(&d, 2 * dim);
     }
-    for (size_t j = 0; j < dim && task->c; j++)
-        s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
+    for (size_t j = 0; j < dim && task->c; j++) s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
     return SOSMC_OK;
 }
 
@@ -537,9 +538,7 @@ static void mark_parts(pass_run *s)
 sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *out)
 {
     const sosmc_model *m = task->model;
-    *s = (pass_run){.task = task,
-                    .code = sosmc_i_tile_code(task->simd),
-                    .p = out};
+    *s = (pass_run){.task = task, .code = sosmc_i_tile_code(task->simd), .p = out};
     s->gradient = task->c ? task->c->gradient : !m->no_gx;
     s->leaps = s->gradient && task->leaps > 1 ? task->leaps : 1;
     *out = (pass_cloud){.n = 0};
@@ -549,7 +548,11 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
     if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
     if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
     if (status != SOSMC_OK) return status;
-    *out = (pass_cloud){.n = task->particles, .dim = m->dim_x, .dim_theta = m->dim_theta, .tile = s->h.tile, .ld = s->h.ld,
+    *out = (pass_cloud){.n = task->particles,
+                        .dim = m->dim_x,
+                        .dim_theta = m->dim_theta,
+                        .tile = s->h.tile,
+                        .ld = s->h.ld,
                         .vector = s->h.vector,
                         .acceptance = NAN};
     status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
