@@ -91,6 +91,8 @@ typedef struct {
     int resamplings;
 } sosmc_sampler_info;
 SOSMC_API sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *task);
+/* The bytes that a sampler of this task takes at most, as sosmc_memory says those of an engine; 0: the task is refused. */
+SOSMC_API size_t sosmc_sampler_memory(const sosmc_temper_task *task);
 SOSMC_API sosmc_status sosmc_sampler_step(sosmc_sampler *s); /* nothing happens when it is done */
 SOSMC_API const sosmc_sampler_info *sosmc_sampler_state(const sosmc_sampler *s);
 SOSMC_API const char *sosmc_sampler_message(const sosmc_sampler *s);

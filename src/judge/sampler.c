@@ -57,24 +57,30 @@ static int particles_of(const sosmc_sampler *s)
     return n > least ? n : least;
 }
 
-sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+/* The pass of the phase that the sampler is in. */
+static pass_task pass_of(const sosmc_sampler *s)
 {
     const sosmc_temper_task *t = &s->task;
-    s->pass = (pass_task){.model = &t->model,
-                          .theta = t->theta,
-                          .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
-                          .beta = s->phase == MEASUREMENT ? t->beta : 0,
-                          .q = s->fitted.count > 0 ? &s->fitted : &s->given,
-                          .simd = t->simd,
-                          .particles = particles_of(s),
-                          .threads = t->threads > 0 ? t->threads : 1,
-                          .moves = t->moves > 0                       ? t->moves
-                                   : t->model.dim_x > FEW_COORDINATES ? 1
-                                                                      : 2,
-                          .leaps = leaps_of(t),
-                          .cess = t->cess,
-                          .seed = t->seed,
-                          .number = (uint64_t)s->phase};
+    return (pass_task){.model = &t->model,
+                       .theta = t->theta,
+                       .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
+                       .beta = s->phase == MEASUREMENT ? t->beta : 0,
+                       .q = s->fitted.count > 0 ? &s->fitted : &s->given,
+                       .simd = t->simd,
+                       .particles = particles_of(s),
+                       .threads = t->threads > 0 ? t->threads : 1,
+                       .moves = t->moves > 0                       ? t->moves
+                                : t->model.dim_x > FEW_COORDINATES ? 1
+                                                                   : 2,
+                       .leaps = leaps_of(t),
+                       .cess = t->cess,
+                       .seed = t->seed,
+                       .number = (uint64_t)s->phase};
+}
+
+sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+{
+    s->pass = pass_of(s);
     sosmc_status status = sosmc_i_pass_open(&s->run, &s->pass, &s->cloud);
     s->ready = status == SOSMC_OK;
     if (status == SOSMC_EMODEL) return refuse(s, status, "the model could not be prepared at this theta");
@@ -94,6 +100,15 @@ sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *
     sosmc_i_laws_close(&s->given);
     s->phase = task->direct ? MEASUREMENT : TRIAL;
     return sosmc_i_sampler_open(s);
+}
+
+size_t sosmc_sampler_memory(const sosmc_temper_task *task)
+{
+    if (wrong(task)) return 0;
+    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT};
+    pass_task pass = pass_of(&s);
+    size_t bytes = sosmc_i_pass_bytes(&pass);
+    return bytes > SIZE_MAX - sizeof s ? SIZE_MAX : bytes + sizeof s;
 }
 
 void sosmc_i_sampler_close(sosmc_sampler *s)
