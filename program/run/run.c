@@ -488,7 +488,7 @@ static int write_summary(run *r)
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     if (r->inputs.changes) inputs_tell(&r->inputs, &w);
     json_put_number(&w, "seconds", r->seconds);
-    json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
+    json_put_unsigned(&w, "seed", r->job.settings.seed);
     state_hash(r, hash);
     json_put_text(&w, "state_hash", hash);
     json_close(&w);

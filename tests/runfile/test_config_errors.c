@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files/files.h"
 #include "runfile/config.h"
 #include "runtext.h"
 #include "runfile/schema.h"
@@ -262,7 +263,7 @@ static void long_and_strange_values(void **state)
                         "run.yaml:3: kernel.step is '?[2J?'; expected a positive number");
     /* a clipped value ends with a whole character */
     const char *text = runtext_complaint(SMALL "kernel: {step: aééééééééééééééééééééééééééééééé}");
-    assert_true(config_is_utf8(text));
+    assert_true(files_is_utf8(text));
     assert_non_null(strstr(text, "é...'"));
     assert_non_null(strstr(runtext_complaint(SMALL "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz: 1"),
                            "unknown key 'abcdefgh"));
