@@ -33,7 +33,9 @@ static double dimension(const job *j) { return j->problem.model.dim_x; }
 
 static double particles_of(const job *j)
 {
-    int chosen = j->automatic ? j->solve.particles : j->settings.scheme.particles;
+    int chosen = j->tempers     ? j->temper.particles
+                 : j->automatic ? j->solve.particles
+                                : j->settings.scheme.particles;
     return chosen > 0 ? chosen : fmax(1024, 8 * dimension(j)); /* of solve.h */
 }
 
@@ -43,7 +45,7 @@ static double rows_of_cloud(const job *j, double more) { return NUMBER * particl
 static double judgement(const job *j)
 {
     const sosmc_judge_options options = {.cost = 0.5 * j->settings.judge, .why_no_log_z = job_why_no_log_z(j)};
-    if (j->automatic || !(j->settings.judge > 0)) return 0;
+    if (j->automatic || j->tempers || !(j->settings.judge > 0)) return 0;
     return (double)sosmc_judge_memory(&j->problem, &j->settings, &options, j->iterations);
 }
 
@@ -62,7 +64,7 @@ static double lattice(const config *c, const job *j)
     const sosmc_objective *o = &j->problem.objective;
     double nodes = jumps(c) ? OUTCOME_MANY_NODES : OUTCOME_NODES;
     if (j->problem.model.dim_x != 2) return 0;
-    if (!j->automatic && config_integer(c, "evaluate.every") > 0) nodes = (double)config_integer(c, "evaluate.nodes");
+    if (!j->automatic && !j->tempers && config_integer(c, "evaluate.every") > 0) nodes = (double)config_integer(c, "evaluate.nodes");
     return NUMBER * nodes * nodes * (1 + (o->theta_ref != NULL) + (o->score.eval != NULL));
 }
 
@@ -72,7 +74,7 @@ static double beside(const config *c, const job *j)
     double bytes = 0;
     int64_t points = 0;
     if (config_has(c, "output.moments_from")) bytes += rows_of_cloud(j, 1) + 5 * NUMBER * dimension(j);
-    if (j->automatic || config_integer(c, "evaluate.every") < 1) return bytes;
+    if (j->automatic || j->tempers || config_integer(c, "evaluate.every") < 1) return bytes;
     if (dimension(j) == 2 && job_points(j, &points)) bytes += NUMBER * (double)points;
     return bytes + lattice(c, j);
 }
@@ -94,6 +96,7 @@ static double report(const config *c, const job *j)
 
 static double engine(const job *j)
 {
+    if (j->tempers) return (double)sosmc_temper_memory(&j->temper);
     return (double)(j->automatic ? sosmc_solver_memory(&j->problem, &j->solve)
                                  : sosmc_memory(&j->problem, &j->settings));
 }
@@ -114,13 +117,15 @@ static job with_particles(const job *j, int n)
     if (s->pool == s->particles) s->pool = n;
     s->particles = n;
     other.solve.particles = n / 16 * 16; /* of solve.h */
+    other.temper.particles = n;
     return other;
 }
 
 /* The most particles with which the run takes at most `bytes`; 0: there are none, or the solver chooses. */
 static int most_particles(const config *c, const job *j, double bytes)
 {
-    int low = 0, high = j->automatic ? j->solve.particles : j->settings.scheme.particles;
+    int low = 0, high = (int)fmin(particles_of(j), INT32_MAX);
+    if (j->automatic) high = j->solve.particles;
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         job other = with_particles(j, middle);

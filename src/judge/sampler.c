@@ -57,24 +57,30 @@ static int particles_of(const sosmc_sampler *s)
     return n > least ? n : least;
 }
 
-sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+/* The pass of the present phase. */
+static pass_task pass_of(const sosmc_sampler *s)
 {
     const sosmc_temper_task *t = &s->task;
-    s->pass = (pass_task){.model = &t->model,
-                          .theta = t->theta,
-                          .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
-                          .beta = s->phase == MEASUREMENT ? t->beta : 0,
-                          .q = s->fitted.count > 0 ? &s->fitted : &s->given,
-                          .simd = t->simd,
-                          .particles = particles_of(s),
-                          .threads = t->threads > 0 ? t->threads : 1,
-                          .moves = t->moves > 0                       ? t->moves
+    return (pass_task){.model = &t->model,
+                       .theta = t->theta,
+                       .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
+                       .beta = s->phase == MEASUREMENT ? t->beta : 0,
+                       .q = s->fitted.count > 0 ? &s->fitted : &s->given,
+                       .simd = t->simd,
+                       .particles = particles_of(s),
+                       .threads = t->threads > 0 ? t->threads : 1,
+                       .moves = t->moves > 0                       ? t->moves
                                    : t->model.dim_x > FEW_COORDINATES ? 1
                                                                       : 2,
-                          .leaps = leaps_of(t),
-                          .cess = t->cess,
-                          .seed = t->seed,
-                          .number = (uint64_t)s->phase};
+                       .leaps = leaps_of(t),
+                       .cess = t->cess,
+                       .seed = t->seed,
+                       .number = (uint64_t)s->phase};
+}
+
+sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+{
+    s->pass = pass_of(s);
     sosmc_status status = sosmc_i_pass_open(&s->run, &s->pass, &s->cloud);
     s->ready = status == SOSMC_OK;
     if (status == SOSMC_EMODEL) return refuse(s, status, "the model could not be prepared at this theta");
@@ -94,6 +100,17 @@ sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *
     sosmc_i_laws_close(&s->given);
     s->phase = task->direct ? MEASUREMENT : TRIAL;
     return sosmc_i_sampler_open(s);
+}
+
+/* The measurement, which is the larger pass, with the two laws; before it, the trial's points while they are fitted. */
+size_t sosmc_temper_memory(const sosmc_temper_task *task)
+{
+    if (wrong(task)) return 0;
+    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT, .given = task->start->q};
+    size_t dim = (size_t)task->model.dim_x, law = 2 * dim + (dim > LAW_FULL ? dim : dim * dim);
+    pass_task pass = pass_of(&s);
+    size_t bytes = sosmc_i_pass_bytes(&pass), laws_too = ((size_t)s.given.count + 2) * law * sizeof(double);
+    return bytes > SIZE_MAX - laws_too - sizeof s ? SIZE_MAX : bytes + laws_too + sizeof s;
 }
 
 void sosmc_i_sampler_close(sosmc_sampler *s)
