@@ -29,6 +29,7 @@ enum {
 };
 enum { STREAM_INITIAL = 20, STREAM_STARTS = 22 };
 static const double FROM_CLOUD = 0.5, FROM_MODES = 0.3, FROM_INITIAL = 0.2, INFLATE = 1.2, WIDER = 1.1, SURVIVORS = 0.1;
+static const double PLAIN = 0.5; /* the largest Pareto index of weights that are taken as they are */
 
 /* ---------------------------------------------------------------------------- points */
 
@@ -313,6 +314,17 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
                                          !o->H,
                       .stop = f->options->stop,
                       .stop_ctx = f->options->stop_ctx};
+    if (f->plain > 0) {
+        task.plain = PLAIN;
+        task.particles = f->plain;
+        task.number = (uint64_t)number * TRIES + TRIES - 1;
+        task.only_plain = 1;
+        sosmc_status status = sosmc_i_pass(&task, out);
+        if (status != SOSMC_OK || out->arrived >= 1) return status;
+        sosmc_i_pass_free(out);
+        task.plain = task.only_plain = 0;
+        task.particles = f->particles;
+    }
     for (int k = 0;; k++) {
         task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);

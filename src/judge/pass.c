@@ -287,6 +287,14 @@ static sosmc_status temper(state *s)
     for (int i = 0; i < p->n; i++)
         s->d[i] = isfinite(p->U[i]) ? 0 : -INFINITY; /* outside the support: no weight at any t */
     if (weigh(s, 1)) return SOSMC_OK;
+    if (s->task->plain > 0 && p->khat <= s->task->plain) {
+        (void)incremental(s);
+        if (weigh(s, 1)) return SOSMC_OK;
+        s->t = p->arrived = 1;
+        p->acceptance = NAN;
+        return SOSMC_OK;
+    }
+    if (s->task->only_plain) return SOSMC_OK;
     while (s->t < 1 && p->temperatures < MOST_TEMPERATURES) {
         if (s->task->stop && s->task->stop(s->task->stop_ctx)) return SOSMC_STOPPED;
         double next = next_temperature(s);
