@@ -102,6 +102,7 @@ set(sosmc_tests
     "solve solve property"
     "solve solve_bits property"
     "solve crossed stat"
+    "solve learn property"
     "untuned untuned stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"

@@ -2,8 +2,8 @@
  *
  * With thousands of parameters there is no Hessian, and what a cloud sees of the loss is mostly its own noise. So theta goes in Adam's
  * direction at a rate, by a batch of the data and the whole cloud; the cloud is weighed, resampled as a whole, moved, and jumps. What
- * counts is an exponential average of theta. Every so many updates its loss is measured with fresh particles that never steered theta,
- * by the same random numbers every time: where it has hardly fallen the rate is cut, and where the rate has been cut often enough the
+ * counts is an exponential average of theta. Every so many updates its loss is measured on rows and with fresh particles that never
+ * steered theta, by the same random numbers every time: where it has hardly fallen the rate is cut, and where the rate has been cut often enough the
  * search ends. The answer is the average with the smallest of these losses.
  *
  * Invariant: sums over particles run by shares of fixed tiles, so nothing depends on threads. */
@@ -37,13 +37,7 @@ typedef struct {
     int batch;     /* points in it */
 } contracting;
 
-static int batch_count(const sosmc_solver *s, int64_t tile)
-{
-    int64_t left = s->data_points - tile * s->data.tile;
-    return (int)(left < s->data.tile ? left : s->data.tile);
-}
-
-static int64_t batch_tile(const sosmc_solver *s, int64_t first, int k) { return (first + k) % s->tiles_per_share; }
+static int64_t batch_tile(const sosmc_solver *s, int64_t first, int k) { return (first + k) % s->fit_tiles; }
 
 static sosmc_status contract_share(void *ctx, int task, int worker)
 {
@@ -54,9 +48,7 @@ static sosmc_status contract_share(void *ctx, int task, int worker)
     double *sum = s->shares + (size_t)task * (size_t)s->p, *row = sosmc_i_solver_row(s, worker, ROW_ENERGY);
     memset(sum, 0, (size_t)s->p * sizeof(double));
     if (task >= SHARES) {
-        int64_t tile = batch_tile(s, v->first, task - SHARES);
-        sosmc_batch b = sosmc_i_host_batch(&s->data, worker, tile * s->data.tile, s->data_points);
-        b.x = s->data_x + (size_t)tile * s->data.vector;
+        sosmc_batch b = sosmc_i_learn_batch(s, worker, batch_tile(s, v->first, task - SHARES));
         row = host_room(&s->data, worker);
         for (int i = 0; i < b.n; i++) row[i] = o->scale * o->b / v->batch;
         return m->grad_theta(m->self, s->theta, &b, row, sum) ? SOSMC_EMODEL : SOSMC_OK;
@@ -73,9 +65,9 @@ static sosmc_status contract_share(void *ctx, int task, int worker)
 /* The gradient, in the first row of s->shares. */
 static sosmc_status gradient(sosmc_solver *s)
 {
-    contracting v = {.s = s, .first = s->v.updates * s->batch_tiles % s->tiles_per_share};
+    contracting v = {.s = s, .first = s->v.updates * s->batch_tiles % s->fit_tiles};
     size_t p = (size_t)s->p;
-    for (int k = 0; k < s->batch_tiles; k++) v.batch += batch_count(s, batch_tile(s, v.first, k));
+    for (int k = 0; k < s->batch_tiles; k++) v.batch += sosmc_i_learn_batch(s, 0, batch_tile(s, v.first, k)).n;
     sosmc_status status = sosmc_i_host_move(&s->data, s->theta);
     if (status == SOSMC_OK) status = sosmc_i_parallel(s->helpers, contract_share, &v, SHARES + s->batch_tiles);
     if (status != SOSMC_OK) return status;
@@ -241,14 +233,14 @@ static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
     return status;
 }
 
-/* The loss of the average over all data and fresh particles; *tempered: by the second kind of pass, which is less exact. */
+/* The loss of the average over the rows that only tell when to end, with fresh particles; *tempered: by the second kind of pass, which is less exact. */
 static sosmc_status fresh_loss(sosmc_solver *s, double *loss, double *error, int64_t *tempered)
 {
     const sosmc_objective *o = &s->problem.objective;
     double data = 0;
     pass_cloud p = {.n = 0};
     sosmc_status status = fresh_pass(s, &p);
-    if (status == SOSMC_OK) status = sosmc_i_data_mean(s, s->average, &data, NULL);
+    if (status == SOSMC_OK) status = sosmc_i_learn_check(s, s->average, &data);
     *tempered = p.temperatures > 0;
     *loss = *error = INFINITY;
     if (status == SOSMC_OK && p.arrived >= 1) {
@@ -292,7 +284,7 @@ void sosmc_i_learn_begin(sosmc_solver *s)
 {
     s->v.rate = RATE;
     int64_t tiles = BATCH / s->data.tile;
-    s->batch_tiles = (int)fmin(fmax((double)tiles, 1), fmin(BATCH_TILES, s->tiles_per_share));
+    s->batch_tiles = (int)fmin(fmax((double)tiles, 1), fmin(BATCH_TILES, s->fit_tiles));
 }
 
 /* In the plane particles walk, in units of the width of the data; beyond, they move along the slope. */

@@ -7,7 +7,7 @@
 
 #include "solve_inside.h"
 
-enum { DATA_PARTS = 10, CLOUD_PARTS = 8, INITIAL_DRAWS = 1024 };
+enum { DATA_PARTS = 10, CLOUD_PARTS = 8, INITIAL_DRAWS = 1024, CHECKED = 10 }; /* of so many rows one is checked */
 static const double LAW_OF_DATA = 0.6, LAW_WIDE = 0.2, LAW_INITIAL = 0.2, WIDE = 9, INFLATE = 1.2;
 
 /* ---------------------------------------------------------------------------- rows */
@@ -21,6 +21,59 @@ static int by_key(const void *a, const void *b)
 {
     const keyed *x = a, *y = b;
     return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : (x->row > y->row) - (x->row < y->row);
+}
+
+static int tiles_of(const sosmc_solver *s, int64_t rows) { return (int)((rows + s->data.tile - 1) / s->data.tile); }
+
+/* A network knows its rows by heart in the end, and then their loss still falls: so others tell when to end. */
+static void cut_rows(sosmc_solver *s)
+{
+    s->check_rows = s->data_points / CHECKED;
+    s->fit_rows = s->data_points - s->check_rows;
+    s->fit_tiles = tiles_of(s, s->fit_rows);
+    s->check_tiles = tiles_of(s, s->check_rows);
+}
+
+sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile)
+{
+    int64_t first = tile < s->fit_tiles ? tile * s->data.tile : s->fit_rows + (tile - s->fit_tiles) * s->data.tile;
+    sosmc_batch b = sosmc_i_host_batch(&s->data, worker, first, tile < s->fit_tiles ? s->fit_rows : s->data_points);
+    b.x = s->data_x + (size_t)tile * s->data.vector;
+    return b;
+}
+
+typedef struct {
+    sosmc_solver *s;
+    const double *theta;
+    int64_t tile; /* the first */
+} checking;
+
+static sosmc_status check_tile(void *ctx, int task, int worker)
+{
+    const checking *v = ctx;
+    sosmc_solver *s = v->s;
+    const sosmc_model *m = &s->problem.model;
+    sosmc_batch b = sosmc_i_learn_batch(s, worker, v->tile + task);
+    double *row = host_room(&s->data, worker);
+    if (m->energy(m->self, v->theta, &b, row, NULL)) return SOSMC_EMODEL;
+    memcpy(s->data_U + b.first, row, (size_t)b.n * sizeof(double));
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean)
+{
+    int apart = s->check_rows > 0;
+    checking v = {.s = s, .theta = theta, .tile = apart ? s->fit_tiles : 0};
+    int64_t first = apart ? s->fit_rows : 0;
+    double sum = 0;
+    sosmc_status status = sosmc_i_host_move(&s->data, theta);
+    if (status == SOSMC_OK)
+        status = sosmc_i_parallel(s->helpers, check_tile, &v, apart ? s->check_tiles : s->fit_tiles);
+    if (status != SOSMC_OK) return status;
+    for (int64_t i = first; i < s->data_points; i++) sum += s->data_U[i];
+    *mean = sum / (double)(s->data_points - first);
+    s->v.evaluations += s->data_points - first;
+    return SOSMC_OK;
 }
 
 /* The rows in an order that is drawn once; a batch is the next tiles of it. */
@@ -37,7 +90,9 @@ static sosmc_status shuffled(sosmc_solver *s, const double *rows)
     }
     qsort(order, (size_t)n, sizeof *order, by_key);
     for (int64_t i = 0; i < n; i++) {
-        double *x = s->data_x + (size_t)(i / s->data.tile) * s->data.vector + (size_t)(i % s->data.tile);
+        int64_t at = i < s->fit_rows ? i : i - s->fit_rows, tile = at / s->data.tile;
+        if (i >= s->fit_rows) tile += s->fit_tiles;
+        double *x = s->data_x + (size_t)tile * s->data.vector + (size_t)(at % s->data.tile);
         for (size_t j = 0; j < dim; j++) x[j * ld] = rows[(size_t)order[i].row * dim + j];
     }
     free(order);
@@ -63,6 +118,7 @@ static sosmc_status read_rows(const sosmc_solver *s, const sosmc_source *data, d
 sosmc_status sosmc_i_learn_data(sosmc_solver *s)
 {
     double *rows = NULL;
+    cut_rows(s);
     sosmc_status status = read_rows(s, &s->problem.objective.data, &rows);
     if (status == SOSMC_OK) status = shuffled(s, rows);
     if (status == SOSMC_EMODEL) (void)sosmc_i_solver_fail(s, status, "the source of data failed");
@@ -123,13 +179,12 @@ static sosmc_status add_cloud(sosmc_solver *s, laws *q)
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud)
 {
     size_t dim = (size_t)s->dim;
-    int64_t n = s->data_points;
+    int64_t n = s->fit_rows;
     double *x = malloc((size_t)n * dim * sizeof *x);
     if (!x) return SOSMC_ENOMEM;
-    for (int64_t first = 0; first < n; first += s->data.tile) {
-        int64_t left = n - first;
-        sosmc_i_to_rows(s->dim, s->data.ld, (int)(left < s->data.tile ? left : s->data.tile),
-                        s->data_x + (size_t)(first / s->data.tile) * s->data.vector, x + (size_t)first * dim);
+    for (int tile = 0; tile < s->fit_tiles; tile++) {
+        sosmc_batch b = sosmc_i_learn_batch(s, 0, tile);
+        sosmc_i_to_rows(s->dim, b.ld, b.n, b.x, x + (size_t)b.first * dim);
     }
     double weight = with_cloud ? LAW_OF_DATA / 2 : LAW_OF_DATA;
     sosmc_status status = sosmc_i_fit_mixture(q, DATA_PARTS, weight, INFLATE, n, x, NULL) ? SOSMC_ENOMEM : SOSMC_OK;
@@ -145,9 +200,9 @@ sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud)
 
 double sosmc_i_learn_width(const sosmc_solver *s, int j)
 {
-    double mean = 0, square = 0, n = (double)s->data_points;
+    double mean = 0, square = 0, n = (double)s->fit_rows;
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0; i < s->data_points; i++) {
+        for (int64_t i = 0; i < s->fit_rows; i++) {
             double x = s->data_x[(size_t)(i / s->data.tile) * s->data.vector + (size_t)j * (size_t)s->data.ld +
                                  (size_t)(i % s->data.tile)];
             if (pass == 0)

@@ -149,6 +149,8 @@ struct sosmc_solver {
     double *average;      /* p: the exponential average of theta */
     double *shares;       /* SHARES + BATCH_TILES rows of p: sums of dU/dtheta over shares of particles and tiles of the batch */
     int batch_tiles;      /* of an update */
+    int64_t fit_rows, check_rows; /* of the data: those that steer theta; those that only tell when to end, 0: the first do */
+    int fit_tiles, check_tiles;   /* the second begin with a tile of their own */
     /* of a start */
     laws q[2];
     double *Lq, *gq;
@@ -281,6 +283,9 @@ enum { SHARES = 16, BATCH_TILES = 8 };
 const char *sosmc_i_learn_refused(const sosmc_problem *problem);
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
 sosmc_status sosmc_i_learn_data(sosmc_solver *s);                          /* takes the rows, in an order of its own */
+sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
+/* The mean of U at theta over the rows that tell when to end. */
+sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean);
 double sosmc_i_learn_width(const sosmc_solver *s, int j);                  /* of the data, in coordinate j */
 void sosmc_i_learn_begin(sosmc_solver *s);
 sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done);

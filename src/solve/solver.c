@@ -152,7 +152,7 @@ static void lay_out_network(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->Lq, n);
     TAKE(s->gq, all);
     TAKE(s->value, n);
-    TAKE(s->data_x, (size_t)s->tiles_per_share * s->data.vector);
+    TAKE(s->data_x, ((size_t)s->tiles_per_share + 1) * s->data.vector);
     TAKE(s->data_U, (size_t)s->data_points);
     TAKE(s->partial, (size_t)s->tiles * s->row);
     TAKE(s->spare, all);
