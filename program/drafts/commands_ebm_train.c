@@ -198,8 +198,7 @@ static void put_data(draft *d, const flag_values *q, const dataset *s)
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
-    if (!flag_given(q, FLAG_CD) && s->points >= FEW_POINTS)
-        draft_put(d, "  held_out: %.17g\n", held_out);
+    if (!flag_given(q, FLAG_CD) && s->points >= FEW_POINTS) draft_put(d, "  held_out: %.17g\n", held_out);
 }
 
 /* The particles of persistent contrastive divergence, and how theta follows them. */

@@ -226,9 +226,10 @@ static int hold_out(builder *b, double *points, int64_t *rows)
     }
     int rc = held > 0 && held < n
                  ? part_points(b, n, out, points)
-                 : job_wrong(b, "objective.held_out",
-                             "is %g, which takes %lld of %lld points; expected a share that leaves some and takes some, or 0",
-                             share, (long long)held, (long long)n);
+                 : job_wrong(
+                       b, "objective.held_out",
+                       "is %g, which takes %lld of %lld points; expected a share that leaves some and takes some, or 0",
+                       share, (long long)held, (long long)n);
     free(out);
     b->p->held_out = held;
     *rows = n - held;

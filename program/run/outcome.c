@@ -248,10 +248,11 @@ static void take_likelihoods(const subject *s)
     gap = o->log_likelihood.value - o->held_out.value;
     noise = sqrt(spread * spread + o->held_out_spread * o->held_out_spread);
     if (gap > 0.05 && gap > 5 * noise)
-        warn(o,
-             "the points that were held out are less likely than those that were fitted, by %.2g nats each: the model knows its "
-             "points by heart; take more points or fewer parameters",
-             gap);
+        warn(
+            o,
+            "the points that were held out are less likely than those that were fitted, by %.2g nats each: the model knows its "
+            "points by heart; take more points or fewer parameters",
+            gap);
 }
 
 /* ---------------------------------------------------------------------------- theta and the verdict */

@@ -49,13 +49,13 @@ typedef struct {
     double *low,
         *high; /* 95 %: with both errors for likelihoods, with the Monte Carlo error otherwise; NULL: there is none */
     told loss, reward, kl, log_z;
-    told best_loss;  /* of all densities, where it is known */
+    told best_loss; /* of all densities, where it is known */
     /* Of models that are fitted to points: the mean log-density at the points that were fitted and at those that were held out. */
     told log_likelihood, held_out;
     int64_t fitted_rows, held_out_rows;
     double held_out_spread; /* standard error of the second mean, if the points stand for others like them */
-    double aic, bic; /* NaN: there is none */
-    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    double aic, bic;        /* NaN: there is none */
+    int warnings; /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
 } outcome;
 

@@ -116,8 +116,7 @@ static void print_outcome(const outcome *o, FILE *out)
     fprintf(out, "%s, %s, by %s\n", o->model, o->objective, o->method);
     if (o->optimises && !o->network) print_theta(o, out);
     print_likelihoods(o, out);
-    if (!o->log_likelihood.exists)
-        print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
+    if (!o->log_likelihood.exists) print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
     print_value(out, "the best loss of all densities is", &o->best_loss, 1);
     print_value(out, "reward", &o->reward, 1);
     print_value(out, "KL", &o->kl, 1);

@@ -18,11 +18,11 @@ typedef struct {
     const laws *q;
     int parts;
     int64_t n;
-    const double *x;               /* n rows of dim */
-    double *w, *unit;              /* weights that sum to 1; standard deviations of the coordinates */
-    double *share;                 /* parts rows of n: how much of a point a component has */
-    double *weight, *mean, *L;     /* of the components */
-    double *column, *z;            /* n numbers; dim numbers */
+    const double *x;           /* n rows of dim */
+    double *w, *unit;          /* weights that sum to 1; standard deviations of the coordinates */
+    double *share;             /* parts rows of n: how much of a point a component has */
+    double *weight, *mean, *L; /* of the components */
+    double *column, *z;        /* n numbers; dim numbers */
 } fit;
 
 static double square(double a) { return a * a; }
@@ -103,8 +103,7 @@ static void maximise(fit *f, double inflate)
         for (size_t i = 0; i < n; i++) total += f->column[i] = f->w[i] * f->share[(size_t)k * n + i];
         f->weight[k] = total > LEAST_SHARE ? total : 0;
         for (size_t i = 0; i < n && total > 0; i++) f->column[i] /= total;
-        if (f->weight[k] > 0 &&
-            sosmc_i_fit_normal(f->q, f->n, f->x, f->column, inflate, f->mean + (size_t)k * dim, L))
+        if (f->weight[k] > 0 && sosmc_i_fit_normal(f->q, f->n, f->x, f->column, inflate, f->mean + (size_t)k * dim, L))
             f->weight[k] = 0;
         for (size_t j = 0; j < dim; j++) {
             double *diagonal = &L[f->q->diagonal ? j : j * dim + j];

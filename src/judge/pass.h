@@ -24,7 +24,8 @@ typedef struct {
     const sosmc_simd *simd; /* NULL: the best of this machine */
     int particles, threads;
     int moves; /* at every temperature */
-    double plain; /* where the Pareto index of the weights from q straight to the target is at most this, these are taken, and nothing
+    double
+        plain; /* where the Pareto index of the weights from q straight to the target is at most this, these are taken, and nothing
                      is tempered or moved; 0: never */
     int only_plain; /* give up where that is not so */
     uint64_t seed;

@@ -81,7 +81,9 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
                    .c = s->m.c[0],
-                   .particles = s->network ? NETWORK_TEMPERED : s->dim <= 50 ? 2 * s->n : s->n,
+                   .particles = s->network     ? NETWORK_TEMPERED
+                                : s->dim <= 50 ? 2 * s->n
+                                               : s->n,
                    .plain = s->network ? NETWORK_PLAIN : 0,
                    .threads = s->at.workers};
         pass_cloud p = {.n = 0};

@@ -8,7 +8,8 @@
 #include "solve_inside.h"
 
 static const double ACCEPTANCE = 0.57, LARGEST_H = 1.805; /* a step of 1.9 standard deviations */
-static const double ACCEPTANCE_WALK = 0.3, LOG_SPREAD = 2.302585092994046; /* scales from a tenth to ten times the step */
+static const double ACCEPTANCE_WALK = 0.3,
+                    LOG_SPREAD = 2.302585092994046; /* scales from a tenth to ten times the step */
 
 /* ---------------------------------------------------------------------------- tiles */
 

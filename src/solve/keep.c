@@ -238,11 +238,11 @@ static sosmc_status same_shape(sosmc_solver *s, const header *there)
 static int sensible(const sosmc_solver *s, const plain *v)
 {
     return v->phase >= SOSMC_PHASE_START && v->phase <= SOSMC_PHASE_DONE && v->part >= 0 && v->part <= 2 &&
-           v->stage >= 0 && v->updates >= 0 && v->averaged >= 0 && v->cuts >= 0 && v->stage < 64 && v->starting >= -1 && v->starting < CLOUDS && v->kept >= 0 &&
-           v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 && v->rounds < 1 << 20 && v->hessians >= 0 &&
-           v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 && v->found.worst < s->p &&
-           v->found.at_bound < s->p && v->found.newton_worst < s->p && v->found.hides_where >= 0 &&
-           v->found.hides_where < s->p;
+           v->stage >= 0 && v->updates >= 0 && v->averaged >= 0 && v->cuts >= 0 && v->stage < 64 && v->starting >= -1 &&
+           v->starting < CLOUDS && v->kept >= 0 && v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 &&
+           v->rounds < 1 << 20 && v->hessians >= 0 && v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 &&
+           v->found.worst < s->p && v->found.at_bound < s->p && v->found.newton_worst < s->p &&
+           v->found.hides_where >= 0 && v->found.hides_where < s->p;
 }
 
 static sosmc_status take_over(sosmc_solver *s, const char *bytes)

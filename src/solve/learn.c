@@ -125,7 +125,8 @@ static sosmc_status reweigh(sosmc_solver *s)
 typedef struct {
     sosmc_solver *s;
     sosmc_rng draw, accept;
-    int64_t shift; /* which component a particle's proposal has: drawn once for all, so that they come in their proportions */
+    int64_t
+        shift; /* which component a particle's proposal has: drawn once for all, so that they come in their proportions */
 } jumping;
 
 static void propose_jumps(const jumping *v, const sosmc_batch *b, const double *z, double *stretch, double *y)

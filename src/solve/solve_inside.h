@@ -118,7 +118,8 @@ typedef struct {
     sosmc_number loss, log_z, kl, reward;
     /* of the search for networks: share of jumps that were accepted; loss of the average, measured last, and the smallest so far */
     double jumped, rate, fresh_loss, fresh_error, best_loss;
-    int64_t cuts, averaged, tempered, poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
+    int64_t cuts, averaged, tempered,
+        poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
 
 struct sosmc_solver {
@@ -145,12 +146,14 @@ struct sosmc_solver {
     metric m, start_metric;
     /* of networks */
     int network;
-    double *slots;        /* of the optimiser: 2 p */
-    double *average;      /* p: the exponential average of theta */
-    double *shares;       /* SHARES + BATCH_TILES rows of p: sums of dU/dtheta over shares of particles and tiles of the batch */
-    int batch_tiles;      /* of an update */
-    int64_t fit_rows, check_rows; /* of the data: those that steer theta; those that only tell when to end, 0: the first do */
-    int fit_tiles, check_tiles;   /* the second begin with a tile of their own */
+    double *slots;   /* of the optimiser: 2 p */
+    double *average; /* p: the exponential average of theta */
+    double
+        *shares; /* SHARES + BATCH_TILES rows of p: sums of dU/dtheta over shares of particles and tiles of the batch */
+    int batch_tiles; /* of an update */
+    int64_t fit_rows,
+        check_rows; /* of the data: those that steer theta; those that only tell when to end, 0: the first do */
+    int fit_tiles, check_tiles; /* the second begin with a tile of their own */
     /* of a start */
     laws q[2];
     double *Lq, *gq;
@@ -286,7 +289,7 @@ sosmc_status sosmc_i_learn_data(sosmc_solver *s);                          /* ta
 sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
 /* The mean of U at theta over the rows that tell when to end. */
 sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean);
-double sosmc_i_learn_width(const sosmc_solver *s, int j);                  /* of the data, in coordinate j */
+double sosmc_i_learn_width(const sosmc_solver *s, int j); /* of the data, in coordinate j */
 void sosmc_i_learn_begin(sosmc_solver *s);
 sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done);
 

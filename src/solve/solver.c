@@ -325,7 +325,8 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     }
     if (s->network) {
         status = sosmc_i_learn_data(s);
-        if (status != SOSMC_OK) return s->failed ? s->failed : sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
+        if (status != SOSMC_OK)
+            return s->failed ? s->failed : sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
         sosmc_i_learn_begin(s);
     }
     s->v.moves = 1;

@@ -128,7 +128,8 @@ static void training_is_the_experiment(void **state)
             print_message("skipped: %s\n", source ? path : "SOSMC_TEST_SOURCE names no folder");
             skip();
         }
-        (void)snprintf(line, sizeof line, "train %s --cd --seed %d", names[i], i == 0); /* the stored circles have seed 1 */
+        (void)snprintf(line, sizeof line, "train %s --cd --seed %d", names[i],
+                       i == 0); /* the stored circles have seed 1 */
         config *ours = printed(line), *stored = config_load(path, ERROR);
         if (!stored || config_resolve(stored, ERROR)) fail_msg("%s", error);
         char *a = without_lattice(ours), *b = without_lattice(stored);

@@ -242,21 +242,22 @@ static void what_the_solver_refuses(void **state)
 {
     static const struct {
         const char *text, *words;
-    } cases[] = {{"model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
-                  "objective: {type: reward_reverse, reward: x1, beta: 1}\nsettings: automatic\n",
-                  "test.yaml:3: settings is automatic, and the solver refuses this run: the model has 257 parameters, and with more "
-                  "than 200 the solver takes only the likelihood of data"},
-                 {"model: {type: mlp, hidden: [64]}\n"
-                  "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n",
-                  "init.type is base, but the network has none; see model.base"},
-                 {"model: {type: mlp, hidden: [64], base: gaussian}\n"
-                  "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, held_out: 0.001}\n",
-                  "test.yaml:2: objective.held_out is 0.001, which takes 0 of 30 points"},
-                 {"model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: none\nsettings: automatic\n",
-                  "nothing to minimise"},
-                 {"model: {type: gaussian_mixture, means: [[0, 0], [1, 0]]}\n"
-                  "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, energy2: 0.1}\n",
-                  "the solver refuses this run: the objective has a regulariser on energies"}};
+    } cases[] = {
+        {"model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
+         "objective: {type: reward_reverse, reward: x1, beta: 1}\nsettings: automatic\n",
+         "test.yaml:3: settings is automatic, and the solver refuses this run: the model has 257 parameters, and with more "
+         "than 200 the solver takes only the likelihood of data"},
+        {"model: {type: mlp, hidden: [64]}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n",
+         "init.type is base, but the network has none; see model.base"},
+        {"model: {type: mlp, hidden: [64], base: gaussian}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, held_out: 0.001}\n",
+         "test.yaml:2: objective.held_out is 0.001, which takes 0 of 30 points"},
+        {"model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: none\nsettings: automatic\n",
+         "nothing to minimise"},
+        {"model: {type: gaussian_mixture, means: [[0, 0], [1, 0]]}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, energy2: 0.1}\n",
+         "the solver refuses this run: the objective has a regulariser on energies"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(run(cases[i].text, "refused", 0, 0, NULL), RUN_EUSAGE);
         assert_contains(result.message, cases[i].words);

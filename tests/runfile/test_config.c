@@ -336,7 +336,8 @@ static void check_one_condition(const schema_key *row, const char *when)
     }
     snprintf(path, sizeof path, "%.*s", (int)length, when);
     const schema_key *by = schema_find(path);
-    int in_file = by && (by->fallback == REQUIRED || (when[length] && !schema_has_word(when + length + 1, by->fallback)));
+    int in_file = by &&
+                  (by->fallback == REQUIRED || (when[length] && !schema_has_word(when + length + 1, by->fallback)));
     assert_true(by && (!when[length] || by < row || (row == schema_keys && in_file)));
 }
 

@@ -157,8 +157,8 @@ static void quadrature_confirms_the_numbers(void **state)
     assert_non_null(U);
     assert_int_equal(sosmc_lattice_energy(&n.problem.model, j->theta, &l, 1, U), SOSMC_OK);
     sosmc_lattice_exact(&l, U, NULL, NULL, 0, &exact);
-    print_message("log Z %.4f +- %.4f, by quadrature %.4f; loss %.4f, of the law %.4f\n", j->log_z.value, j->log_z.error,
-                  exact.logz, j->loss.value, n.law);
+    print_message("log Z %.4f +- %.4f, by quadrature %.4f; loss %.4f, of the law %.4f\n", j->log_z.value,
+                  j->log_z.error, exact.logz, j->loss.value, n.law);
     assert_true(fabs(j->log_z.value - exact.logz) < 4 * j->log_z.error && j->log_z.error < 0.02);
     assert_true(j->loss.value < n.law + 0.02);
     free(U);
@@ -200,8 +200,8 @@ static void far_modes_keep_their_shares(void **state)
     double worst = unfair(s, &n, MOST_DIM);
     assert_int_equal(sosmc_solver_solution(s, &r), SOSMC_OK);
     const sosmc_judgement *j = &r.judgement;
-    print_message("8 dimensions: loss %.4f +- %.4f, of the law %.4f; shares off by %.3f\n", j->loss.value, j->loss.error,
-                  n.law, worst);
+    print_message("8 dimensions: loss %.4f +- %.4f, of the law %.4f; shares off by %.3f\n", j->loss.value,
+                  j->loss.error, n.law, worst);
     assert_true(r.finished && j->verdict.status == SOSMC_CONVERGED);
     assert_true(j->loss.value < n.law + 0.1 && j->loss.error < 0.02);
     assert_true(worst < 0.15); /* 256 particles: a third is 0.33 +- 0.04 */
@@ -239,8 +239,10 @@ static void what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_depends_on_threads_or_levels), cmocka_unit_test(a_stop_changes_nothing),
-        cmocka_unit_test(quadrature_confirms_the_numbers),      cmocka_unit_test(far_modes_keep_their_shares),
+        cmocka_unit_test(nothing_depends_on_threads_or_levels),
+        cmocka_unit_test(a_stop_changes_nothing),
+        cmocka_unit_test(quadrature_confirms_the_numbers),
+        cmocka_unit_test(far_modes_keep_their_shares),
         cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
