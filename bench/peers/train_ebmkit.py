@@ -10,6 +10,10 @@ import math
 import sys
 import time
 
+import common
+
+common.settle_torch(1)
+
 import numpy as np
 import torch
 from ebm.losses import EnergyDiscrepancy, NoiseContrastiveEstimation

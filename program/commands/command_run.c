@@ -1,9 +1,9 @@
 /* command_run.c: `sosmc run`. */
 #include <stdio.h>
-#include <string.h>
 
 #include "commands.h"
 #include "files/files.h"
+#include "run/place.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
 
@@ -15,7 +15,7 @@ const char run_text[] =
     "\n"
     "  --set KEY=VALUE       overrides a key of the file, with dots: --set model.theta=[0,1]; of an automatic one, settings must be\n"
     "                        said to be chosen: --set settings=explicit --set kernel.type=mala\n"
-    "  --print               print the resolved run file, every key with its value, and stop\n"
+    "  --print               print the resolved run file, every key with its value, and the memory that it takes, and stop\n"
     "  --out DIR             the run directory (default: the file's name without .yaml)\n"
     "  --iterations N        the same as --set iterations=N\n"
     "  --particles N         the same as --set particles=N\n"
@@ -66,16 +66,6 @@ static const flag_row table[FLAGS] = {
     [HELP] = {.name = "help"},
 };
 
-/* run.yaml -> run; path/to/x.yml -> x */
-static void default_directory(const char *file, char out[FILES_PATH])
-{
-    const char *slash = strrchr(file, '/');
-    (void)snprintf(out, FILES_PATH, "%s", slash ? slash + 1 : file);
-    char *dot = strrchr(out, '.');
-    if (dot && dot != out) *dot = 0;
-    if (strcmp(out, "-") == 0) (void)snprintf(out, FILES_PATH, "run");
-}
-
 int command_run(int argc, char **argv)
 {
     flag_values v;
@@ -86,11 +76,11 @@ int command_run(int argc, char **argv)
     config *c = command_load(&v, &code);
     if (!c) return code;
     if (flag_given(&v, PRINT)) {
-        code = config_write(c, stdout) ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
+        code = session_print(c);
         config_free(c);
         return code;
     }
-    default_directory(v.operand, directory);
+    place_default(v.operand, directory);
     session_options options = {.out = flag_text(&v, OUT, directory),
                                .resume = flag_given(&v, RESUME),
                                .overwrite = flag_given(&v, OVERWRITE),

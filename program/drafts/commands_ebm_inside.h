@@ -59,6 +59,7 @@ typedef enum {
     FLAG_CD,
     FLAG_WEIGHTED,
     FLAG_NO_STANDARDISE,
+    FLAG_DROP_MISSING,
     FLAG_FORWARD,
     FLAG_PAPER,
     FLAG_SMC,
@@ -87,10 +88,10 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 /* ------------------------------------------------------------------------------------------------ running it */
 
 void ebm_put_seed(draft *d, const flag_values *q); /* and threads */
+/* iterations below 0: the run ends by itself. */
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* Turns the draft into a resolved run file and frees the draft. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);
-int ebm_print_config(const config *c); /* Returns an exit code, like the next function. */
 int ebm_print_or_run(const flag_values *q, draft *d, const char *out);
 
 /* ------------------------------------------------------------------------------------------------ samplers */
@@ -112,7 +113,7 @@ typedef struct {
 const ebm_kernel *ebm_kernel_named(const char *name); /* one that --kernel may name */
 
 /* Samples: long chains from a box, or a cloud that is cooled from a normal law and then moved a while at the model. */
-enum { EBM_CHAINS = 1000, EBM_CHAIN_STEPS = 20000, EBM_COOLING = 500, EBM_SMC_STEPS = 600 };
+enum { EBM_CHAINS = 1000, EBM_TEMPERED = 10000, EBM_CHAIN_STEPS = 20000, EBM_COOLING = 500, EBM_SMC_STEPS = 600 };
 
 void ebm_put_jitter(draft *d, double step, const char *noise);
 void ebm_put_kernel(draft *d, const ebm_kernel *k, double step, const char *noise); /* noise NULL: the kernel's own */

@@ -27,6 +27,7 @@ const char train_text[] =
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
+    "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
     "  --particles N         default: 4096; with contrastive divergence as many as --batch\n"
     "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
     "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
@@ -130,8 +131,10 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
 {
     double *x = NULL, reach = 0;
     int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
+    points_gaps gaps = {.remedy = "--drop-missing", .drop = flag_given(q, FLAG_DROP_MISSING)};
     *s = (dataset){.epochs = 200};
-    if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
+    if (columns_of(q->operand, &s->dim, error, room) ||
+        points_load_data(q->operand, s->dim, &gaps, &x, &s->points, error, room))
         return -1;
     if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
         free(x);
@@ -154,9 +157,11 @@ static int find_data(const flag_values *q, dataset *s, int *code)
             *s = shapes[i];
             s->points = training.points;
             s->box = training.box;
-            return flag_given(q, FLAG_NO_STANDARDISE)
-                       ? complain(-1, "--no-standardise is for files; %s is made to measure", s->name)
-                       : 0;
+            static const ebm_flag of_files[] = {FLAG_NO_STANDARDISE, FLAG_DROP_MISSING};
+            ebm_flag wrong = ebm_stray(q, of_files, 2);
+            return wrong == EBM_FLAGS
+                       ? 0
+                       : complain(-1, "--%s is for files; %s is made to measure", ebm_flag_name(wrong), s->name);
         }
     if (!ends_with(q->operand, ".csv") && !ends_with(q->operand, ".npy"))
         return complain(-1,
@@ -195,6 +200,7 @@ static void put_data(draft *d, const flag_values *q, const dataset *s)
     } else {
         draft_put(d, "{type: file, file: ");
         draft_put_quoted(d, q->operand);
+        if (flag_given(q, FLAG_DROP_MISSING)) draft_put(d, ", missing: drop");
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
@@ -285,7 +291,8 @@ static int train_on_points(const flag_values *q)
 /* The number of pictures in the file. The run itself checks that they have the size of the network. */
 static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
-    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE, FLAG_CD};
+    static const ebm_flag of_points[] = {FLAG_WEIGHTED,       FLAG_HIDDEN, FLAG_ACTIVATION,
+                                         FLAG_NO_STANDARDISE, FLAG_CD,     FLAG_DROP_MISSING};
     char error[EBM_SENTENCE];
     image_set set;
     sosmc_network network;

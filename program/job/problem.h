@@ -1,9 +1,11 @@
-/* problem.h: from a resolved run file to what sosmc_create or, where the settings are automatic, sosmc_solver_create takes. */
+/* problem.h: from a resolved run file to what sosmc_create or, where the settings are automatic, sosmc_solver_create or
+ * sosmc_sampler_create takes. */
 #ifndef SOSMC_JOB_PROBLEM_H
 #define SOSMC_JOB_PROBLEM_H
 
 #include <sosmc/models.h>
 #include <sosmc/solve.h>
+#include <sosmc/temper.h>
 
 #include "runfile/config.h"
 #include "points.h"
@@ -12,10 +14,25 @@ typedef struct {
     sosmc_problem problem;
     int automatic;             /* the solver chooses: `solve` is what it takes, `settings` has the library's defaults */
     sosmc_solve_options solve; /* with the limits of the run file; the caller may add an observer */
+    int tempers;               /* objective.type temper: `temper` is what sosmc_sampler_create takes; automatic is 0 */
+    sosmc_temper_task temper;
     sosmc_settings settings;
     int64_t iterations;
     struct parts *parts; /* everything the values above point to; job_free releases it */
 } job;
+
+/* What a program that holds the run file lends to it by config_lend: what `own` stands for as model.type, objective.reward.type,
+ * objective.data.type and init.type. What a run file does not ask for may be NULL. Everything is borrowed until job_free. */
+typedef struct {
+    const sosmc_model *model;
+    const double *theta0;
+    const char *const *names; /* of the numbers of theta, as job_theta_name tells them; NULL: the usual ones */
+    int64_t observations;     /* behind a marginal likelihood; 0: not known */
+    const sosmc_score *reward;
+    const sosmc_source *init, *reference; /* reference: draws from pi_ref, for reward_forward with the own model */
+    const double *points;                 /* rows of dim_x, to fit */
+    int64_t rows;
+} job_own;
 
 /* Builds the job. Returns 0, or -1 with one sentence in `error`; *io is then set where a file could not be read. */
 int job_build(job *out, const config *c, int *io, char *error, size_t room);
@@ -53,6 +70,12 @@ void job_theta_name(const job *j, int k, char out[JOB_NAME]);
 
 /* How many observations are behind a marginal likelihood; 0: the objective is none, or their number is not known. */
 int64_t job_rows(const job *j);
+
+/* What whoever reads the results must know of the data: sentence i; NULL: there are no more. */
+enum { JOB_NOTES = 4, JOB_SENTENCE = 512 };
+const char *job_note_at(const job *j, int i);
+/* Rows of tables that were left out because a value is missing. */
+int64_t job_left_out(const job *j);
 
 /* log Z at `theta` where there is a formula for it, which no estimate can improve on; NaN: there is none. */
 double job_log_z(const job *j, const double *theta);

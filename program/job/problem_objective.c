@@ -83,6 +83,7 @@ static int gate_reward(builder *b, sosmc_score *out)
 static int build_reward(builder *b, sosmc_score *out)
 {
     if (is(b, "objective.reward.type", "formula")) return formula_reward(b, out);
+    if (is(b, "objective.reward.type", "own")) return job_own_reward(b, out);
     if (schema_has_word("bright|dark|half|mask|network", config_text(b->c, "objective.reward.type")))
         return job_picture_reward(b, out);
     if (is(b, "objective.reward.type", "half_plane")) return half_plane_reward(b, out);
@@ -127,13 +128,14 @@ static int forward_objective(builder *b, sosmc_score reward, const double *theta
     return 0;
 }
 
-/* The reference is where theta starts unless the file names another. Networks have no theta in the file. */
+/* The reference is where theta starts unless the file names another. Networks and models of other programs have no theta in the
+ * file. */
 static int rewarded_objective(builder *b)
 {
     sosmc_score reward = {0};
     const double *theta = b->p->theta;
     if (build_reward(b, &reward)) return -1;
-    if (config_has(b->c, "objective.reference.theta") || !b->p->network)
+    if (config_has(b->c, "objective.reference.theta"))
         theta = job_vector(b, "objective.reference.theta", b->job->problem.model.dim_theta);
     if (!theta) return -1;
     if (is(b, "objective.type", "reward_reverse"))
@@ -184,11 +186,13 @@ static int stored_points(builder *b, double **out, int64_t *rows)
 {
     int dim = b->job->problem.model.dim_x, centred = config_flag(b->c, "objective.data.standardise");
     const char *path = config_text(b->c, "objective.data.file");
+    points_gaps gaps = {.remedy = "objective.data.missing: drop", .drop = is(b, "objective.data.missing", "drop")};
     *b->io = 1;
-    if (points_load(path, dim, out, rows, b->error, b->room) ||
+    if (points_load_data(path, dim, &gaps, out, rows, b->error, b->room) ||
         (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
         return -1;
     *b->io = 0;
+    job_left_rows(b, path, *rows + gaps.dropped, gaps.dropped, gaps.remedy);
     if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }
@@ -241,6 +245,7 @@ static int build_points(builder *b, int64_t *rows)
     double *points = NULL;
     points_recipe recipe;
     if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows) || hold_out(b, NULL, rows) ? -1 : 0;
+    if (is(b, "objective.data.type", "own")) return job_own_points(b, rows);
     int rc = job_recipe(b->c, &recipe) == 0 ? generated_points(b, &recipe, &points, rows)
                                             : stored_points(b, &points, rows);
     if (points && !job_keep(b->job, points, free)) return job_no_memory(b);
@@ -280,13 +285,18 @@ static int likelihood_objective(builder *b)
 
 /* ---------------------------------------------------------------------------- sampling, and the choice */
 
-/* Sampling leaves theta constant; annealing makes theta the temperature between a normal law and the model. */
+/* Sampling and tempering leave theta constant; annealing makes theta the temperature between a normal law and the model. */
 static int sampling_objective(builder *b)
 {
     sosmc_score score = {0};
     if (config_has(b->c, "objective.reward") && build_reward(b, &score)) return -1;
     b->job->problem.objective = sosmc_sampling(score);
     if (is(b, "objective.type", "none")) return 0;
+    if (is(b, "objective.type", "temper")) {
+        b->job->tempers = 1;
+        b->job->temper.beta = config_has(b->c, "objective.beta") ? config_number(b->c, "objective.beta") : 0;
+        return 0;
+    }
     b->p->tempering = (sosmc_tempering){.model = b->job->problem.model,
                                         .theta = b->p->theta,
                                         .base_sd = config_number(b->c, "objective.base_sd"),
@@ -305,6 +315,6 @@ int job_build_objective(builder *b)
         return 0;
     }
     if (is(b, "objective.type", "ebm_likelihood")) return likelihood_objective(b);
-    if (is(b, "objective.type", "none") || is(b, "objective.type", "anneal")) return sampling_objective(b);
+    if (schema_has_word("none|anneal|temper", config_text(b->c, "objective.type"))) return sampling_objective(b);
     return rewarded_objective(b);
 }

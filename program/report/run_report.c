@@ -9,6 +9,8 @@
 #include <sosmc/analysis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "evaluation_figures.h"
 #include "files/directory.h"
@@ -17,6 +19,7 @@
 #include "job/model_file.h"
 #include "job/problem.h"
 #include "report.h"
+#include "run/need.h"
 
 enum { SIDE = 160, TILE = 64 };
 
@@ -202,7 +205,7 @@ int run_report(const char *dir, char *error, size_t room)
             extra.density = extra.reward = NULL;
         if (p.job.settings.kernel.name) { /* the job could be built */
             extra.no_weights = !p.job.settings.scheme.weighted;
-            extra.no_acceptance = !p.job.automatic && !p.job.settings.kernel.metropolis;
+            extra.no_acceptance = !p.job.automatic && !p.job.tempers && !p.job.settings.kernel.metropolis;
         }
         rc = draw_exact(&p, dir, &extra, error, room);
         if (rc == 0) rc = report_write(dir, &extra, error, room);
@@ -216,4 +219,30 @@ int run_report(const char *dir, char *error, size_t room)
     free(p.reward);
     config_free(c);
     return rc;
+}
+
+static int has_report(const char *dir)
+{
+    char path[FILES_PATH];
+    return files_join(path, dir, "report.html", NULL, 0) == 0 && access(path, F_OK) == 0;
+}
+
+int run_report_asked(const config *c, const char *dir, char *error, size_t room)
+{
+    return config_flag(c, "output.report") && !has_report(dir) ? run_report(dir, error, room) : 0;
+}
+
+double run_report_need(const char *dir)
+{
+    static const struct {
+        const char *name;
+        double times;
+    } read[] = {{"particles.npz", 2.2}, {"trace.csv", 2}, {"timing.csv", 2}, {"evaluation.csv", 2}, {"theta.npy", 2}};
+    char path[FILES_PATH];
+    struct stat st;
+    double bytes = NEED_PROGRAM;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (files_join(path, dir, read[i].name, NULL, 0) == 0 && stat(path, &st) == 0)
+            bytes += read[i].times * (double)st.st_size;
+    return bytes;
 }

@@ -76,3 +76,12 @@ int place_check(const place *p, const config *c, const inputs *in, char *error, 
         return -1;
     return p->overwrite ? 0 : place_refuse_foreign(p, error, room);
 }
+
+void place_default(const char *file, char out[FILES_PATH])
+{
+    const char *slash = strrchr(file, '/');
+    (void)snprintf(out, FILES_PATH, "%s", slash ? slash + 1 : file);
+    char *dot = strrchr(out, '.');
+    if (dot && dot != out) *dot = 0;
+    if (strcmp(out, "-") == 0) (void)snprintf(out, FILES_PATH, "run");
+}

@@ -11,6 +11,9 @@
 enum { PLACE_KEPT = 3, PLACE_NAMES = 19 };
 extern const char *const place_names[PLACE_NAMES];
 
+/* The directory of a run file for which nobody chose one: path/to/x.yaml is run into x. */
+void place_default(const char *file, char out[FILES_PATH]);
+
 typedef struct {
     const char *dir;
     const run_lock *lock;    /* that of the directory */

@@ -34,6 +34,7 @@
 #include "moments.h"
 #include "outcome.h"
 #include "job/problem.h"
+#include "need.h"
 #include "place.h"
 #include "same_run.h"
 #include "stepper.h"
@@ -277,8 +278,10 @@ static int open_traces(run *r)
 static run_status prepare_run(run *r)
 {
     int io = 0;
+    if (need_inputs(r->c, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
     if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    if (need_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     sosmc_status status = stepper_create(&r->at, &r->job);
     if (status == SOSMC_OK) return RUN_OK;
     char where[FILES_PATH];
@@ -308,23 +311,32 @@ static int write_inputs(run *r)
     return inputs_write(&r->inputs, r->dir, r->error, sizeof r->error);
 }
 
-/* Warned of before the first iteration, because a user may rather stop than wait. */
-static void look_at_step(run *r)
+static void say_warning(const run *r, const char *warning)
 {
     char sentence[SENTENCE + 16];
-    if (r->job.automatic) return;
-    if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
-    (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
+    (void)snprintf(sentence, sizeof sentence, "warning: %s", warning);
     say(r, sentence);
+}
+
+/* Warned of before the first iteration, because a user may rather stop than wait: notes about the data, and a large step. */
+static void warn_first(run *r)
+{
+    for (int i = 0; job_note_at(&r->job, i); i++) say_warning(r, job_note_at(&r->job, i));
+    if (!r->at.engine) return;
+    if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
 }
 
 static void tell_progress(const run *r)
 {
-    run_progress p = {.done = stepper_done(&r->at), .weighted = 1, .strength = NAN};
-    if (r->job.automatic) {
+    run_progress p = {.done = stepper_done(&r->at),
+                      .theta = stepper_theta(&r->at),
+                      .dim_theta = r->job.problem.model.dim_theta,
+                      .weighted = 1,
+                      .strength = NAN};
+    if (r->at.sampler) {
+        p.temper = sosmc_sampler_state(r->at.sampler);
+    } else if (r->job.automatic) {
         p.solve = sosmc_solver_info(r->at.solver);
-        p.theta = stepper_theta(&r->at);
-        p.dim_theta = r->job.problem.model.dim_theta;
     } else {
         p.total = r->job.iterations;
         p.info = sosmc_last(r->at.engine);
@@ -336,7 +348,7 @@ static void tell_progress(const run *r)
 
 static run_status begin_run(run *r)
 {
-    look_at_step(r);
+    warn_first(r);
     if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
     if (write_inputs(r) || open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */
@@ -470,7 +482,7 @@ static int write_summary(run *r)
     json_put_text(&w, "settings", config_text(r->c, "settings"));
     json_put_truth(&w, "finished", stepper_finished(&r->at) && !r->result->outcome.stopped);
     json_put_whole(&w, "iterations", stepper_done(&r->at));
-    if (r->job.automatic) json_put_text(&w, "limit", r->limit);
+    if (!r->at.engine) json_put_text(&w, "limit", r->limit);
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
@@ -581,6 +593,9 @@ static run_status finish(run *r)
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
+    if (r->at.sampler)
+        return fail(r, RUN_STOPPED, "stopped after temperature %lld; everything is saved, continue with --resume",
+                    done);
     if (r->job.automatic)
         return fail(r, RUN_STOPPED,
                     "stopped after step %lld, in the phase %s; everything is saved, continue with --resume", done,
@@ -630,7 +645,7 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
     }
     out->status = status;
     out->iterations = stepper_done(&r->at);
-    out->automatic = r->job.automatic;
+    out->automatic = !r->at.engine;
     out->limit = r->limit;
     out->seconds = r->seconds;
     close_run(r);

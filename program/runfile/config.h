@@ -53,6 +53,11 @@ const double *config_matrix(const config *c, const char *path, int *rows, int *c
 /* A column of a table, counted from 1; 0 when it is given by name, which is then config_text. */
 int config_column(const config *c, const char *path);
 
+/* What the program that holds the run file lends to it, for the values `own`: the rooms that build a job know its type. It must
+ * outlive the config. NULL, as at first: nothing. */
+void config_lend(config *c, const void *values);
+const void *config_lent(const config *c);
+
 /* From here on the config remembers which keys were asked for, by any function above but config_has. */
 void config_watch(config *c);
 /* The next key of the file or of its defaults that was not read since config_watch, in the order of the manual; NULL: there
@@ -74,6 +79,10 @@ int config_write(const config *c, FILE *out);
 /* The same for DIR/run.yaml: data files below the directory `root`, which is DIR or above it, have names relative to DIR, so
  * that the file means the same after `root` was moved. */
 int config_write_in(const config *c, FILE *out, const char *dir, const char *root);
+/* The same values as nested JSON objects; data files have absolute names. */
+int config_write_json(const config *c, FILE *out);
 void config_document(FILE *out); /* docs/run-file.md */
+/* The table of keys for programs: {"keys": [...], "choices": [...], "methods": [...]}; see `sosmc help list`. */
+int config_document_json(FILE *out);
 
 #endif

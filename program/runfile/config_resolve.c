@@ -443,15 +443,15 @@ static int rule_dimension(config *c)
                : 0;
 }
 
-/* model.column has a meaning with model.data alone. Where model.y is given instead, its default is removed, and a value that the
- * user wrote is refused. */
-static int rule_column(config *c)
+/* model.column and model.missing have a meaning with model.data alone. Where model.y is given instead, the default is removed,
+ * and a value that the user wrote is refused. */
+static int rule_of_table(config *c, const char *path)
 {
-    node *model = config_find(c, "model"), *column = node_child(model, "column");
-    if (!column || !config_has(c, "model.y")) return 0;
-    if (column->origin != FROM_DEFAULT && !drop_once_written(c, schema_find("model.column"), model, column))
-        return config_fail(c, column, "model.column applies only when model.data is given; here model.y is");
-    node_remove(model, column);
+    node *model = config_find(c, "model"), *n = config_find(c, path);
+    if (!n || !config_has(c, "model.y")) return 0;
+    if (n->origin != FROM_DEFAULT && !drop_once_written(c, schema_find(path), model, n))
+        return config_fail(c, n, "%s applies only when model.data is given; here model.y is", path);
+    node_remove(model, n);
     return 0;
 }
 
@@ -462,7 +462,7 @@ static int rule_observations(config *c)
         return config_fail(c, config_find(c, "model"), "model.data or model.y is missing; expected one of them");
     if (config_has(c, "model.data") && config_has(c, "model.y"))
         return config_fail(c, config_find(c, "model.y"), "model.data and model.y are both given; expected one of them");
-    return rule_column(c);
+    return rule_of_table(c, "model.column") || rule_of_table(c, "model.missing") ? -1 : 0;
 }
 
 static int rule_scheme(config *c)
@@ -478,12 +478,36 @@ static int rule_scheme(config *c)
     return 0;
 }
 
+/* Tempering finds its settings, and ends by itself. */
+static int rule_temper(config *c)
+{
+    static const char *const idle[] = {"precision", "limits.seconds", "limits.evaluations"};
+    const node *settings = config_find(c, "settings"), *beta = config_find(c, "objective.beta");
+    if (!is(c, "objective.type", "temper")) return 0;
+    if (!is(c, "settings", "automatic"))
+        return config_fail(
+            c, config_find(c, "objective.type"),
+            "objective.type is temper, which finds its moves and temperatures, and settings is %s; expected none "
+            "of scheme, kernel, iterations and the like, or objective.type anneal",
+            settings->text);
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
+        const node *n = config_find(c, idle[i]);
+        if (n && config_number(c, idle[i]) > 0)
+            return config_fail(c, n, "%s is for solvers, and objective.type is temper, which ends by itself", idle[i]);
+    }
+    if (beta && !config_has(c, "objective.reward"))
+        return config_fail(c, beta, "objective.beta stands without objective.reward, which the model is tilted by");
+    return 0;
+}
+
 /* The solver keeps particles in groups. */
 static int rule_particles(config *c)
 {
     enum { LEAST = 128, MULTIPLE = 16 };
     const node *n = config_find(c, "particles");
-    if (!is(c, "settings", "automatic") || ((int64_t)n->whole >= LEAST && n->whole % MULTIPLE == 0)) return 0;
+    if (!is(c, "settings", "automatic") || is(c, "objective.type", "temper") ||
+        ((int64_t)n->whole >= LEAST && n->whole % MULTIPLE == 0))
+        return 0;
     return config_fail(c, n,
                        "particles is %lld; expected a multiple of %d of at least %d, because settings is automatic",
                        (long long)n->whole, MULTIPLE, LEAST);
@@ -546,8 +570,8 @@ static int rule_adapt(config *c)
 
 int config_resolve(config *c, char *error, size_t room)
 {
-    static int (*const rules[])(config *) = {rule_theta,     rule_dimension, rule_observations, rule_scheme,
-                                             rule_particles, rule_kernel,    rule_adapt};
+    static int (*const rules[])(config *) = {rule_theta,  rule_dimension, rule_observations, rule_scheme,
+                                             rule_temper, rule_particles, rule_kernel,       rule_adapt};
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);

@@ -19,11 +19,12 @@
 #define LAYERS "model.type=network"
 #define STORED "model.type=stored"
 #define ANY_NETWORK "model.type=mlp|network|stored"
+#define OWN "model.type=own"
 #define GENERATED "objective.data.type=two_moons|circles|blobs"
 #define IMAGES "objective.data.type=images"
 #define PICTURE_REWARD "objective.reward.type=bright|dark|half|mask"
-#define MAYBE_REWARDED "objective.type=none|anneal"
-#define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
+#define MAYBE_REWARDED "objective.type=none|anneal|temper"
+#define SCORED "objective.type=reward_forward|reward_reverse|none|anneal|temper"
 #define FITTED "objective.type=ebm_likelihood"
 #define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
 #define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
@@ -38,17 +39,18 @@
 
 const schema_key schema_keys[] = {
     {"settings", TYPE_CHOICE, "automatic|explicit|paper",
-     "?@" CHOSEN
-     " explicit; objective.type=none|anneal explicit; model.type=mlp&model.base=gaussian&objective.type=ebm_likelihood "
-     "automatic; model.type=deblur|mlp|network|stored explicit; automatic",
+     "?@" CHOSEN " explicit; objective.type=temper automatic; objective.type=none|anneal explicit; "
+     "model.type=mlp&model.base=gaussian&objective.type=ebm_likelihood automatic; model.type=deblur|mlp|network|stored explicit; "
+     "automatic",
      NULL,
      "Who chooses how the problem is solved. A key that `--set` adds does not change the default: choosing is said, by "
      "`--set settings=explicit`."},
 
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
      "The target: pi_theta proportional to exp(-U_theta), and where theta starts."},
-    {"model.type", TYPE_CHOICE, "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored",
-     REQUIRED, NULL, "Which model."},
+    {"model.type", TYPE_CHOICE,
+     "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored|own", REQUIRED, NULL,
+     "Which model."},
     {"model.means", TYPE_MATRIX, NULL, REQUIRED, MIXTURE, "The means of the components, one list each."},
     {"model.variance", TYPE_NUMBER, "(0, inf)", "1", MIXTURE, "The variance of every component in every direction."},
     {"model.eps", TYPE_NUMBER, "[0, inf)", "0", MIXTURE,
@@ -57,10 +59,18 @@ const schema_key schema_keys[] = {
      "A CSV table with a header that holds the observations (or give them as `model.y`)."},
     {"model.data", TYPE_PATH, NULL, REQUIRED, LOGISTIC, "A CSV table with a header, one observation per row."},
     {"model.column", TYPE_COLUMN, NULL, "1", HIERARCHICAL, "The column of `model.data` that holds the observations."},
+    {"model.missing", TYPE_CHOICE, "refuse|drop", "refuse", "model.type=hierarchical_gaussian|logistic_regression",
+     "What is done with a row of `model.data` that misses a value in a column that is used: its field is empty, NA, NaN, null, "
+     "None, ? or a point."},
     {"model.y", TYPE_VECTOR, NULL, ABSENT, HIERARCHICAL, "The observations, written out."},
-    {"model.label", TYPE_COLUMN, NULL, REQUIRED, LOGISTIC, "The column with the labels 0 and 1."},
+    {"model.label", TYPE_COLUMN, NULL, REQUIRED, LOGISTIC,
+     "The column with the labels: 0 and 1, or two other values with `model.positive`."},
+    {"model.positive", TYPE_TEXT, NULL, ABSENT, LOGISTIC,
+     "Which of two values of the label stands for 1, such as `malignant`; the other stands for 0."},
     {"model.features", TYPE_COLUMNS, NULL, "[]", LOGISTIC,
-     "The columns with the features; `[]` means all but the label and `model.train.column`."},
+     "The columns with the features; `[]` means all but the label, `model.train.column` and `model.exclude`. Then a column that "
+     "counts or names the rows is refused, and one that is named here is taken."},
+    {"model.exclude", TYPE_COLUMNS, NULL, "[]", LOGISTIC, "Columns that are no features, such as an identifier."},
     {"model.standardise", TYPE_FLAG, NULL, "true", LOGISTIC,
      "Bring every feature to mean 0 and standard deviation 1 over all rows, before they are split."},
     {"model.train", TYPE_MAP, NULL, ABSENT, LOGISTIC, "Which rows are trained on; without it, all."},
@@ -99,10 +109,15 @@ const schema_key schema_keys[] = {
      "smooth: take `ula`, which is then `myula` with the envelope for its target, or another kernel with gradients; "
      "`model.prox_tv` must be `model.tv`."},
     {"model.freedom", TYPE_CHOICE, "pixels|exact", "pixels", DEBLUR, "The power of e^theta in the prior's constant."},
+    {"model.name", TYPE_TEXT, NULL, "own", OWN, "What the model is called where results are told."},
+    {"model.dim_x", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of a particle."},
+    {"model.dim_theta", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of theta."},
     {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", PERCEPTRON, "The dimension of a point."},
     {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
      "The width of every hidden layer, 1 to 32 of them."},
     {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", "silu", PERCEPTRON, "What follows every hidden layer."},
+    {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", ABSENT, STORED,
+     "What follows every hidden layer of a perceptron whose file does not say it, such as PyTorch's: it is never guessed."},
     {"model.init_sd", TYPE_NUMBER, "[0, inf)", "?settings=automatic 0.1; 0.02", PERCEPTRON,
      "Weights start as normal draws with this standard deviation (named by `seed`), biases at 0."},
     {"model.base", TYPE_CHOICE, "none|gaussian", "none", PERCEPTRON, "What is added to the network's energy."},
@@ -121,14 +136,14 @@ const schema_key schema_keys[] = {
      "are sampled far colder than 1."},
 
     {"objective", TYPE_MAP, "type", REQUIRED, NULL, "What is minimised over theta."},
-    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal", REQUIRED, NULL,
-     "Which objective."},
+    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal|temper", REQUIRED,
+     NULL, "Which objective."},
     {"objective.reward", TYPE_MAP, "formula", REQUIRED, REWARDED,
      "The reward R(x): a mapping, or just a formula such as `\"(x1 >= 0) * exp(-x2^2)\"`."},
     {"objective.reward", TYPE_MAP, "formula", ABSENT, MAYBE_REWARDED,
      "A score whose mean is logged; nothing is optimised."},
     {"objective.reward.type", TYPE_CHOICE,
-     "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network",
+     "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network|own",
      "?objective.reward.network network; formula", SCORED, "Which reward."},
     {"objective.reward.center", TYPE_VECTOR, NULL, REQUIRED, "objective.reward.type=hard_gate|smooth_gate",
      "The centre c of the peak."},
@@ -166,6 +181,8 @@ const schema_key schema_keys[] = {
      "Pixels are held to this distance from 0 before they count (of a formula, in its statistics of pictures); 0 takes "
      "them as they are."},
     {"objective.beta", TYPE_NUMBER, "[0, inf)", "0", REWARDED, "The weight of the Kullback-Leibler divergence."},
+    {"objective.beta", TYPE_NUMBER, "(0, inf)", ABSENT, "objective.type=temper",
+     "Tilts the model by the reward: the particles follow exp(-U + R / beta), the law that makes E[R] - beta KL largest."},
     {"objective.ramp", TYPE_LONG, "[0, inf)", "0", REWARDED,
      "The reward's weight grows from next to nothing to 1 in so many updates; 0: it has all of it at once. Coming in "
      "gradually, a reward leaves no part of the cloud behind; the loss that is logged has the whole of it."},
@@ -178,13 +195,15 @@ const schema_key schema_keys[] = {
      "Reference samples drawn in every iteration; none are drawn when `objective.beta` is 0."},
     {"objective.data", TYPE_MAP, "file", REQUIRED, FITTED,
      "The points to fit: a mapping, or just the name of a file such as `points.csv`."},
-    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs|images", "file", FITTED,
+    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs|images|own", "file", FITTED,
      "Where the points come from."},
     {"objective.data.file", TYPE_PATH, NULL, REQUIRED, "objective.data.type=file",
      "A CSV table with a header, or an NPY array, one point per row."},
     {"objective.data.file", TYPE_PATH, NULL, REQUIRED, IMAGES,
      "An IDX file, an NPY array (count, rows, columns, or count, channels, rows, columns) or a folder of PNG files. Bytes 0 "
      "to 255 stand for -1 to 1."},
+    {"objective.data.missing", TYPE_CHOICE, "refuse|drop", "refuse", "objective.data.type=file",
+     "What is done with a point in which a number is missing: its field is empty, NA, NaN, null, None, ? or a point."},
     {"objective.data.jitter", TYPE_NUMBER, "[0, inf)", "0", IMAGES,
      "The standard deviation of noise that is added to every pixel, anew each time a picture is drawn."},
     {"objective.data.clamp", TYPE_NUMBER, "[0, inf)", "1", IMAGES,
@@ -230,17 +249,21 @@ const schema_key schema_keys[] = {
      "Iterations in which the temperature goes from the base to the model; later ones stay there."},
     {"objective.power", TYPE_NUMBER, "(0, inf)", "2", "objective.type=anneal",
      "Iteration k has t = (k / steps)^power: above 1 the first steps are smaller."},
-    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal",
-     "The standard deviation of the normal law that the particles come from; wider than the model's."},
+    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal|temper",
+     "The standard deviation of the normal law that the particles come from; wider than the model's. (With `temper`, unless "
+     "there is an `init`.)"},
 
     {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
      "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
-    {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
+    {"init", TYPE_MAP, "type", ABSENT, "objective.type=temper",
+     "The law that tempering starts from: `normal` and `base` as they are, any other by a normal fit of 2,000 of its draws."},
+    {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
-    {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
-    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data", "?settings=automatic base; uniform", ANY_NETWORK,
+    {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
+    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data|own", "?settings=automatic base; uniform", ANY_NETWORK,
      "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
+    {"init.type", TYPE_CHOICE, "normal|uniform|file|data|own", "normal", OWN, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
     {"init.high", TYPE_VECTOR, NULL, "6", "init.type=uniform", "Likewise."},
@@ -474,6 +497,11 @@ const schema_choice schema_choices[] = {
     {"model.type", "mlp", "an energy that is a multi-layer perceptron, to be trained"},
     {"model.type", "network", "an energy of pictures: convolutions and dense layers, to be trained"},
     {"model.type", "stored", "a network from a file of weights"},
+    {"model.type", "own",
+     "the model of another program that holds this run file, such as a function in Python; `sosmc run` cannot run it"},
+    {"model.missing", "refuse", "the run does not begin, and a sentence names line and column"},
+    {"model.missing", "drop",
+     "the row is left out; how many were is told at the beginning, in the summary and in the report"},
     {"model.blur", "none", "not at all: denoising, or painting in"},
     {"model.blur", "box", "the mean over a square window, of what is inside the picture"},
     {"model.blur", "gaussian", "weights that fall as a normal density"},
@@ -498,7 +526,11 @@ const schema_choice schema_choices[] = {
     {"objective.type", "ebm_likelihood", "-mean log pi_theta of data points: training an energy-based model"},
     {"objective.type", "none", "nothing: theta stays, the particles sample the model"},
     {"objective.type", "anneal",
-     "nothing: the particles are carried from a normal law to the model by tempering, with log Z"},
+     "nothing: the particles are carried from a normal law to the model along temperatures that are written down, by the kernel "
+     "of the file"},
+    {"objective.type", "temper",
+     "nothing: the particles are carried to the model, or to the model tilted by a reward, along temperatures that are found, with "
+     "log Z and its error"},
     {"objective.reward.type", "hard_gate", "1{x1 >= 0} exp(-|x - center|^2 / tau) / alpha"},
     {"objective.reward.type", "smooth_gate", "logistic(x1 / lambda) exp(-|x - center|^2 / tau) / alpha"},
     {"objective.reward.type", "multi_modal", "the largest of exp(-|x - center|^2 / tau) / alpha over several centres"},
@@ -509,11 +541,16 @@ const schema_choice schema_choices[] = {
     {"objective.reward.type", "half", "half of the mean of the lower half of the rows less that of the upper half"},
     {"objective.reward.type", "mask", "the mean of the pixels, weighted by a picture"},
     {"objective.reward.type", "network", "an output of a stored network"},
+    {"objective.reward.type", "own", "the reward of the program that holds this run file"},
     {"objective.data.type", "file", "from a file"},
     {"objective.data.type", "two_moons", "two interleaved half circles of radius 1"},
     {"objective.data.type", "circles", "two circles around the same centre"},
     {"objective.data.type", "blobs", "round Gaussian clusters"},
     {"objective.data.type", "images", "pictures, for networks of pictures"},
+    {"objective.data.type", "own", "the points of the program that holds this run file"},
+    {"objective.data.missing", "refuse", "the run does not begin, and a sentence names line and column"},
+    {"objective.data.missing", "drop",
+     "the point is left out; how many were is told at the beginning, in the summary and in the report"},
     {"objective.batches", "random", "independently, so that a point may come twice"},
     {"objective.batches", "epochs",
      "every point once per epoch, in an order shuffled anew; points that fill no whole batch wait for the next epoch"},
@@ -525,6 +562,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
+    {"init.type", "own", "the law of the program that holds this run file"},
     {"init.type", "data", "points of `objective.data`, drawn at random; for unweighted methods that fit them"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
     {"scheme.type", "impdiff",
@@ -867,7 +905,8 @@ static const char *const manual_head =
     "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
     "`settings: automatic`, so it replays what was run. A perceptron with a Gaussian base that is fitted to points is trained so; "
     "other networks and the picture model `deblur` are beyond the solver, and runs "
-    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name.\n"
+    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name. `temper` finds "
+    "its moves and temperatures: its files are automatic, whatever the model.\n"
     "\n"
     "```yaml\n"
     "model: {type: hierarchical_gaussian, y: [0.3, 1.9, 2.4, -0.6, 1.5, 2.0]}\n"

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files/words.h"
+#include "streams.h"
+
 static const double EVERY_ON_TERMINAL = 0.1, EVERY_IN_LOG = 5.0;
 
 void progress_begin(progress *p, int quiet, int64_t first)
 {
     *p = (progress){.out = stderr, .quiet = quiet, .terminal = isatty(STDERR_FILENO), .first = first};
+    if (p->terminal) p->out = streams_terminal(); /* where the cursor goes back is no control character to be shown */
     p->begun = p->last = monotonic_seconds();
 }
 
@@ -39,9 +43,10 @@ void progress_show(progress *p, int64_t done, int64_t total, const char *what)
     progress_line(p, done, total, what, each * (double)(total - done));
 }
 
-static void put_line(progress *p, const char *line)
+static void put_line(progress *p, const char *words)
 {
-    size_t length = strlen(line);
+    char line[512];
+    size_t length = strlen(words_line(words, line, sizeof line));
     p->last = monotonic_seconds();
     if (p->terminal) {
         int pad = p->shown > length ? (int)(p->shown - length) : 0;
@@ -111,6 +116,18 @@ void progress_solve(progress *p, const sosmc_solve_info *info, const double *the
     for (int k = 0; k < dim_theta && k < SHOWN; k++) add(line, " %.4g", theta[k]);
     if (dim_theta > SHOWN) add(line, " ...");
     if (!isnan(info->left)) add(line, "  left %.2g +- %.1g, wanted %.2g", info->left, info->left_error, info->wanted);
+    add(line, "  %.2g evaluations", (double)info->evaluations);
+    put_line(p, line);
+}
+
+void progress_temper(progress *p, const sosmc_sampler_info *info)
+{
+    char line[256] = "";
+    if (!progress_due(p)) return;
+    add(line, "%s  step %lld  temperature %.3g", info->phase == 0 ? "trial" : "measurement", (long long)info->step,
+        info->temperature);
+    add(line, "  log Z so far %.5g  ESS %.0f", info->log_z, info->ess);
+    if (!isnan(info->accept)) add(line, "  acceptance %.2f", info->accept);
     add(line, "  %.2g evaluations", (double)info->evaluations);
     put_line(p, line);
 }

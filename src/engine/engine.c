@@ -111,6 +111,25 @@ static void add_theta_noise(sosmc *s, const sosmc_optimiser *opt)
     for (int j = 0; j < dim; j++) st->theta[j] += scale * s->theta_noise[j];
 }
 
+/* The optimiser's own step. Where it may fail, ranks agree on whether it has. */
+static sosmc_status step_theta(sosmc *s, const sosmc_optimiser *opt)
+{
+    state *st = s->now;
+    int dim = s->p.model.dim_theta;
+    double unused = 0;
+    int64_t none = 0;
+    if (!opt->try_step) {
+        opt->step(opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+        return SOSMC_OK;
+    }
+    sosmc_status status = SOSMC_OK;
+    int rc = opt->try_step(opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    if (rc)
+        status = sosmc_i_fail(s, SOSMC_EMODEL, "iteration %lld: the step of the optimiser %s returned %d",
+                              (long long)st->v.iteration, opt->name, rc);
+    return sosmc_i_agree(s, status, &unused, &none);
+}
+
 /* theta <- OPT(theta, g), the same on every rank; the old theta stays as theta_prev, with the cloud. */
 static sosmc_status optimise(sosmc *s)
 {
@@ -125,7 +144,7 @@ static sosmc_status optimise(sosmc *s)
 
     sosmc_i_begin_theta(s);
     const double *old = st->theta_prev;
-    opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    TRY(step_theta(s, &opt));
     if (opt.noise > 0) add_theta_noise(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)
@@ -346,20 +365,16 @@ static sosmc_status begin(sosmc *s)
     return sosmc_i_start(s);
 }
 
-sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings)
+/* An engine that has taken no memory yet but its own; NULL: there is not even that. */
+static sosmc *open_engine(const sosmc_problem *problem, const sosmc_settings *settings)
 {
-    STANDARD_ARITHMETIC;
-    if (!out) return SOSMC_EINVAL;
-    *out = NULL;
-    if (!problem || !settings) return SOSMC_EINVAL;
     sosmc_settings cfg = *settings;
     if (!cfg.alloc) cfg.alloc = libc_alloc;
     int threads = cfg.threads < 1 ? 1 : cfg.threads > 1024 ? 1024 : cfg.threads;
     size_t room = 128 + 12 * (size_t)threads;
     sosmc *s = cfg.alloc(cfg.alloc_ctx, NULL, sizeof *s);
-    if (!s) return SOSMC_ENOMEM;
+    if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    *out = s;
     s->p = *problem;
     s->cfg = cfg;
     s->now = &s->state_a;
@@ -369,10 +384,35 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->info.accept = s->info.mobility = NAN;
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
+    s->bytes = sizeof *s + room * sizeof *s->owned;
+    return s;
+}
+
+sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings)
+{
+    STANDARD_ARITHMETIC;
+    if (!out) return SOSMC_EINVAL;
+    *out = NULL;
+    if (!problem || !settings) return SOSMC_EINVAL;
+    sosmc *s = *out = open_engine(problem, settings);
+    if (!s) return SOSMC_ENOMEM;
     s->failed = s->owned ? begin(s) : sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
     if (atomic_exchange(&s->refused, 0)) s->failed = sosmc_i_fail(s, SOSMC_EINVAL, "%s", SOSMC_I_REFUSED);
     s->ready = s->failed == SOSMC_OK;
     return sosmc_i_leave(s, s->failed);
+}
+
+size_t sosmc_memory(const sosmc_problem *problem, const sosmc_settings *settings)
+{
+    STANDARD_ARITHMETIC;
+    sosmc *s = problem && settings ? open_engine(problem, settings) : NULL;
+    size_t bytes = 0;
+    if (s && s->owned) {
+        s->measures = 1;
+        if (sosmc_i_setup(s) == SOSMC_OK) bytes = s->bytes;
+    }
+    sosmc_free(s);
+    return bytes;
 }
 
 void sosmc_free(sosmc *s)

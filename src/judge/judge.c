@@ -12,6 +12,7 @@
 #include "result.h"
 
 static const double LIKELIHOOD_PRECISION = 1e-3, LOSS_PRECISION = 2e-3; /* of a nat per parameter; of the loss's unit */
+static const double WELL_REJECTED = 0.9;
 
 typedef struct {
     const sosmc *engine;
@@ -46,7 +47,9 @@ static void describe(judging *j)
         const sosmc_adapt *a = &j->settings->adapt[i];
         if (a->factor == 0 || a->factor == 1 || a->target != SOSMC_ADAPT_STEP) continue;
         if (m->step <= a->min) m->step_bound = a->min;
-        if (m->step >= a->max) m->step_bound = a->max;
+        /* A longest step whose proposals are still rejected now and then is long enough. */
+        if (m->step >= a->max && !(j->settings->kernel.metropolis && last->accept < WELL_REJECTED))
+            m->step_bound = a->max;
     }
 }
 
@@ -162,6 +165,7 @@ static sosmc_status judge_numbers(judging *j)
                .problem = j->problem,
                .settings = j->settings,
                .options = &j->options,
+               .iterations = sosmc_iteration(j->engine),
                .tries = 4,
                .seed = j->settings->seed,
                .simd = sosmc_i_simd_of(j->engine)};
@@ -234,4 +238,16 @@ sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sos
     sosmc_i_theta_free(&j.theta);
     sosmc_verdict(&out->measured, &out->verdict);
     return sosmc_i_leave_reading(s, status);
+}
+
+size_t sosmc_judge_memory(const sosmc_problem *problem, const sosmc_settings *settings,
+                          const sosmc_judge_options *options, int64_t iterations)
+{
+    const sosmc_judge_options none = {.rows = 0};
+    fresh f = {
+        .problem = problem, .settings = settings, .options = options ? options : &none, .iterations = iterations};
+    size_t p = (size_t)problem->model.dim_theta, doubles = 5 * p;
+    if (p <= WATCH_PARAMETERS) doubles += 11 * p + 4 * p * p;
+    size_t passes = sosmc_i_fresh_bytes(&f);
+    return passes > SIZE_MAX - doubles * sizeof(double) ? SIZE_MAX : passes + doubles * sizeof(double);
 }
