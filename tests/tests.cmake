@@ -110,6 +110,7 @@ set(sosmc_tests
     "solve solve property"
     "solve solve_bits property"
     "solve crossed stat"
+    "solve learn property"
     "solve taken_back fault"
     "untuned untuned stat"
     "kernels feynman_kac stat"

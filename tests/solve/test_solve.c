@@ -120,7 +120,7 @@ static void what_it_cannot_do_is_refused_in_words(void **state)
     p = schools();
     p.model.dim_theta = 201;
     p.theta0 = NULL;
-    expect_refused(&p, NULL, "201 parameters; the solver takes at most 200");
+    expect_refused(&p, NULL, "201 parameters, and with more than 200 the solver takes only the likelihood of data");
     p = schools();
     p.model.grad_theta = NULL;
     expect_refused(&p, NULL, "energy and grad_theta");
