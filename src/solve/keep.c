@@ -373,7 +373,7 @@ sosmc_status sosmc_solver_load_file(sosmc_solver *s, const char *path)
     kept_file f = {.fd = -1};
     if (!s->ready) return s->failed;
     if (sosmc_i_kept_names(&f, path)) return refuse(s, SOSMC_EINVAL, "the path is empty or too long");
-    for (int which = 0; which < 3 && status == SOSMC_EIO; which++) {
+    for (int which = 0; which < 2 && status == SOSMC_EIO; which++) {
         if (sosmc_i_kept_open(&f, which))
             sosmc_i_kept_words(&f, s->message, sizeof s->message);
         else
