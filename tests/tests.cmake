@@ -18,6 +18,7 @@ set(sosmc_tests
     "base student unit"
     "base vmath unit"
     "commands automatic program"
+    "commands check_models program"
     "commands demo program"
     "commands documents program"
     "commands fetch program"
@@ -136,6 +137,7 @@ set(sosmc_tests
     "process received process"
     "process signals process"
     "process writers process"
+    "report closing program"
     "report report program"
     "report report_facts program"
     "run automatic program"
@@ -159,4 +161,5 @@ set(sosmc_tests
     "theory theory program"
     "theory theory_particles program"
     "theory theory_statements program"
+    "view scripts program"
 )
