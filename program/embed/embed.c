@@ -178,7 +178,8 @@ static char *written(const config *c, int (*write)(const config *c, FILE *out))
     visit v;
     words t;
     enter(&v);
-    char *made = words_close(&t, words_open(&t) || write(c, t.out));
+    int failed = words_open(&t) || write(c, t.out);
+    char *made = words_close(&t, failed);
     leave(&v);
     return made;
 }
