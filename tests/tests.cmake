@@ -163,6 +163,7 @@ set(sosmc_tests
     "support ledger stat"
     "support untuned_problems stat"
     "terminal exit_codes program"
+    "terminal flags program"
     "terminal progress program"
     "theory theory program"
     "theory theory_particles program"
