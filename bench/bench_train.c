@@ -157,6 +157,7 @@ static double *read_theta(const task *t, const char *path)
 /* One peer for so many seconds; 0: it did not run. */
 static int train_peer(const request *q, const task *t, const char *method, int64_t seed, double seconds)
 {
+    static const char script[] = SOSMC_SOURCE_DIR "/bench/peers/train_ebmkit.py";
     char points[64], weights[64], word[5][32], text[4096] = "";
     (void)snprintf(points, sizeof points, "/tmp/bench-train-%ld.points", (long)getpid());
     (void)snprintf(weights, sizeof weights, "/tmp/bench-train-%ld.theta", (long)getpid());
@@ -165,17 +166,8 @@ static int train_peer(const request *q, const task *t, const char *method, int64
     (void)snprintf(word[2], sizeof word[2], "%.17g", t->base_sd);
     (void)snprintf(word[3], sizeof word[3], "%lld", (long long)q->layers);
     (void)snprintf(word[4], sizeof word[4], "%lld", (long long)q->width);
-    const char *const argv[] = {peer_interpreter(),
-                                SOSMC_SOURCE_DIR "/bench/peers/train_ebmkit.py",
-                                method,
-                                points,
-                                weights,
-                                word[0],
-                                word[1],
-                                word[2],
-                                word[3],
-                                word[4],
-                                NULL};
+    const char *const argv[] = {
+        peer_interpreter(), script, method, points, weights, word[0], word[1], word[2], word[3], word[4], NULL};
     double *theta = write_points(t, points) == 0 && peer_output(argv, text, sizeof text) == 0 ? read_theta(t, weights)
                                                                                               : NULL;
     if (theta)

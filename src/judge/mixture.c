@@ -182,7 +182,7 @@ int sosmc_i_fit_mixture(laws *q, int parts, double weight, double inflate, int64
     f.z = (at += dim);
     f.weight = (at += dim);
     f.mean = (at += k);
-    f.L = (at += k * dim);
+    f.L = at + k * dim;
     memset(f.L, 0, k * doubles * sizeof(double));
     take_points(&f, n, x, w, rows);
     find_units(&f);
