@@ -152,6 +152,7 @@ set(sosmc_tests
     "run random_runs program"
     "run resumed program"
     "run run_library program"
+    "run tempered program"
     "run told_numbers program"
     "runfile config program"
     "runfile config_assignments program"
