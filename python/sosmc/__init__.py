@@ -1,0 +1,52 @@
+"""Stochastic optimisation via sequential Monte Carlo.
+
+    model  = sosmc.Model(energy, grad_theta, theta0=..., dim_x=2)
+    result = sosmc.minimize(model, sosmc.mmle())
+
+`minimize` alone gives an answer with its errors and a verdict; keywords, which are the keys of run files, choose how a run is done.
+"""
+
+from __future__ import annotations
+
+from . import _calls as _calls
+from ._c import lib as _lib
+from ._errors import FileError, ModelError, NumericError, SettingError, SosmcError, text as _text
+from .api import Sampler, iterate, minimize
+from .model import WHOLE, Law, Model
+from .objectives import Objective, likelihood, mmle, reward, sampling
+from .result import Number, Result
+
+__version__ = _text(_lib.sosmc_version())
+
+__all__ = [
+    "WHOLE", "FileError", "Law", "Model", "ModelError", "Number", "NumericError", "Objective", "Result", "Sampler", "SettingError",
+    "SosmcError", "iterate", "likelihood", "minimize", "mmle", "reward", "sampling",
+    "from_jax", "from_torch", "from_numpyro", "from_pymc",
+]
+
+#: Adapters and the modules that hold them; each is imported when it is first used.
+_ADAPTERS = {"from_jax": "jax", "from_torch": "torch", "from_numpyro": "numpyro", "from_pymc": "pymc"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ADAPTERS:
+        raise AttributeError(f"module 'sosmc' has no attribute {name!r}")
+    import importlib
+
+    extra = _ADAPTERS[name]
+    try:
+        module = importlib.import_module(f".{extra}", __name__)
+    except ModuleNotFoundError as e:
+        if (e.name or "").startswith("sosmc"):
+            raise
+        raise ModuleNotFoundError(f"sosmc.{name} needs {e.name}: pip install 'sosmc[{extra}]'", name=e.name) from None
+    return getattr(module, name)
+
+
+def keep_memory() -> bool:
+    """Keeps freed memory for the next array instead of giving it back to the system, for the whole process.
+
+    NumPy functions of models that make large temporary arrays are then up to six times as fast. False: the C library has no
+    such thing.
+    """
+    return bool(_lib.binding_keep_memory())
