@@ -50,6 +50,10 @@ static void leave(const visit *v)
 
 struct embed_file {
     config *c;
+    job_own own;       /* what is lent to it */
+    sosmc_model model; /* copies of what `own` points to */
+    sosmc_score reward;
+    sosmc_source init, reference;
     atomic_int users; /* embed_open's caller and the jobs that were made of it */
 };
 
@@ -81,6 +85,21 @@ static int prepare(config *c, const embed_source *from, char *error, size_t room
     return config_resolve(c, error, room);
 }
 
+/* Structs are copied, as by sosmc_create. */
+static void lend(embed_file *f, const embed_own *own)
+{
+    f->own = (job_own){.theta0 = own->theta0,
+                       .names = own->names,
+                       .observations = own->observations,
+                       .points = own->points,
+                       .rows = own->rows};
+    if (own->model) f->model = *own->model, f->own.model = &f->model;
+    if (own->reward) f->reward = *own->reward, f->own.reward = &f->reward;
+    if (own->init) f->init = *own->init, f->own.init = &f->init;
+    if (own->reference) f->reference = *own->reference, f->own.reference = &f->reference;
+    config_lend(f->c, &f->own);
+}
+
 embed_status embed_open(embed_file **out, const embed_source *from, char *error, size_t room)
 {
     visit v;
@@ -99,6 +118,7 @@ embed_status embed_open(embed_file **out, const embed_source *from, char *error,
     if (f) {
         f->c = c;
         atomic_init(&f->users, 1);
+        if (from->own) lend(f, from->own);
     } else {
         config_free(c);
     }

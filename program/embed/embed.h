@@ -41,12 +41,30 @@ typedef enum {
 
 typedef struct embed_file embed_file; /* a run file that was checked, with every default filled in */
 
+/* What the caller lends to a run file: what `own` stands for as model.type, objective.reward.type, objective.data.type and
+ * init.type. So a model that is a function of another language is run, checkpointed, judged and reported as any other, with every
+ * other key of the run file; `sosmc run` refuses such a file with a sentence, `sosmc report` does not need the model. What the
+ * run file does not ask for may be NULL. */
+typedef struct {
+    const sosmc_model *model; /* model: {type: own, dim_x: ..., dim_theta: ...} */
+    const double *theta0;     /* where theta starts */
+    const char *const *names; /* of the numbers of theta; NULL: theta_1, theta_2, ... */
+    int64_t observations;     /* behind a marginal likelihood, for AIC and BIC; 0: not known */
+    const sosmc_score *reward;
+    const sosmc_source *init;
+    const sosmc_source *reference; /* draws from pi_ref, for objective.type reward_forward with an own model */
+    const double *points;          /* rows of dim_x numbers, to fit */
+    int64_t rows;
+} embed_own;
+
 typedef struct {
     const char *path;       /* the run file; NULL: `text` */
     const char *text;       /* the run file itself, YAML or JSON; its data files are relative to the current folder */
     const char *name;       /* of `text`: what stands for a file in sentences; NULL: "run file" */
     const char *const *set; /* assignments "KEY=VALUE", as those of --set; NULL: none */
     int sets;
+    const embed_own
+        *own; /* copied; what it points to is borrowed until the file and its jobs are gone. NULL: nothing is own */
 } embed_source;
 
 /* *out is NULL after a failure. embed_close takes NULL. */

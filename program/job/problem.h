@@ -17,6 +17,19 @@ typedef struct {
     struct parts *parts; /* everything the values above point to; job_free releases it */
 } job;
 
+/* What a program that holds the run file lends to it by config_lend: what `own` stands for as model.type, objective.reward.type,
+ * objective.data.type and init.type. What a run file does not ask for may be NULL. Everything is borrowed until job_free. */
+typedef struct {
+    const sosmc_model *model;
+    const double *theta0;
+    const char *const *names; /* of the numbers of theta, as job_theta_name tells them; NULL: the usual ones */
+    int64_t observations;     /* behind a marginal likelihood; 0: not known */
+    const sosmc_score *reward;
+    const sosmc_source *init, *reference; /* reference: draws from pi_ref, for reward_forward with the own model */
+    const double *points;                 /* rows of dim_x, to fit */
+    int64_t rows;
+} job_own;
+
 /* Builds the job. Returns 0, or -1 with one sentence in `error`; *io is then set where a file could not be read. */
 int job_build(job *out, const config *c, int *io, char *error, size_t room);
 void job_free(job *j);

@@ -173,6 +173,7 @@ static int common_init(builder *b)
     if (is(b, "init.type", "uniform")) return uniform_init(b);
     if (is(b, "init.type", "file")) return file_init(b);
     if (is(b, "init.type", "data")) return data_init(b);
+    if (is(b, "init.type", "own")) return job_own_init(b);
     return job_wrong(b, "init.type", "is %s, which model %s does not have", config_text(b->c, "init.type"),
                      config_text(b->c, "model.type"));
 }

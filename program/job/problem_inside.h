@@ -80,7 +80,8 @@ enum { JOB_COMMON_INIT = 1 };
     KIND(deblur)                \
     KIND(mlp)                   \
     KIND(network)               \
-    KIND(stored)
+    KIND(stored)                \
+    KIND(own)
 #define DECLARE_KIND(word) extern const model_kind kind_##word;
 MODEL_KINDS(DECLARE_KIND)
 #undef DECLARE_KIND
@@ -117,6 +118,11 @@ void job_build_settings(builder *b); /* problem_settings.c */
 /* problem_table.c: columns of CSV files, for the models that read observations. */
 int job_read_table(builder *b, const char *path, csv_table *out);       /* the caller frees the table */
 int job_column(const builder *b, const csv_table *t, const char *path); /* counted from 0; -1: there is no such one */
+
+/* problem_own.c: what `own` stands for besides the model. */
+int job_own_reward(builder *b, sosmc_score *out);
+int job_own_init(builder *b);
+int job_own_points(builder *b, int64_t *rows); /* fills all of parts.rows but rows and mode */
 
 /* problem_init.c: normal laws, with their densities, for problem.init. The factor is a matrix of dim_x rows of zeros. */
 int job_normal_memory(builder *b, double **mean, double **factor);

@@ -81,6 +81,7 @@ static int gate_reward(builder *b, sosmc_score *out)
 static int build_reward(builder *b, sosmc_score *out)
 {
     if (is(b, "objective.reward.type", "formula")) return formula_reward(b, out);
+    if (is(b, "objective.reward.type", "own")) return job_own_reward(b, out);
     if (schema_has_word("bright|dark|half|mask|network", config_text(b->c, "objective.reward.type")))
         return job_picture_reward(b, out);
     if (is(b, "objective.reward.type", "half_plane")) return half_plane_reward(b, out);
@@ -125,13 +126,14 @@ static int forward_objective(builder *b, sosmc_score reward, const double *theta
     return 0;
 }
 
-/* The reference is where theta starts unless the file names another. Networks have no theta in the file. */
+/* The reference is where theta starts unless the file names another. Networks and models of other programs have no theta in the
+ * file. */
 static int rewarded_objective(builder *b)
 {
     sosmc_score reward = {0};
     const double *theta = b->p->theta;
     if (build_reward(b, &reward)) return -1;
-    if (config_has(b->c, "objective.reference.theta") || !b->p->network)
+    if (config_has(b->c, "objective.reference.theta"))
         theta = job_vector(b, "objective.reference.theta", b->job->problem.model.dim_theta);
     if (!theta) return -1;
     if (is(b, "objective.type", "reward_reverse"))
@@ -196,6 +198,7 @@ static int build_points(builder *b, int64_t *rows)
     double *points = NULL;
     points_recipe recipe;
     if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows);
+    if (is(b, "objective.data.type", "own")) return job_own_points(b, rows);
     int rc = job_recipe(b->c, &recipe) == 0 ? generated_points(b, &recipe, &points, rows)
                                             : stored_points(b, &points, rows);
     if (points && !job_keep(b->job, points, free)) return job_no_memory(b);

@@ -331,7 +331,8 @@ static void describe(const subject *s)
                    .dim_theta = s->job->problem.model.dim_theta,
                    .iterations = stepper_done(s->at),
                    .automatic = s->job->automatic};
-    (void)snprintf(o->model, sizeof o->model, "%s", config_text(c, "model.type"));
+    (void)snprintf(o->model, sizeof o->model, "%s",
+                   config_text(c, config_has(c, "model.name") ? "model.name" : "model.type"));
     (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
     if (o->automatic) {
         o->solve = *sosmc_solver_info(s->at->solver);

@@ -374,6 +374,10 @@ const char *config_directory(const config *c) { return c->directory; }
 
 const char *config_file(const config *c) { return c->from_file ? c->name : NULL; }
 
+void config_lend(config *c, const void *values) { c->lent = values; }
+
+const void *config_lent(const config *c) { return c->lent; }
+
 int config_is_resolved_file(const config *c) { return c->from_file && c->stored; }
 
 /* ---------------------------------------------------------------------------- which keys were read */

@@ -53,6 +53,11 @@ const double *config_matrix(const config *c, const char *path, int *rows, int *c
 /* A column of a table, counted from 1; 0 when it is given by name, which is then config_text. */
 int config_column(const config *c, const char *path);
 
+/* What the program that holds the run file lends to it, for the values `own`: the rooms that build a job know its type. It must
+ * outlive the config. NULL, as at first: nothing. */
+void config_lend(config *c, const void *values);
+const void *config_lent(const config *c);
+
 /* From here on the config remembers which keys were asked for, by any function above but config_has. */
 void config_watch(config *c);
 /* The next key of the file or of its defaults that was not read since config_watch, in the order of the manual; NULL: there

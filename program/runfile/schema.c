@@ -19,6 +19,7 @@
 #define LAYERS "model.type=network"
 #define STORED "model.type=stored"
 #define ANY_NETWORK "model.type=mlp|network|stored"
+#define OWN "model.type=own"
 #define GENERATED "objective.data.type=two_moons|circles|blobs"
 #define IMAGES "objective.data.type=images"
 #define PICTURE_REWARD "objective.reward.type=bright|dark|half|mask"
@@ -46,8 +47,9 @@ const schema_key schema_keys[] = {
 
     {"model", TYPE_MAP, "type", REQUIRED, NULL,
      "The target: pi_theta proportional to exp(-U_theta), and where theta starts."},
-    {"model.type", TYPE_CHOICE, "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored",
-     REQUIRED, NULL, "Which model."},
+    {"model.type", TYPE_CHOICE,
+     "gaussian_mixture|hierarchical_gaussian|logistic_regression|deblur|mlp|network|stored|own", REQUIRED, NULL,
+     "Which model."},
     {"model.means", TYPE_MATRIX, NULL, REQUIRED, MIXTURE, "The means of the components, one list each."},
     {"model.variance", TYPE_NUMBER, "(0, inf)", "1", MIXTURE, "The variance of every component in every direction."},
     {"model.eps", TYPE_NUMBER, "[0, inf)", "0", MIXTURE,
@@ -98,6 +100,9 @@ const schema_key schema_keys[] = {
      "smooth: take `ula`, which is then `myula` with the envelope for its target, or another kernel with gradients; "
      "`model.prox_tv` must be `model.tv`."},
     {"model.freedom", TYPE_CHOICE, "pixels|exact", "pixels", DEBLUR, "The power of e^theta in the prior's constant."},
+    {"model.name", TYPE_TEXT, NULL, "own", OWN, "What the model is called where results are told."},
+    {"model.dim_x", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of a particle."},
+    {"model.dim_theta", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of theta."},
     {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", PERCEPTRON, "The dimension of a point."},
     {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
      "The width of every hidden layer, 1 to 32 of them."},
@@ -127,7 +132,7 @@ const schema_key schema_keys[] = {
     {"objective.reward", TYPE_MAP, "formula", ABSENT, MAYBE_REWARDED,
      "A score whose mean is logged; nothing is optimised."},
     {"objective.reward.type", TYPE_CHOICE,
-     "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network",
+     "hard_gate|smooth_gate|multi_modal|half_plane|formula|bright|dark|half|mask|network|own",
      "?objective.reward.network network; formula", SCORED, "Which reward."},
     {"objective.reward.center", TYPE_VECTOR, NULL, REQUIRED, "objective.reward.type=hard_gate|smooth_gate",
      "The centre c of the peak."},
@@ -177,7 +182,7 @@ const schema_key schema_keys[] = {
      "Reference samples drawn in every iteration; none are drawn when `objective.beta` is 0."},
     {"objective.data", TYPE_MAP, "file", REQUIRED, FITTED,
      "The points to fit: a mapping, or just the name of a file such as `points.csv`."},
-    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs|images", "file", FITTED,
+    {"objective.data.type", TYPE_CHOICE, "file|two_moons|circles|blobs|images|own", "file", FITTED,
      "Where the points come from."},
     {"objective.data.file", TYPE_PATH, NULL, REQUIRED, "objective.data.type=file",
      "A CSV table with a header, or an NPY array, one point per row."},
@@ -231,11 +236,12 @@ const schema_key schema_keys[] = {
 
     {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
      "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
-    {"init.type", TYPE_CHOICE, "model|normal|data", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
+    {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
-    {"init.type", TYPE_CHOICE, "laplace|normal", "laplace", LOGISTIC, "Which law."},
-    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data", "uniform", ANY_NETWORK, "Which law."},
+    {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
+    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data|own", "uniform", ANY_NETWORK, "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
+    {"init.type", TYPE_CHOICE, "normal|uniform|file|data|own", "normal", OWN, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
     {"init.high", TYPE_VECTOR, NULL, "6", "init.type=uniform", "Likewise."},
@@ -468,6 +474,8 @@ const schema_choice schema_choices[] = {
     {"model.type", "mlp", "an energy that is a multi-layer perceptron, to be trained"},
     {"model.type", "network", "an energy of pictures: convolutions and dense layers, to be trained"},
     {"model.type", "stored", "a network from a file of weights"},
+    {"model.type", "own",
+     "the model of another program that holds this run file, such as a function in Python; `sosmc run` cannot run it"},
     {"model.blur", "none", "not at all: denoising, or painting in"},
     {"model.blur", "box", "the mean over a square window, of what is inside the picture"},
     {"model.blur", "gaussian", "weights that fall as a normal density"},
@@ -503,11 +511,13 @@ const schema_choice schema_choices[] = {
     {"objective.reward.type", "half", "half of the mean of the lower half of the rows less that of the upper half"},
     {"objective.reward.type", "mask", "the mean of the pixels, weighted by a picture"},
     {"objective.reward.type", "network", "an output of a stored network"},
+    {"objective.reward.type", "own", "the reward of the program that holds this run file"},
     {"objective.data.type", "file", "from a file"},
     {"objective.data.type", "two_moons", "two interleaved half circles of radius 1"},
     {"objective.data.type", "circles", "two circles around the same centre"},
     {"objective.data.type", "blobs", "round Gaussian clusters"},
     {"objective.data.type", "images", "pictures, for networks of pictures"},
+    {"objective.data.type", "own", "the points of the program that holds this run file"},
     {"objective.batches", "random", "independently, so that a point may come twice"},
     {"objective.batches", "epochs",
      "every point once per epoch, in an order shuffled anew; points that fill no whole batch wait for the next epoch"},
@@ -519,6 +529,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
+    {"init.type", "own", "the law of the program that holds this run file"},
     {"init.type", "data", "points of `objective.data`, drawn at random; for unweighted methods that fit them"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
     {"scheme.type", "impdiff",

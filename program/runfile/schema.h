@@ -122,11 +122,12 @@ struct config {
     struct block *blocks; /* all memory of the tree */
     int nodes;            /* made so far: bounds what aliases can do */
     int resolved;
-    int watching;  /* see config_watch */
-    int from_file; /* `name` is the path of a file that was read */
-    int stored;    /* it begins as resolved files do, so it may have keys of schema_once_written */
-    int chosen;    /* the file itself has a key of schema_chosen */
-    char *error;   /* of the call under way */
+    int watching;     /* see config_watch */
+    int from_file;    /* `name` is the path of a file that was read */
+    int stored;       /* it begins as resolved files do, so it may have keys of schema_once_written */
+    int chosen;       /* the file itself has a key of schema_chosen */
+    const void *lent; /* see config_lend */
+    char *error;      /* of the call under way */
     size_t room;
 };
 

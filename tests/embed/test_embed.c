@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sosmc/models.h>
+
 #include "assertions.h"
 #include "embed/embed.h"
 #include "files/child.h"
@@ -158,6 +160,8 @@ static void see(void *ctx, const embed_progress *p)
     w->calls++;
     w->last = p->done;
 }
+
+static void count(void *ctx, const embed_progress *p) { ((witness *)ctx)->last = p->done; }
 
 static int enough(void *ctx)
 {
@@ -420,6 +424,104 @@ static void a_job_outlives_its_file(void **state)
     }
 }
 
+/* ---------------------------------------------------------------------------- the caller's own model */
+
+static const double seen[] = {1, 2, 3};
+static const sosmc_hierarchical law = {.dim = 3, .y = seen};
+static const double start[] = {0};
+static const char *const names[] = {"centre"};
+
+#define HOW \
+    "kernel: {type: mala, step: 0.3}\nparticles: 300\niterations: 200\nseed: 4\noutput: {checkpoint_every: 50}\n"
+#define OURS "model: {type: own, name: pupils, dim_x: 3, dim_theta: 1}\nobjective: mmle\n" HOW
+#define BUILT_IN "model: {type: hierarchical_gaussian, y: [1, 2, 3]}\nobjective: mmle\ninit: normal\n" HOW
+
+static void run_own(const char *name, int resume, witness *w, embed_result *r)
+{
+    char error[EMBED_SENTENCE], out[FOLDER_ROOM + 16];
+    embed_file *f;
+    sosmc_model model = sosmc_hierarchical_model(&law);
+    embed_own own = {.model = &model, .theta0 = start, .names = names, .observations = 3};
+    embed_source from = {.text = OURS, .own = &own};
+    (void)snprintf(out, sizeof out, "%s/%s", folder, name);
+    embed_options options = {.out = out, .resume = resume};
+    embed_hooks hooks = {.stop = w ? enough : NULL, .progress = w ? count : NULL, .ctx = w};
+    if (embed_open(&f, &from, error, sizeof error)) fail_msg("%s", error);
+    memset(&model, 0, sizeof model); /* it was copied */
+    (void)embed_run(f, &options, &hooks, r);
+    embed_close(f);
+}
+
+/* The built-in model lent as one's own: the state of the program's run, a directory that can be continued and reported, the names
+ * that were given; and a sentence where the program itself is asked to run it. */
+static void an_own_model_is_run_as_any_other(void **state)
+{
+    char ours[32], theirs[32];
+    embed_result r;
+    witness w = {.stop_at = 70};
+    runtext_save(folder_path(folder, "built_in.yaml"), BUILT_IN);
+    (void)program_says(folder, 0, "run built_in.yaml --out built_in");
+    run_own("t/own", 0, &w, &r);
+    assert_int_equal(r.status, EMBED_STOPPED);
+    embed_result_free(&r);
+    run_own("t/own", 1, NULL, &r);
+    if (r.status != EMBED_OK) fail_msg("%s", r.message);
+    assert_contains(r.closing, "pupils, mmle, by sosmc");
+    assert_contains(r.closing, "centre ");
+    embed_result_free(&r);
+    hash_in("t/own/summary.json", ours);
+    hash_in("built_in/summary.json", theirs);
+    assert_string_equal(ours, theirs);
+    run_own("p/own", 0, NULL, &r);
+    assert_int_equal(r.status, EMBED_OK);
+    embed_result_free(&r);
+    must_agree("p/own", "t/own");
+    (void)program_says(folder, 0, "report t/own");
+    assert_contains(program_says(folder, 2, "run t/own/run.yaml --out again"),
+                    "model.type is own: it belongs to another program that made this run file");
+}
+
+/* Reward, points and initial law may be the caller's with a built-in model too. */
+static int reward(const void *self, const sosmc_batch *b, double *s)
+{
+    (void)self;
+    memcpy(s, b->x, (size_t)b->n * sizeof *s);
+    return 0;
+}
+
+static void what_is_lent_is_used(void **state)
+{
+    static const char *const files[] = {
+        "objective: {type: reward_reverse, reward: {type: own}, beta: 1}\ninit: own\niterations: 3\n",
+        "objective: {type: ebm_likelihood, data: {type: own}}\ninit: own\niterations: 3\n"};
+    static const double points[] = {0, 1, 2, 3};
+    char error[EMBED_SENTENCE], text[512];
+    sosmc_score score = {.eval = reward};
+    sosmc_source init = sosmc_standard_normal();
+    embed_own own = {.reward = &score, .init = &init, .points = points, .rows = 2}, nothing = {.model = NULL};
+    for (int i = 0; i < 2; i++) {
+        embed_file *f = NULL;
+        embed_job *j = NULL;
+        embed_source from = {.text = text, .own = &own};
+        (void)snprintf(text, sizeof text, "model: {type: gaussian_mixture, means: [[-1, 0], [1, 0]]}\n%s", files[i]);
+        if (embed_open(&f, &from, error, sizeof error) || embed_job_make(&j, f, error, sizeof error))
+            fail_msg("%s", error);
+        const sosmc_problem *p = embed_job_problem(j);
+        assert_true(p->init.draw == init.draw);
+        assert_true(i == 0 ? p->objective.score.eval == reward : p->objective.batch == 2);
+        embed_close(f);
+        embed_job_free(j);
+        from.own = &nothing;
+        assert_int_equal(embed_open(&f, &from, error, sizeof error), EMBED_OK);
+        assert_int_equal(embed_job_make(&j, f, error, sizeof error), EMBED_EUSAGE);
+        assert_contains(error,
+                        i == 0 ? "run file:2: objective.reward.type is own, but the program that holds this run file "
+                                 "has no reward for it"
+                               : "has no points for it");
+        embed_close(f);
+    }
+}
+
 static int set_up(void **state) { return folder_make(folder, "embed") || program_furnish(folder); }
 static int tear_down(void **state) { return folder_remove(folder); }
 
@@ -433,6 +535,8 @@ int main(void)
                                        cmocka_unit_test(what_is_missing_is_named),
                                        cmocka_unit_test(the_table_of_keys_is_one),
                                        cmocka_unit_test(json_reads_back_as_the_same_run_file),
-                                       cmocka_unit_test(a_job_outlives_its_file)};
+                                       cmocka_unit_test(a_job_outlives_its_file),
+                                       cmocka_unit_test(an_own_model_is_run_as_any_other),
+                                       cmocka_unit_test(what_is_lent_is_used)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -127,6 +127,27 @@ static const char *const files[] = {
     SMALL "optimiser: {schedule: {type: steps, a: 10, b: 0.5}}\n",
 };
 
+/* What files lend whose model belongs to another program. */
+static void the_keys_of_an_own_model(void **state)
+{
+    static const double theta0[] = {0};
+    static const sosmc_hierarchical law = {.dim = 1, .y = theta0};
+    sosmc_model model = sosmc_hierarchical_model(&law);
+    job_own own = {.model = &model, .theta0 = theta0};
+    config *c = runtext_resolved("model: {type: own, dim_x: 1, dim_theta: 1}\nobjective: mmle\n");
+    config_lend(c, &own);
+    assert_int_equal(unread_keys(c, "own"), 0);
+    config_free(c);
+    c = runtext_resolved("model: {type: own, dim_x: 2, dim_theta: 1}\nobjective: mmle\n");
+    config_lend(c, &own);
+    job j;
+    int io;
+    assert_int_equal(job_build(&j, c, &io, ERROR), -1);
+    assert_non_null(strstr(error, "model.dim_x is 2; the model of this program has 1"));
+    job_free(&j);
+    config_free(c);
+}
+
 static void every_key_of_every_type(void **state)
 {
     int count = 0;
@@ -154,8 +175,8 @@ static void kinds_are_those_of_the_schema(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_key_of_every_example),
-                                       cmocka_unit_test(every_key_of_every_type),
-                                       cmocka_unit_test(kinds_are_those_of_the_schema)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_key_of_every_example), cmocka_unit_test(every_key_of_every_type),
+        cmocka_unit_test(the_keys_of_an_own_model), cmocka_unit_test(kinds_are_those_of_the_schema)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -215,6 +215,10 @@ static const char *values_for(const char *path)
 static const struct {
     const char *path, *words, *needs, *values;
 } pairs[] = {
+    {"model.type", "own", "settings", "none: it belongs to another program"},
+    {"objective.reward.type", "own", "settings", "none"},
+    {"objective.data.type", "own", "settings", "none"},
+    {"init.type", "own", "settings", "none"},
     {"model.type", "deblur|mlp|network|stored", "settings", "explicit|paper"},
     {"objective.type", "none|anneal", "settings", "explicit|paper"},
     {"objective.type", "ebm_likelihood", "model.type", "mlp|network"},

@@ -51,7 +51,7 @@ static void wrong_files(void **state)
         {"model: {type: logistic_regression}\nobjective: mmle",
          "run.yaml:1: model.data is missing; expected the name of a file, because model.type is logistic_regression"},
         {"seed: 1\nmodel: {means: [[1]]}",
-         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian, logistic_regression, deblur, mlp, network or stored"},
+         "run.yaml:2: model.type is missing; expected gaussian_mixture, hierarchical_gaussian, logistic_regression, deblur, mlp, network, stored or own"},
         {"model: gaussian_mixture",
          "run.yaml:1: model.means is missing; expected a list of equally long lists of numbers, "
          "because model.type is gaussian_mixture"},
@@ -95,7 +95,7 @@ static void wrong_files(void **state)
          "run.yaml:4: objective.data.seed applies only when objective.data.type is two_moons, circles or blobs; here "
          "it is file"},
         {FIT "{type: moons}",
-         "run.yaml:4: objective.data.type is 'moons'; expected file, two_moons, circles, blobs or images (did you mean "
+         "run.yaml:4: objective.data.type is 'moons'; expected file, two_moons, circles, blobs, images or own (did you mean "
          "'two_moons'?)"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle, data: a.csv}",
          "run.yaml:2: objective.data applies only when objective.type is ebm_likelihood; here it is mmle"},
@@ -167,7 +167,7 @@ static void wrong_files(void **state)
         {"model: {type: hierarchical_gaussian, y: {}}", "run.yaml:1: model.y is a mapping; expected a list of numbers"},
         {LOGIT "init: {type: normal, sd: [1, -1]}", "run.yaml:3: init.sd.1 is '-1'; expected a positive number"},
         {LOGIT "init: {type: normal, sd: 0}", "run.yaml:3: init.sd is '0'; expected a list of positive numbers"},
-        {LOGIT "init: model", "run.yaml:3: init.type is 'model'; expected laplace or normal"},
+        {LOGIT "init: model", "run.yaml:3: init.type is 'model'; expected laplace, normal or own"},
         {"model: {type: logistic_regression, data: d, label: 0}",
          "run.yaml:1: model.label is '0'; expected a column's name, or its number counted from 1"},
         {"model: {type: logistic_regression, data: d, label: a, features: [b, -1]}",
