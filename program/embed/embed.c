@@ -386,3 +386,7 @@ void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room)
     job_theta_name(&j->values, k, name);
     (void)snprintf(out, room, "%s", name);
 }
+
+int64_t embed_job_rows(const embed_job *j) { return job_rows(&j->values); }
+
+const char *embed_job_why_no_log_z(const embed_job *j) { return job_why_no_log_z(&j->values); }

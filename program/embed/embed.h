@@ -144,4 +144,9 @@ const sosmc_solve_options *embed_job_solve(const embed_job *j);               /*
 int64_t embed_job_iterations(const embed_job *j);                             /* 0: it is */
 void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room); /* EMBED_NAME bytes suffice */
 
+/* What sosmc_judge_options takes: the observations behind a marginal likelihood, 0: not known; and why exp(-U_theta) has no
+ * normalising constant that could be told, NULL: it has one. */
+int64_t embed_job_rows(const embed_job *j);
+const char *embed_job_why_no_log_z(const embed_job *j);
+
 #endif

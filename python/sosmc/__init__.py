@@ -11,6 +11,7 @@ from __future__ import annotations
 from . import _calls as _calls
 from ._c import lib as _lib
 from ._errors import FileError, ModelError, NumericError, SettingError, SosmcError, text as _text
+from . import models as models
 from .api import Sampler, iterate, minimize
 from .model import WHOLE, Law, Model
 from .objectives import Objective, likelihood, mmle, reward, sampling
@@ -20,7 +21,7 @@ __version__ = _text(_lib.sosmc_version())
 
 __all__ = [
     "WHOLE", "FileError", "Law", "Model", "ModelError", "Number", "NumericError", "Objective", "Result", "Sampler", "SettingError",
-    "SosmcError", "iterate", "likelihood", "minimize", "mmle", "reward", "sampling",
+    "SosmcError", "iterate", "likelihood", "minimize", "mmle", "models", "reward", "sampling",
     "from_jax", "from_torch", "from_numpyro", "from_pymc",
 ]
 

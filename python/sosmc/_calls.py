@@ -10,6 +10,7 @@ An exception of a callable is kept here, and the engine told to stop; whoever ca
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -304,6 +305,21 @@ def check_type(value: Array, function: str, what: str, single: bool) -> None:
             f"{function} returned {what} of type {value.dtype}; expected float64, or Model(..., rounding=1e-7) for a model that "
             "computes in single precision"
         )
+
+
+class Relay:
+    """What C calls between iterations; it does not keep the engine that it calls."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = weakref.ref(target)
+
+    def see(self) -> int:
+        target = self._target()
+        return target.see() if target is not None else 1
+
+    def see_solver(self, info: Any) -> int:
+        target = self._target()
+        return target.see_solver(info) if target is not None else 1
 
 
 class SourceCalls:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from ._c import ffi, lib
-from ._calls import Array, Owner
+from ._calls import Array, Owner, Relay
 from ._errors import exception, text
 from ._problem import Problem
 from ._progress import Progress
@@ -45,7 +45,7 @@ class Engine:
         status = lib.sosmc_create(out, problem.problem, problem.settings)
         self.owner.pointer = self.pointer = out[0]
         self._check(status)
-        self.handle = ffi.new_handle(self)
+        self.handle = ffi.new_handle(Relay(self))
         self.rows = ffi.gc(ffi.new("binding_trace *"), lib.binding_trace_clear)
         p = problem.model.dim_theta
         self.rows.dim_theta = p
@@ -103,9 +103,6 @@ class Engine:
         except BaseException as e:
             return self.calls._failed(e)
 
-    def stop(self) -> int:
-        return 0
-
     # ------------------------------------------------------------------ values
 
     @property
@@ -149,13 +146,7 @@ class Engine:
     def judge(self, interrupt: Interrupt | None) -> Any:
         """The judgement of the run as it is, as a C struct that frees itself."""
         out = ffi.gc(ffi.new("sosmc_judgement *"), lib.sosmc_judgement_free)
-        options, sentence = ffi.new("sosmc_judge_options *"), ffi.new("char[]", 1024)
-        model = self.problem.model
-        options.rows = model.rows
-        why = None
-        if model.log_z is not True:
-            why = ffi.new("char[]", (model.log_z or "exp(-U) need not have a finite integral").encode())
-            options.why_no_log_z = why
+        options, sentence = self.problem.judge_options(), ffi.new("char[]", 1024)
         asked = _Asked(interrupt, self.calls)
         options.stop, options.stop_ctx = lib.binding_stop, asked.handle
         self.calls.owner = None  # fresh particles live in memory that comes and goes

@@ -20,7 +20,7 @@ class RunFile:
     """A checked run file with every default filled in."""
 
     def __init__(self, source: Mapping[str, Any] | None = None, *, path: str | None = None, name: str = "keywords",
-                 assignments: list[str] | None = None) -> None:
+                 assignments: list[str] | None = None, own: Any = ffi.NULL) -> None:
         out, error = ffi.new("embed_file **"), ffi.new("char[]", SENTENCE)
         keep = [ffi.new("char[]", s.encode()) for s in assignments or []]
         array = ffi.new("char *[]", keep or [ffi.NULL])
@@ -28,7 +28,7 @@ class RunFile:
         file = ffi.new("char[]", (path or "").encode())
         label = ffi.new("char[]", name.encode())
         where = ffi.new("embed_source *", {"path": file if path else ffi.NULL, "text": ffi.NULL if path else body, "name": label,
-                                           "set": array if keep else ffi.NULL, "sets": len(keep)})
+                                           "set": array if keep else ffi.NULL, "sets": len(keep), "own": own})
         status = lib.embed_open(out, where, error, SENTENCE)
         if status != lib.EMBED_OK:
             raise embed_exception(status, _spoken(text(error), name))

@@ -7,7 +7,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._c import ffi, lib
-from ._calls import Array, Owner
+from ._calls import Array, Owner, Relay
 from ._errors import exception, text
 from ._problem import Problem
 from ._progress import Progress
@@ -27,13 +27,9 @@ class Solver:
         self.problem, self.calls = problem, problem.calls
         self.interrupt, self.progress, self.callback = interrupt, progress, callback
         self.rows: list[tuple[float, ...]] = []
-        self.handle = ffi.new_handle(self)
-        options = problem.solve
+        self.handle = ffi.new_handle(Relay(self))
+        options = problem.solve_options()
         options.see, options.see_ctx = lib.binding_observe_solver, self.handle
-        options.rows = options.rows or problem.model.rows
-        if problem.model.log_z is not True:
-            self._why = ffi.new("char[]", (problem.model.log_z or "exp(-U) need not have a finite integral").encode())
-            options.why_no_log_z = self._why
         self.owner = Owner(lib.sosmc_solver_free)
         self.owner.keep = [problem, problem.job]
         out = ffi.new("sosmc_solver **")

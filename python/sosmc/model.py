@@ -185,6 +185,8 @@ class Model:
         self.energy_into, self.grad_theta_into, self.scores, self.prox = energy_into, grad_theta_into, scores, prox
         self.gradient, self.rounding, self.rows, self.name = gradient, float(rounding), int(rows), name
         self.log_z, self.init = log_z, init
+        #: Of a built-in model, its keys in a run file; empty: it is made of Python functions.
+        self.keys: dict[str, Any] = {}
         self.shares_forward, self.writable_views, self.machine_code = shares_forward, writable_views, machine_code
         self.dim_x = int(dim_x)
         self._take_theta(theta0, pack, unpack, flat_theta)
