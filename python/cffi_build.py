@@ -32,6 +32,8 @@ int sosmc_py_logpdf(void *self, intptr_t x, int n, int ld, intptr_t lq);
 int sosmc_py_see(void *self);
 int sosmc_py_see_solver(void *self, intptr_t info);
 int sosmc_py_stop(void *self);
+void sosmc_py_progress(void *self, const embed_progress *p);
+void sosmc_py_log(void *self, const char *sentence);
 }
 """
 

@@ -13,6 +13,8 @@ from ._c import lib as _lib
 from ._errors import FileError, ModelError, NumericError, SettingError, SosmcError, text as _text
 from . import models as models
 from .api import Sampler, iterate, minimize
+from .check import Check, check
+from .files import Run, load_run, run_file
 from .model import WHOLE, Law, Model
 from .objectives import Objective, likelihood, mmle, reward, sampling
 from .result import Number, Result
@@ -20,8 +22,9 @@ from .result import Number, Result
 __version__ = _text(_lib.sosmc_version())
 
 __all__ = [
-    "WHOLE", "FileError", "Law", "Model", "ModelError", "Number", "NumericError", "Objective", "Result", "Sampler", "SettingError",
-    "SosmcError", "iterate", "likelihood", "minimize", "mmle", "models", "reward", "sampling",
+    "WHOLE", "Check", "FileError", "Law", "Model", "ModelError", "Number", "NumericError", "Objective", "Result", "Run", "Sampler", "SettingError",
+    "SosmcError", "check", "iterate", "keep_memory", "likelihood",
+    "load_run", "minimize", "mmle", "models", "reward", "run_file", "sampling",
     "from_jax", "from_torch", "from_numpyro", "from_pymc",
 ]
 

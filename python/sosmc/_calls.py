@@ -413,4 +413,14 @@ def sosmc_py_stop(self: Any) -> int:
     return int(_of(self).stop())
 
 
+@ffi.def_extern()  # type: ignore[misc]
+def sosmc_py_progress(self: Any, p: Any) -> None:
+    _of(self).show(p)
+
+
+@ffi.def_extern()  # type: ignore[misc]
+def sosmc_py_log(self: Any, sentence: Any) -> None:
+    _of(self).log(ffi.string(sentence).decode("utf-8", "replace"))
+
+
 _ = lib  # the functions above are found by their names

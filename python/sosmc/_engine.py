@@ -21,14 +21,36 @@ WHOLE_NUMBERS = ("iteration", "updates", "gradient_updates", "resampled", "nonfi
 
 
 class Info:
-    """What an iteration said of itself: the fields of a row of the trace."""
+    """What an iteration said of itself: the fields of a row of the trace. What does not exist is NaN."""
+
+    iteration: int
+    updates: int
+    gradient_updates: int
+    resampled: int
+    nonfinite: int
+    retries: int
+    collapsed: int
+    ess: float
+    mean_score: float
+    mean_energy: float
+    data_energy: float
+    penalty: float
+    loss: float
+    kl: float
+    logz: float
+    grad_norm: float
+    accept: float
+    h: float
+    rate: float
+    mobility: float
+    seconds: float
 
     def __init__(self, info: Any) -> None:
         for name in (*COLUMNS, "collapsed"):
             setattr(self, name, getattr(info, name))
 
     def __repr__(self) -> str:
-        return f"<sosmc.Info iteration {self.iteration}: ess {self.ess:.1f}, loss {self.loss:.6g}>"  # type: ignore[attr-defined]
+        return f"<sosmc.Info iteration {self.iteration}: ess {self.ess:.1f}, loss {self.loss:.6g}>"
 
 
 class Engine:

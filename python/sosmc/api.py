@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Iterator
 
+from ._c import lib
 from ._calls import Array
 from ._engine import Engine, Info, iterations_of
+from ._errors import text
 from ._keys import refuse_unknown
 from ._problem import Problem
 from ._progress import Progress, wanted
@@ -135,9 +137,11 @@ class Sampler:
 def _explicit_result(engine: Engine, interrupt: Interrupt, stopped: str) -> Result:
     problem = engine.problem
     judged = engine.judge(interrupt) if problem.settings.judge > 0 else None
-    return Result(model=problem.model, settings=problem.file.yaml(), judgement=Judgement(judged) if judged else None,
-                  theta_flat=engine.theta(), trace=engine.trace(), cloud=engine.cloud(), iterations=engine.iteration, stopped=stopped,
-                  why_no_loss=engine.why_no_loss(), hash=engine.hash(), objective=problem.objective.kind)
+    info = engine.info()
+    return Result(model=problem.model, settings=problem.file.yaml(), values=problem.file.values(),
+                  judgement=Judgement.from_c(judged) if judged else None, theta_flat=engine.theta(), trace=engine.trace(),
+                  cloud=engine.cloud(), iterations=engine.iteration, stopped=stopped, why_no_loss=engine.why_no_loss(),
+                  hash=f"{engine.hash():016x}", last={"ess": info.ess, "acceptance": info.accept, "step": info.h})
 
 
 def _run_explicit(problem: Problem, shown: Progress | None, callback: Callable[[Any], Any] | None) -> Result:
@@ -164,9 +168,12 @@ def _run_solver(problem: Problem, shown: Progress | None, callback: Callable[[An
                 shown.end()
         solution = solver.solution()
         stopped = "" if done else "Ctrl-C" if interrupt.asked else "the callback"
-        return Result(model=problem.model, settings=problem.file.yaml(), judgement=Judgement(solution.judgement),
-                      theta_flat=solver.theta(), trace=solver.trace(), cloud=solver.cloud(), iterations=int(solution.info.step),
-                      stopped=stopped, automatic=True, hash=solver.hash(), objective=problem.objective.kind)
+        info = solution.info
+        return Result(model=problem.model, settings=problem.file.yaml(), values=problem.file.values(),
+                      judgement=Judgement.from_c(solution.judgement), theta_flat=solver.theta(), trace=solver.trace(),
+                      cloud=solver.cloud(), iterations=int(info.step), stopped=stopped, automatic=True, hash=f"{solver.hash():016x}",
+                      last={"ess": info.ess, "acceptance": info.accept, "phase": text(lib.sosmc_phase_name(info.phase)),
+                            "evaluations": int(info.evaluations), "contractions": int(info.contractions)})
 
 
 def minimize(model: Model, objective: Objective | None = None, *, progress: bool | None = None,

@@ -124,6 +124,8 @@ class Model:
         changed since, else None: the forward pass is then done once.
     writable_views
         x and theta are not marked as read-only (DLPack refuses arrays that are).
+    unpack_x
+        Particles (n, dim_x) as a dict of names, each an array (n, ...): what `to_arviz` shows.
     machine_code
         The functions do not hold Python's lock, so `threads` may be more than 1.
 
@@ -166,6 +168,7 @@ class Model:
         shares_forward: bool = False,
         writable_views: bool = False,
         machine_code: bool = False,
+        unpack_x: Callable[[Array], Mapping[str, Any]] | None = None,
     ) -> None:
         if energy is None and energy_into is None:
             raise TypeError("a model needs energy(theta, x) or energy_into(theta, x, U, dU_dx)")
@@ -188,6 +191,7 @@ class Model:
         #: Of a built-in model, its keys in a run file; empty: it is made of Python functions.
         self.keys: dict[str, Any] = {}
         self.shares_forward, self.writable_views, self.machine_code = shares_forward, writable_views, machine_code
+        self.unpack_x = unpack_x
         self.dim_x = int(dim_x)
         self._take_theta(theta0, pack, unpack, flat_theta)
         self.tile = self._tile(tile)

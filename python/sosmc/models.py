@@ -24,7 +24,9 @@ class BuiltIn(Model):
         c = job.problem.model
         self.keys, self.name, self.init, self.log_z = keys, str(keys["type"]), init, True
         self.dim_x, self.dim_theta, self.tile, self.rows = int(c.dim_x), int(c.dim_theta), int(c.tile), 0
-        self.machine_code = True
+        self.machine_code, self.gradient, self.rounding = True, not c.no_gx, float(c.rounding)
+        self.flat_theta, self.theta_views, self.shares_forward, self.writable_views = False, True, False, False
+        self.unpack_x = None
         self.names = job.theta_names() if self.dim_theta <= 10000 else [f"theta_{k + 1}" for k in range(self.dim_theta)]
         self.theta0 = np.array([job.problem.theta0[k] for k in range(self.dim_theta)])
         self.shape = Shape(float(self.theta0[0]) if scalar else self.theta0)
