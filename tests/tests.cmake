@@ -71,6 +71,7 @@ set(sosmc_tests
     "engine/faults nonfinite_drop fault"
     "engine/faults nonfinite_retry fault"
     "engine/faults nonfinite_uncovered fault"
+    "engine/faults promises fault"
     "expression formula program"
     "expression formula_pictures program"
     "files arrays program"

@@ -23,6 +23,12 @@
  *   - after fork the child may save and free an engine. One with a single thread goes on there, as a copy; one with several has lost
  *     them, and sosmc_step and sosmc_load say so with SOSMC_EINVAL;
  *   - the library's threads block all signals;
+ *   - callbacks come only from the thread inside sosmc_create, sosmc_step, sosmc_run or sosmc_load where settings.threads is 1; and
+ *     with any number of threads where all particles are one batch: model.tile is at least as large as their number, and as scheme.pool,
+ *     particles times keep, and the objective's batch where there are such;
+ *   - every array that these functions give to a callback is either the caller's own (theta_ref) or lies in memory that sosmc_create
+ *     took and sosmc_free gives back, and that never moves. So a view of an address that a callback was given may be kept and used
+ *     again when the same address comes; what the memory holds is another matter;
  *   - functions that compute set the floating-point environment (rounding to nearest, subnormal numbers kept, no traps) on all
  *     threads, callbacks included, and give the caller's back, with its flags. Only the elementwise sosmc_exp, sosmc_log,
  *     sosmc_normals and sosmc_uniforms use the environment that they find. */
@@ -37,7 +43,8 @@
 #define SOSMC_VERSION_PATCH 0
 #define SOSMC_VERSION "0.1.0"
 
-#if defined(__GNUC__)
+/* Whoever makes the static library part of a module of its own defines SOSMC_STATIC; the module then shows none of these names. */
+#if defined(__GNUC__) && !defined(SOSMC_STATIC)
 #define SOSMC_API __attribute__((visibility("default")))
 #else
 #define SOSMC_API
@@ -368,6 +375,10 @@ struct sosmc_optimiser {
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
     void (*step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
+    /* Optional: the same for a rule that may fail, called instead of `step`, which it may call. Non-zero is SOSMC_EMODEL: the
+     * iteration is taken back, as after any callback, and whatever was written to theta and slots is forgotten. What the rule keeps
+     * elsewhere is not, and is not in checkpoints. */
+    int (*try_step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
 };
 SOSMC_API sosmc_optimiser sosmc_sgd(double lr);
 SOSMC_API sosmc_optimiser sosmc_momentum(double lr, double momentum);

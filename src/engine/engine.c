@@ -111,6 +111,25 @@ static void add_theta_noise(sosmc *s, const sosmc_optimiser *opt)
     for (int j = 0; j < dim; j++) st->theta[j] += scale * s->theta_noise[j];
 }
 
+/* The optimiser's own step. Where it may fail, ranks agree on whether it has. */
+static sosmc_status step_theta(sosmc *s, const sosmc_optimiser *opt)
+{
+    state *st = s->now;
+    int dim = s->p.model.dim_theta;
+    double unused = 0;
+    int64_t none = 0;
+    if (!opt->try_step) {
+        opt->step(opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+        return SOSMC_OK;
+    }
+    sosmc_status status = SOSMC_OK;
+    int rc = opt->try_step(opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    if (rc)
+        status = sosmc_i_fail(s, SOSMC_EMODEL, "iteration %lld: the step of the optimiser %s returned %d",
+                              (long long)st->v.iteration, opt->name, rc);
+    return sosmc_i_agree(s, status, &unused, &none);
+}
+
 /* theta <- OPT(theta, g), the same on every rank; the old theta stays as theta_prev, with the cloud. */
 static sosmc_status optimise(sosmc *s)
 {
@@ -125,7 +144,7 @@ static sosmc_status optimise(sosmc *s)
 
     sosmc_i_begin_theta(s);
     const double *old = st->theta_prev;
-    opt.step(&opt, st->v.updates, dim, s->grad, st->theta, st->slots);
+    TRY(step_theta(s, &opt));
     if (opt.noise > 0) add_theta_noise(s, &opt);
     for (int j = 0; opt.low < opt.high && j < dim; j++) st->theta[j] = clamp(st->theta[j], opt.low, opt.high);
     for (int j = 0; j < dim; j++)

@@ -118,7 +118,8 @@ static sosmc_status check_optimiser(const sosmc *s)
 {
     const sosmc_optimiser *o = &s->cfg.optimiser;
     const sosmc_schedule *c = &s->cfg.schedule;
-    REFUSE(!o->step || !o->name, "optimiser.step or optimiser.name is missing; start from sosmc_adam, sosmc_sgd, ...");
+    REFUSE((!o->step && !o->try_step) || !o->name,
+           "optimiser.step or optimiser.name is missing; start from sosmc_adam, sosmc_sgd, ...");
     REQUIRE(o->lr >= 0 && isfinite(o->lr), "optimiser.lr", o->lr, "it must not be negative");
     REQUIRE(o->momentum >= 0 && o->momentum < 1, "optimiser.momentum", o->momentum, "it must be in [0, 1)");
     REQUIRE(o->beta1 >= 0 && o->beta1 < 1, "optimiser.beta1", o->beta1, "it must be in [0, 1)");

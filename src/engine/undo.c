@@ -27,7 +27,8 @@ void sosmc_i_begin_theta(sosmc *s)
     st->theta = next;
     memcpy(st->theta, st->theta_prev, dim);
     s->begin.theta = 1;
-    if (!s->p.model.prepare && s->cfg.scheme.order == SOSMC_ORDER_PAPER) return; /* no callback follows */
+    int last = !s->p.model.prepare && !s->cfg.optimiser.try_step && s->cfg.scheme.order == SOSMC_ORDER_PAPER;
+    if (last) return; /* no callback follows */
     if (st->slots) memcpy(spare->slots, st->slots, dim * (size_t)s->cfg.optimiser.slots);
     if (st->average) memcpy(spare->average, st->average, dim);
 }

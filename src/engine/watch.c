@@ -542,7 +542,8 @@ static sosmc_status find_hessian(sosmc *s)
     centre_moments(s);
     TRY(choose_differences(s));
     TRY(sosmc_i_parallel(s->threads, moment_row, s, (int)p));
-    sosmc_status status = sosmc_i_parallel(s->threads, difference_column, s, (int)p);
+    crew *threads = s->cut.tiles > 1 ? s->threads : NULL; /* with one batch only the caller's thread calls the model */
+    sosmc_status status = sosmc_i_parallel(threads, difference_column, s, (int)p);
     if (status != SOSMC_OK) return sosmc_i_report(s, status, (int)p);
     for (size_t j = 0; j < p; j++)
         for (size_t k = 0; k <= j; k++) {

@@ -40,6 +40,15 @@ if command -v nm >/dev/null; then
     test -z "$strays" || { echo "exported by mistake: $strays"; exit 1; }
 fi
 
+if command -v nm >/dev/null; then
+    step 'a module that the static library is part of shows none of its names'
+    printf '#include <sosmc/sosmc.h>\n__attribute__((visibility("default"))) const char *module(void) { return sosmc_version(); }\n' >module.c
+    "$cc" -shared -fPIC -fvisibility=hidden -DSOSMC_STATIC -I"$prefix/include" module.c -o module.so \
+        -Wl,--whole-archive "$libdir/libsosmc.a" -Wl,--no-whole-archive -lm -lpthread
+    shown=$(nm -D --defined-only module.so | awk '{ print $NF }' | grep -v '^_' | tr '\n' ' ')
+    test "$shown" = 'module ' || { echo "a module with the static library shows: $shown"; exit 1; }
+fi
+
 step 'find_package'
 "$cmake" -S "$here" -B consumer -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     ${cxx:+-DCMAKE_CXX_COMPILER="$cxx"} -DEXAMPLE="$example" >configure.log
