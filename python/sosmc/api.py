@@ -41,7 +41,7 @@ class Sampler:
     >>> model = sosmc.Model(lambda t, x: (0.5 * ((x - t) ** 2).sum(1), x - t), lambda t, x, c: (c * (t - x[:, 0])).sum(),
     ...                     theta0=0.0, dim_x=1)
     >>> s = sosmc.Sampler(model, sosmc.sampling(), kernel="ula", particles=64)
-    >>> s.run(10)
+    >>> done = s.run(10)
     >>> s.iteration, s.particles.shape
     (10, (64, 1))
     """
@@ -56,7 +56,7 @@ class Sampler:
         self._engine.step()
         return self._engine.info()
 
-    def run(self, iterations: int, *, progress: bool | None = False, callback: Callable[[Sampler], Any] | None = None) -> bool | None:
+    def run(self, iterations: int, *, progress: bool | None = False, callback: Callable[[Sampler], Any] | None = None) -> bool:
         """So many iterations. Ctrl-C, or a callback that returns True, ends it after an iteration; then False is returned."""
         shown = Progress() if wanted(progress) else None
         with Interrupt() as interrupt:
@@ -65,7 +65,7 @@ class Sampler:
             finally:
                 if shown:
                     shown.end()
-        return None if done else False
+        return done
 
     def stop(self) -> None:
         """Ends the loop of `iterate` after this iteration."""
