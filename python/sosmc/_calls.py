@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 import numpy as np
 
-from ._c import ffi, lib
+from ._c import ffi
 
 if TYPE_CHECKING:
     from .model import Model
@@ -361,66 +361,76 @@ class SourceCalls:
 # ---------------------------------------------------------------------------- what C calls
 
 _of = ffi.from_handle
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+def _extern(f: _Function) -> _Function:
+    """The body of the C function of this name, which returns 1 where Python fails."""
+    ffi.def_extern(error=1)(f)
+    return f
+
+
+def _extern_void(f: _Function) -> _Function:
+    ffi.def_extern()(f)
+    return f
+
+
+@_extern
 def sosmc_py_energy(self: Any, theta: int, x: int, n: int, ld: int, U: int, gx: int, number: int) -> int:
-    return _of(self).energy(theta, x, n, ld, U, gx, number)  # type: ignore[no-any-return]
+    return int(_of(self).energy(theta, x, n, ld, U, gx, number))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_grad_theta(self: Any, theta: int, x: int, n: int, ld: int, c: int, g: int, number: int) -> int:
-    return _of(self).grad_theta(theta, x, n, ld, c, g, number)  # type: ignore[no-any-return]
+    return int(_of(self).grad_theta(theta, x, n, ld, c, g, number))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_scores(self: Any, theta: int, x: int, n: int, ld: int, D: int, number: int) -> int:
-    return _of(self).scores(theta, x, n, ld, D, number)  # type: ignore[no-any-return]
+    return int(_of(self).scores(theta, x, n, ld, D, number))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_prox(self: Any, theta: int, width: float, x: int, n: int, ld: int, p: int) -> int:
-    return _of(self).prox(theta, width, x, n, ld, p)  # type: ignore[no-any-return]
+    return int(_of(self).prox(theta, width, x, n, ld, p))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_reward(self: Any, x: int, n: int, ld: int, s: int) -> int:
-    return _of(self).reward(x, n, ld, s)  # type: ignore[no-any-return]
+    return int(_of(self).reward(x, n, ld, s))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_draw(self: Any, rng: int, batch: int, x: int, n: int, ld: int, first: int) -> int:
-    return _of(self).draw(ffi.cast("sosmc_rng *", rng), x, n, ld, first)  # type: ignore[no-any-return]
+    return int(_of(self).draw(ffi.cast("sosmc_rng *", rng), x, n, ld, first))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_logpdf(self: Any, x: int, n: int, ld: int, lq: int) -> int:
-    return _of(self).logpdf(x, n, ld, lq)  # type: ignore[no-any-return]
+    return int(_of(self).logpdf(x, n, ld, lq))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_see(self: Any) -> int:
     return int(_of(self).see())
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_see_solver(self: Any, info: int) -> int:
     return int(_of(self).see_solver(ffi.cast("sosmc_solve_info *", info)))
 
 
-@ffi.def_extern(error=1)  # type: ignore[misc]
+@_extern
 def sosmc_py_stop(self: Any) -> int:
     return int(_of(self).stop())
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@_extern_void
 def sosmc_py_progress(self: Any, p: Any) -> None:
     _of(self).show(p)
 
 
-@ffi.def_extern()  # type: ignore[misc]
+@_extern_void
 def sosmc_py_log(self: Any, sentence: Any) -> None:
     _of(self).log(ffi.string(sentence).decode("utf-8", "replace"))
 
-
-_ = lib  # the functions above are found by their names

@@ -37,7 +37,7 @@ _CLASSES: dict[int, type[Exception]] = {
 
 def text(c: object) -> str:
     """A C string as a str; "" for NULL."""
-    return ffi.string(c).decode("utf-8", "replace") if c != ffi.NULL else ""  # type: ignore[union-attr]
+    return ffi.string(c).decode("utf-8", "replace") if c != ffi.NULL else ""
 
 
 def exception(status: int, sentence: str) -> Exception:

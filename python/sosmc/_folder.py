@@ -85,7 +85,7 @@ def _fill(result: Result, folder: Path, report: bool) -> None:
     seconds = result.trace.get("seconds", np.zeros(len(result.trace[first])))
     _csv(folder / "timing.csv", {first: result.trace[first], "seconds": np.cumsum(seconds)})
     np.save(folder / "theta.npy", result.theta_flat)
-    if result.particles is not None:
+    if result.particles is not None and result.log_weights is not None:
         np.savez(folder / "particles.npz", x=result.particles, logw=result.log_weights)
     (folder / "summary.json").write_text(json.dumps(summary(result), indent=2) + "\n", encoding="utf-8")
     if report:

@@ -131,7 +131,7 @@ def _worst(problem: Problem, which: str) -> str:
     if which == "gradient in x":
         told, name = host.gradients(x), "dU/dx"
         count = min(model.dim_x, MOST_COORDINATES)
-        found = np.stack([_slope(lambda e, j=j: host.energies(_moved(x, j, e)), step) for j in range(count)], axis=1)  # type: ignore[misc]
+        found = np.stack([_slope(lambda e, j=j: host.energies(_moved(x, j, e)), step) for j in range(count)], axis=1)
         labels = [f"coordinate {j} of x" for j in range(count)]
         wrong = np.abs(told[:, :count] - found).max(axis=0)
         scale, ours, theirs = np.abs(found).max() + 1e-300, told[:, :count], found
@@ -139,7 +139,7 @@ def _worst(problem: Problem, which: str) -> str:
         c = np.ones(len(x)) / len(x)
         told, name = host.contract(x, c), "grad_theta"
         count = min(model.dim_theta, MOST_COORDINATES)
-        found = np.array([_slope(lambda e, j=j: host.energies(x, _shifted(theta, j, e)) @ c, step) for j in range(count)])  # type: ignore[misc]
+        found = np.array([_slope(lambda e, j=j: host.energies(x, _shifted(theta, j, e)) @ c, step) for j in range(count)])
         labels = model.names[:count]
         wrong = np.abs(told[:count] - found)
         scale, ours, theirs = np.abs(found).max() + 1e-300, told[None, :count], found[None]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ._calls import Array
 from ._keys import Job, RunFile
 from .model import Model, Shape
 
@@ -100,5 +99,3 @@ def deblur(picture: Any, noise: float, **keys: Any) -> BuiltIn:
         picture = Path(folder.name) / "picture.npy"
     return BuiltIn({"type": "deblur", "picture": str(picture), "noise": float(noise), **keys}, scalar=True, keep=folder)
 
-
-_ = Array
