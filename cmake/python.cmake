@@ -1,8 +1,35 @@
 # python.cmake: the extension module sosmc._c, for Python 3.11 and later with one file (the stable ABI).
 
-find_package(Python3 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+# AUTO: without what it needs it is left out, and the reason told.
+function(sosmc_no_python why)
+    if(NOT SOSMC_BUILD_PYTHON STREQUAL "AUTO")
+        message(FATAL_ERROR "sosmc: the Python package needs ${why}")
+    endif()
+    message(STATUS "sosmc: the Python package needs ${why}; building without it")
+    set(build_python OFF PARENT_SCOPE)
+endfunction()
+
+if(NOT build_program)
+    sosmc_no_python("the run files of the program (see SOSMC_BUILD_PROGRAM)")
+    return()
+endif()
+find_package(Python3 3.11 QUIET COMPONENTS Interpreter Development.Module)
+if(NOT Python3_FOUND)
+    sosmc_no_python("Python 3.11 or later with its headers: apt-get install python3-dev")
+    return()
+endif()
+set(python_wants cffi)
+if(SOSMC_BUILD_PYTHON STREQUAL "AUTO") # for the tests
+    set(python_wants "cffi, numpy, pytest")
+endif()
+execute_process(COMMAND "${Python3_EXECUTABLE}" -c "import ${python_wants}" RESULT_VARIABLE python_lacks OUTPUT_QUIET ERROR_QUIET)
+if(python_lacks)
+    sosmc_no_python("the packages ${python_wants} in ${Python3_EXECUTABLE}")
+    return()
+endif()
+
 set(python_c "${PROJECT_BINARY_DIR}/python/_c.c")
-set(python_folders "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/python" "${sosmc_doors}/embed")
+set(python_folders "${PROJECT_SOURCE_DIR}/python" ${room_python_includes})
 file(GLOB python_headers CONFIGURE_DEPENDS include/sosmc/*.h python/*.h program/embed/*.h)
 add_custom_command(OUTPUT "${python_c}"
     COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/python"

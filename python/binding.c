@@ -43,7 +43,8 @@ static int64_t held_pass(const sosmc_batch *b)
 int binding_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
     int64_t pass = gx && b->work ? next_pass() : 0;
-    int code = sosmc_py_energy((void *)self, (intptr_t)theta, (intptr_t)b->x, b->n, b->ld, (intptr_t)U, (intptr_t)gx, pass);
+    int code = sosmc_py_energy((void *)self, (intptr_t)theta, (intptr_t)b->x, b->n, b->ld, (intptr_t)U, (intptr_t)gx,
+                               pass);
     if (pass) memcpy(b->work, &pass, sizeof pass);
     return code;
 }
@@ -115,11 +116,26 @@ int binding_record(binding_trace *t, const sosmc *s, const sosmc_info *info)
 {
     double *row = next_row(t);
     if (!row) return t->no_memory = 1;
-    const double value[BINDING_COLUMNS] = {
-        (double)info->iteration, (double)info->updates, (double)info->gradient_updates, info->ess, info->mean_score,
-        info->mean_energy, info->data_energy, info->penalty, info->loss, info->kl, info->logz, info->grad_norm, info->accept,
-        info->h, info->rate, (double)info->resampled, (double)info->nonfinite, (double)info->retries, info->mobility,
-        info->seconds};
+    const double value[BINDING_COLUMNS] = {(double)info->iteration,
+                                           (double)info->updates,
+                                           (double)info->gradient_updates,
+                                           info->ess,
+                                           info->mean_score,
+                                           info->mean_energy,
+                                           info->data_energy,
+                                           info->penalty,
+                                           info->loss,
+                                           info->kl,
+                                           info->logz,
+                                           info->grad_norm,
+                                           info->accept,
+                                           info->h,
+                                           info->rate,
+                                           (double)info->resampled,
+                                           (double)info->nonfinite,
+                                           (double)info->retries,
+                                           info->mobility,
+                                           info->seconds};
     memcpy(row, value, sizeof value);
     put_theta(sosmc_theta(s), t->dim_theta, row + BINDING_COLUMNS);
     return 0;
