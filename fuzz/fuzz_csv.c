@@ -10,6 +10,17 @@
 
 enum { LOOKED_FOR = 8 }; /* columns: csv_find goes through all of them, and a line of 2048 commas has as many */
 
+/* Rows that miss a value in one of the first columns are gone afterwards. */
+static void drop_gaps(csv_table *t)
+{
+    const int column[] = {0, 1};
+    int columns = t->columns < 2 ? t->columns : 2;
+    int64_t rows = t->rows, dropped = csv_drop_rows(t, column, columns);
+    fuzz_must(t->rows + dropped == rows, "no row is lost");
+    for (int64_t r = 0; r < t->rows; r++)
+        for (int i = 0; i < columns; i++) fuzz_must(!csv_misses(t, column[i], r), "no gap stays");
+}
+
 static void look_at(const csv_table *t)
 {
     char error[FUZZ_SENTENCE] = "";
@@ -39,9 +50,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         int status = csv_read(path, &options, &t, error, sizeof error);
         fuzz_judge(status, error);
         if (status == 0) look_at(&t);
+        if (status == 0) drop_gaps(&t);
         csv_free(&t);
     }
     fuzz_judge(points_load(path, 2, &x, &rows, error, sizeof error), error);
+    free(x);
+    points_gaps gaps = {.remedy = "drop", .drop = 1};
+    fuzz_judge(points_load_data(path, 2, &gaps, &x, &rows, error, sizeof error), error);
     free(x);
     return 0;
 }

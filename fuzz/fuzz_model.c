@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     tensors_free(&f);
     if (status) return 0;
-    status = model_read(path, &m, error, sizeof error);
+    status = model_read_as(path, NULL, "silu", &m, error, sizeof error);
     fuzz_judge(status, error);
     if (status == 0) {
         sosmc_mlp mlp;

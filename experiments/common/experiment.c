@@ -13,6 +13,7 @@
 #include "terminal/say.h"
 #include "terminal/session.h"
 #include "files/share.h"
+#include "run/need.h"
 
 enum { SENTENCE = 1024 };
 
@@ -113,7 +114,8 @@ int experiment_start(experiment_file *f, experiment_engine *out, char *error, si
     int io = 0;
     *out = (experiment_engine){.file = f->c};
     if (!f->c || config_resolve(f->c, f->error, sizeof f->error) ||
-        job_build(&out->job, f->c, &io, f->error, sizeof f->error))
+        job_build(&out->job, f->c, &io, f->error, sizeof f->error) ||
+        need_check(f->c, &out->job, f->error, sizeof f->error))
         return files_fail(error, room, "%s", f->error);
     if (sosmc_create(&out->engine, &out->job.problem, &out->job.settings) == SOSMC_OK) return 0;
     return files_fail(error, room, "%s", sosmc_message(out->engine));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/squares.h"
 #include "files/images.h"
 #include "files/directory.h"
 
@@ -128,8 +129,8 @@ void deblurring_magnify(const deblurring_magnifier *m, int rows, int columns, in
     for (int i = 0; i < rows * zoom; i++)
         for (int j = 0; j < columns * zoom; j++) {
             double r = (i + 0.5) / zoom, c = (j + 0.5) / zoom, row = r, column = c;
-            double inside = hypot(r - inset_row, c - inset_column) - large;
-            double around = hypot(r - m->row, c - m->column) - large / times;
+            double inside = root_of_squares(r - inset_row, c - inset_column) - large;
+            double around = root_of_squares(r - m->row, c - m->column) - large / times;
             if (inside < 0) {
                 row = m->row + (r - inset_row) / times;
                 column = m->column + (c - inset_column) / times;

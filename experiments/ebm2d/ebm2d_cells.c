@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ebm2d_extras.h"
 #include "terminal/say.h"
@@ -264,11 +265,23 @@ int ebm2d_start_file(const ebm2d_plan *plan, ebm2d_dataset data, int smc, char o
 
 /* ---------------------------------------------------------------------------- running */
 
+const char *ebm2d_activation(const char *model)
+{
+    const char *dot = strrchr(model, '.');
+    return dot && strcmp(dot, ".npz") == 0 ? "silu" : NULL;
+}
+
+static void set_model(experiment_file *f, const char *model)
+{
+    experiment_set(f, "model.file=%s", model);
+    if (ebm2d_activation(model)) experiment_set(f, "model.activation=%s", ebm2d_activation(model));
+}
+
 /* With the paths of its model and of its particles. */
 static int run_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c, const char *init, const char *dir)
 {
     experiment_file f = ebm2d_cell_file(plan, c);
-    experiment_set(&f, "model.file=%s", plan->model[c->data]);
+    set_model(&f, plan->model[c->data]);
     experiment_set(&f, "init.file=%s", init);
     return experiment_go(&f, dir, 1);
 }
@@ -279,7 +292,7 @@ int ebm2d_start_run(const ebm2d_plan *plan, ebm2d_dataset data, int smc, int thr
     if (start_directory(plan, data, smc, "", dir, error, sizeof error)) return complain(SOSMC_EXIT_IO, "%s", error);
     experiment_file f = start_file(plan, smc);
     experiment_set(&f, "threads=%d", threads);
-    experiment_set(&f, "model.file=%s", plan->model[data]);
+    set_model(&f, plan->model[data]);
     return experiment_go(&f, dir, quiet);
 }
 

@@ -25,6 +25,8 @@ typedef enum { EBM2D_TRIAL, EBM2D_SWEEP, EBM2D_PAIR, EBM2D_GROUPS } ebm2d_group;
 enum { EBM2D_BETAS = 5 };
 
 extern const char *const ebm2d_dataset_names[EBM2D_DATASETS];
+/* The activation of a published network in a file NAME.npz, which does not say it; NULL: other files do. */
+const char *ebm2d_activation(const char *model);
 extern const char *const ebm2d_half_names[EBM2D_HALVES];
 extern const char *const ebm2d_method_names[EBM2D_METHODS];
 extern const char *const ebm2d_group_names[EBM2D_GROUPS];

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/squares.h"
+
 enum { I = EBM2D_IMPDIFF, S = EBM2D_SOSMC };
 
 static const char *const claims[EBM2D_CLAIMS] = {
@@ -69,7 +71,7 @@ static void judge_objective(const ebm2d_evidence *e, claim *c)
     int better = 1, comparable = 1, small = 0, large = 0;
     for (int b = 0; b < e->betas; b++) {
         const experiment_mean *i = &e->excess[I][b], *s = &e->excess[S][b];
-        double gain = i->mean - s->mean, error = hypot(i->error, s->error);
+        double gain = i->mean - s->mean, error = root_of_squares(i->error, s->error);
         if (isnan(gain) || isnan(error)) continue;
         if (e->beta[b] < 1) {
             small++;
@@ -107,7 +109,7 @@ static double binomial_error(double p, int n) { return n > 0 ? sqrt(fmax(p * (1 
 
 static void judge_hitting(const ebm2d_evidence *e, claim *c)
 {
-    double error = hypot(binomial_error(e->reached[I], e->chains), binomial_error(e->reached[S], e->chains));
+    double error = root_of_squares(binomial_error(e->reached[I], e->chains), binomial_error(e->reached[S], e->chains));
     if (!claim_measured(c, !isnan(e->reached[I] + e->reached[S] + error), "The time to reach the half-plane")) return;
     claim_decide(
         c, e->paper, e->reached[S] - e->reached[I] > 3 * error && !(e->median_hit[S] > e->median_hit[I]),
@@ -119,7 +121,7 @@ static void judge_hitting(const ebm2d_evidence *e, claim *c)
 static void judge_norms(const ebm2d_evidence *e, claim *c)
 {
     const experiment_mean *s = &e->norm_spread[S], *i = &e->norm_spread[I];
-    double error = hypot(s->error, i->error);
+    double error = root_of_squares(s->error, i->error);
     if (!claim_measured(c, !isnan(s->mean + i->mean + error),
                         "The spread of gradient norms with an error bar (two seeds or more)"))
         return;

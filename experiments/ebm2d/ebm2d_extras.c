@@ -10,6 +10,7 @@
 #include <sosmc/lattice.h>
 #include <sosmc/models.h>
 
+#include "common/squares.h"
 #include "ebm2d_figures.h"
 #include "ebm2d_training.h"
 #include "job/model_file.h"
@@ -30,7 +31,7 @@ typedef struct {
 static int open_network(network *n, const char *path, char *error, size_t room)
 {
     *n = (network){.mlp = {0}};
-    if (model_read(path, &n->file, error, room)) return -1;
+    if (model_read_as(path, NULL, ebm2d_activation(path), &n->file, error, room)) return -1;
     n->mlp = model_network(&n->file);
     n->model = sosmc_mlp_model(&n->mlp);
     if (n->model.dim_x == PLANE) return 0;
@@ -238,7 +239,7 @@ ebm2d_windows ebm2d_compare_windows(const ebm2d_sample *s, const double *normal,
 
 /* ---------------------------------------------------------------------------- rings */
 
-static int inside(const double *x) { return hypot(x[0], x[1]) < EBM2D_BETWEEN_RINGS; }
+static int inside(const double *x) { return root_of_squares(x[0], x[1]) < EBM2D_BETWEEN_RINGS; }
 
 double ebm2d_inner_share(const double *x, int chains)
 {

@@ -122,7 +122,7 @@ int ebm2d_loglik(const char *model, double box, int nodes, int64_t n, const doub
 {
     model_file file;
     sosmc_exact exact;
-    if (model_read(model, &file, error, room)) return -1;
+    if (model_read_as(model, NULL, ebm2d_activation(model), &file, error, room)) return -1;
     if (file.inputs != PLANE) {
         int inputs = file.inputs;
         model_free(&file);
@@ -199,7 +199,8 @@ int ebm2d_training_run(const ebm2d_plan *plan, ebm2d_dataset data, int threads, 
 {
     char error[SENTENCE], dir[FILES_PATH];
     model_file like;
-    if (directory_of(plan, data, dir, error, sizeof error) || model_read(plan->model[data], &like, error, sizeof error))
+    if (directory_of(plan, data, dir, error, sizeof error) ||
+        model_read_as(plan->model[data], NULL, ebm2d_activation(plan->model[data]), &like, error, sizeof error))
         return complain(SOSMC_EXIT_IO, "%s", error);
     experiment_file f = ebm2d_training_file(plan, data, &like);
     model_free(&like);

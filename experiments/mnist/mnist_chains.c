@@ -17,7 +17,7 @@ static sosmc_kernel sampler(void) { return sosmc_jitter(10, 0.005, 1, 0.03); }
 int mnist_open(mnist_network *n, const char *path, char *error, size_t room)
 {
     *n = (mnist_network){.mlp = {0}};
-    if (model_read_as(path, mnist_description(path), &n->file, error, room)) return -1;
+    if (model_read_as(path, mnist_description(path), NULL, &n->file, error, room)) return -1;
     n->file.network.temperature = 0; /* whatever a run was tuned at, the sampler is that of pre-training */
     n->model = model_energy(&n->file, &n->mlp);
     if (n->model.dim_x == MNIST_PIXELS) return 0;

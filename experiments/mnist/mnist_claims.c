@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "common/squares.h"
 #include "mnist_record.h"
 
 static const char *const claims[MNIST_CLAIMS] = {
@@ -162,10 +163,11 @@ mnist_distance mnist_apart(const mnist_findings *f, const mnist_cell *cell)
     experiment_mean seeds = mnist_gain_over_seeds(f, cell);
     mnist_distance d = {NAN, NAN};
     if (!f->published || !found || cell->seed) return d;
-    double chains = hypot(found->gain.error, k.rerun_gain_error), n = seeds.n > 0 ? seeds.n : 1;
+    double chains = root_of_squares(found->gain.error, k.rerun_gain_error), n = seeds.n > 0 ? seeds.n : 1;
     double sd = seeds.n > 2 ? seeds.sd : mnist_run_spread(f->plan) * k.rerun_gain;
     d.chains = fabs(found->gain.mean - k.rerun_gain) / chains;
-    d.all = fabs(seeds.mean - k.rerun_gain) / hypot(chains, sd * sqrt(1 + 1 / n)); /* the re-run is a run, too */
+    d.all = fabs(seeds.mean - k.rerun_gain) /
+            root_of_squares(chains, sd * sqrt(1 + 1 / n)); /* the re-run is a run, too */
     return d;
 }
 

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/squares.h"
 #include "terminal/say.h"
 #include "theory_kernels.h"
 #include "theory_runs.h"
@@ -196,7 +197,7 @@ int theory_finite_n(const theory_options *o, theory_statement *s)
     if (code) return code;
     for (int i = 0; i < SIZES; i++) {
         double apart = (t[i][GIVEN_DIRECT].mean - t[i][GIVEN_BIAS].mean) /
-                       hypot(theory_se(&t[i][GIVEN_DIRECT]), theory_se(&t[i][GIVEN_BIAS]));
+                       root_of_squares(theory_se(&t[i][GIVEN_DIRECT]), theory_se(&t[i][GIVEN_BIAS]));
         if (!(fabs(apart) <= bound)) theory_fault(s, "both ways to the bias are %.1f standard errors apart", apart);
     }
     rows_of_remark(s, &c, (const theory_tally(*)[MEASURED])t, bound);
@@ -280,7 +281,7 @@ static int unweighted_rows(const theory_options *o, theory_statement *s, const r
             if (t == 0) (void)snprintf(known, sizeof known, "%.4f", exact);
             if (t == 0 && !(fabs(theory_z(&by, exact)) <= bound))
                 theory_fault(s, "ULA on N(0, 1) at h = %g: bias %.5f instead of %.5f", h, by.mean, exact);
-            double apart = (direct.mean - by.mean) / hypot(theory_se(&direct), theory_se(&by));
+            double apart = (direct.mean - by.mean) / root_of_squares(theory_se(&direct), theory_se(&by));
             if (!(fabs(apart) <= bound)) theory_fault(s, "both ways to the bias are %.1f standard errors apart", apart);
             size[t][i] = fabs(by.mean);
             error[i] = theory_se(&by);

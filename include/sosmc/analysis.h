@@ -204,17 +204,22 @@ SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
 
 /* ------------------------------------------------------------------------------------------------ checks */
 
-/* Tests a problem before anyone waits for its run. In this order, where they apply:
+/* Tests a problem before anyone waits for its run; of whatever model, also one that sees all particles as one batch. In this
+ * order, where they apply:
  *
  *     initial law         particles can be drawn (only a failure is told)
+ *     repeated            energies have the same bits when they are asked for again (only a failure is told)
+ *     particles           the energy of a particle does not depend on the others of its batch (only a failure is told)
  *     gradient in x       the Taylor remainder |U(x + e v) - U(x) - e gx.v| falls as e^2; a wrong gradient shows as a rate of 1.
- *                         Skipped for kernels that use model.prox: gx is then that of the smooth part of U alone
+ *                         Skipped for kernels that use model.prox: gx is then that of the smooth part of U alone. Of a wrong
+ *                         one the sentence, and `coordinate`, name a coordinate in which it is wrong
  *     gradient in theta   the same of grad_theta
  *     scores              where the model has them: each is what grad_theta gives for its particle alone
  *     weights             along a closed path of theta E[Z_end / Z_start] = 1 with fixed steps, whatever Z is
  *     short run           some iterations stay finite
  *     no loss             why the run will have no estimate of its loss (a note)
- *     threads             the run has the same bits with several threads: callbacks do not share what they write
+ *     threads             the run has the same bits with several threads: callbacks do not share what they write. Skipped where
+ *                         all particles are one batch
  *     step                the step of an unadjusted kernel suits the curvature of U (only a warning is told)
  *
  * Nothing is printed. The cost is some hundred short runs of 50 particles. */
@@ -226,7 +231,7 @@ typedef enum {
     SOSMC_CHECK_WARN
 } sosmc_check_verdict;
 
-enum { SOSMC_CHECK_ITEMS = 9, SOSMC_CHECK_SENTENCE = 768 };
+enum { SOSMC_CHECK_ITEMS = 11, SOSMC_CHECK_SENTENCE = 768 };
 typedef struct {
     const char *name; /* as above */
     int verdict;      /* sosmc_check_verdict */
@@ -235,6 +240,10 @@ typedef struct {
     double value;
     double error; /* its standard error, of the weights alone; else NaN */
     char sentence[SOSMC_CHECK_SENTENCE];
+    /* What the value is held to: the least rate, the largest error of a score, 1 for Z_end / Z_start (which may be 4.5 standard errors
+     * from it) and for the step, 0 particles. NaN where there is no number. */
+    double limit;
+    int64_t coordinate; /* of x or of theta, counted from 0, in which a gradient or a score is wrong; -1: none */
 } sosmc_check_item;
 
 /* Is the step of an unadjusted Langevin move small enough? x - h grad U(x) diverges beyond 2 / L, L the largest curvature of U

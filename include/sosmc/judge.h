@@ -143,6 +143,10 @@ typedef struct {
  * NULL; `room` bytes). */
 SOSMC_API sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sosmc_judgement *out,
                                    char *message, size_t room);
+/* The bytes that it would take, beside the engine, after so many iterations of a run of this problem; a pass that has to be repeated
+ * because too few of its particles survive takes twice as many each time. SIZE_MAX: more than can be counted. */
+SOSMC_API size_t sosmc_judge_memory(const sosmc_problem *problem, const sosmc_settings *settings,
+                                    const sosmc_judge_options *options, int64_t iterations);
 SOSMC_API void sosmc_judgement_free(sosmc_judgement *j); /* the arrays; zeros are fine */
 
 #ifdef __cplusplus

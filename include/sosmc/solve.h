@@ -107,8 +107,13 @@ SOSMC_API void sosmc_solution_free(sosmc_solution *r); /* zeros are fine */
  * is wrong; free it in either case. */
 SOSMC_API sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem,
                                            const sosmc_solve_options *options);
-/* One step: a temperature, an update of theta, or a round of measuring. Nothing happens when it is done. A solver that failed stays
- * failed. */
+/* The bytes that a solver takes from its creation to its answer, as sosmc_memory says those of an engine: no callback is called.
+ * Modes and laws, which are small beside the clouds, and passes that have to be repeated with more particles are left out. */
+SOSMC_API size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_options *options);
+/* One step: a temperature, an update of theta, or a round of measuring. Nothing happens when it is done. After SOSMC_EMODEL, a
+ * callback that returned non-zero, the solver is where it was before the step, to the bit, but for info->seconds; it can be saved, and
+ * a step that succeeds later gives what it would have given at once. After any other failure it stays failed until a saved state is
+ * loaded. */
 SOSMC_API sosmc_status sosmc_solver_step(sosmc_solver *s);
 /* Steps until it is done, a limit is reached (SOSMC_OK; the solution says so) or the observer stops it. */
 SOSMC_API sosmc_status sosmc_solver_run(sosmc_solver *s);

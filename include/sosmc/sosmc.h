@@ -536,6 +536,9 @@ typedef int (*sosmc_observer)(void *ctx, const sosmc *s, const sosmc_info *info)
 /* All allocation, validation and the draw of the initial cloud happen here. *out is set even on failure (except out of
  * memory, where it may be NULL), so that sosmc_message can say what is wrong; free it in either case. */
 SOSMC_API sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings);
+/* The bytes that sosmc_create would take for these, to be compared with what is free before they are taken: no callback is called,
+ * and next to nothing is allocated. SIZE_MAX: more than can be counted; 0: sosmc_create refuses them, and its message says why. */
+SOSMC_API size_t sosmc_memory(const sosmc_problem *problem, const sosmc_settings *settings);
 /* One iteration. After SOSMC_EMODEL the engine is at the start of that iteration and can go on. After any other failure every further
  * step fails likewise, until a checkpoint is loaded. */
 SOSMC_API sosmc_status sosmc_step(sosmc *s);

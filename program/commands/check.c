@@ -1,11 +1,14 @@
 /* check.c: prints what the library's checks of a problem found (sosmc_check), a line each, and the verdict on a short run. */
 #include "check.h"
 
+#include <math.h>
 #include <sosmc/analysis.h>
 #include <sosmc/judge.h>
 #include <string.h>
 
+#include "files/memory.h"
 #include "run/curvature.h"
+#include "run/need.h"
 #include "job/problem.h"
 #include "terminal/say.h"
 
@@ -93,12 +96,23 @@ static void conclude(const sosmc_check_report *report, int notes, FILE *out)
         fputs(notes ? "no check failed, but see the notes\n" : "all is well\n", out);
 }
 
+/* What is to be known of the data; returns how many sentences there are. */
+static int print_data(const job *j, FILE *out)
+{
+    int notes = 0;
+    for (const char *note; (note = job_note_at(j, notes)) != NULL; notes++) fprintf(out, "note  data: %s\n", note);
+    return notes;
+}
+
 /* ---------------------------------------------------------------------------- runs whose settings are automatic */
 
 /* Of the library's checks those of the model; the others are of the settings, which the solver does not have. */
 static int is_of_the_model(const char *name)
 {
-    return strncmp(name, "gradient ", 9) == 0 || strcmp(name, "scores") == 0;
+    static const char *const names[] = {"gradient in x", "gradient in theta", "scores", "repeated", "particles"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return 0;
 }
 
 /* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: it refuses the problem, or there
@@ -130,7 +144,7 @@ static int print_solution(const job *j, int *code, FILE *out)
 
 static int check_automatic(const job *j, FILE *out)
 {
-    int code = SOSMC_EXIT_OK, notes = 0;
+    int code = SOSMC_EXIT_OK, notes = print_data(j, out);
     sosmc_check_options options = {.iterations = -1, .threads = 1};
     sosmc_check_report all, model = {.count = 0};
     sosmc_settings settings = j->settings;
@@ -142,7 +156,7 @@ static int check_automatic(const job *j, FILE *out)
         print_item(j, &all, &all.item[i], out);
         model.failed += all.item[i].verdict == SOSMC_CHECK_FAIL;
     }
-    if (!model.failed) notes = print_solution(j, &code, out);
+    if (!model.failed) notes += print_solution(j, &code, out);
     if (code != SOSMC_EXIT_OK) return code;
     conclude(&model, notes, out);
     return model.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
@@ -150,21 +164,39 @@ static int check_automatic(const job *j, FILE *out)
 
 /* ---------------------------------------------------------------------------- all of it */
 
+/* Whether the run fits into the memory that is free. Where it does not, nothing else is looked at, since that takes memory too. */
+static int print_memory(const config *c, const job *j, FILE *out)
+{
+    char error[SENTENCE], needed[NEED_WORDS], there[MEMORY_NUMBER];
+    memory_left left;
+    if (need_check(c, j, error, sizeof error) || memory_find("", &left, error, sizeof error)) {
+        fprintf(out, "FAIL  memory: %s\nthe memory does not suffice, and nothing else was checked\n", error);
+        return SOSMC_EXIT_NUMERIC;
+    }
+    fprintf(out, "ok    memory: the run takes %s", need_words(need_of_run(c, j), needed));
+    if (left.bytes < INFINITY) fprintf(out, ", and %s are free%s", memory_number(left.bytes, there), left.why);
+    fputc('\n', out);
+    return SOSMC_EXIT_OK;
+}
+
 int check_job(const config *c, FILE *out)
 {
     char error[SENTENCE];
     int io = 0, notes = 0;
     job j;
     sosmc_check_report report;
+    if (need_inputs(c, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
     if (job_build(&j, c, &io, error, sizeof error)) {
         job_free(&j);
         return complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
     }
-    if (j.automatic) {
-        int code = check_automatic(&j, out);
+    int code = print_memory(c, &j, out);
+    if (code == SOSMC_EXIT_OK && j.automatic) code = check_automatic(&j, out);
+    if (code != SOSMC_EXIT_OK || j.automatic) {
         job_free(&j);
         return code;
     }
+    notes = print_data(&j, out);
     int64_t few = j.iterations < 20 ? j.iterations : 20;
     sosmc_check_options options = {.iterations = few ? few : -1, .threads = 1};
     (void)sosmc_check(&j.problem, &j.settings, &options, &report);

@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "drafts/deblur.h"
 #include "files/directory.h"
+#include "files/memory.h"
 #include "report/deblur_page.h"
 #include "report/run_report.h"
 #include "terminal/interrupt.h"
@@ -25,6 +26,10 @@ int command_report(int argc, char **argv)
     run_lock lock = {.held = 0};
     code = access(v.operand, F_OK) == 0 ? say_lock(&lock, v.operand) : SOSMC_EXIT_OK;
     if (code != SOSMC_EXIT_OK) return code;
+    if (memory_check("the report", run_report_need(v.operand), "", error, sizeof error)) {
+        lock_give_back(&lock);
+        return complain(SOSMC_EXIT_USAGE, "%s", error);
+    }
     directory_sweep(v.operand, 1);
     int rc = deblur_owns(v.operand) ? deblur_report(v.operand, error, sizeof error)
                                     : run_report(v.operand, error, sizeof error);

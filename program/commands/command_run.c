@@ -15,7 +15,7 @@ const char run_text[] =
     "\n"
     "  --set KEY=VALUE       overrides a key of the file, with dots: --set model.theta=[0,1]; of an automatic one, settings must be\n"
     "                        said to be chosen: --set settings=explicit --set kernel.type=mala\n"
-    "  --print               print the resolved run file, every key with its value, and stop\n"
+    "  --print               print the resolved run file, every key with its value, and the memory that it takes, and stop\n"
     "  --out DIR             the run directory (default: the file's name without .yaml)\n"
     "  --iterations N        the same as --set iterations=N\n"
     "  --particles N         the same as --set particles=N\n"
@@ -76,7 +76,7 @@ int command_run(int argc, char **argv)
     config *c = command_load(&v, &code);
     if (!c) return code;
     if (flag_given(&v, PRINT)) {
-        code = config_write(c, stdout) ? SOSMC_EXIT_IO : SOSMC_EXIT_OK;
+        code = session_print(c);
         config_free(c);
         return code;
     }

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "demo_inside.h"
+#include "files/files.h"
+#include "files/words.h"
 #include "view/page.h"
 #include "view/plot.h"
 
@@ -81,7 +83,9 @@ void demo_print(const demo *d, FILE *out)
             number(p->before, 2, a), number(p->after, 2, b), number(100 * p->coverage, 1, e));
     else
         (void)fprintf(out, "photograph: %s\n", no_photograph);
-    (void)fprintf(out, "Open %s/demo.html in a browser (%.0f s).\n", d->shown, d->seconds);
+    char shown[FILES_PATH];
+    (void)fprintf(out, "Open %s/demo.html in a browser (%.0f s).\n", words_line(d->shown, shown, sizeof shown),
+                  d->seconds);
 }
 
 /* ---------------------------------------------------------------------------- parts of the page */

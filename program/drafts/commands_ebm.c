@@ -15,7 +15,7 @@ _Static_assert((int)EBM_FLAGS <= (int)FLAGS_MOST, "flags.h has room for them");
 static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_EPOCHS] = {.name = "epochs", .like = "particles", .commands = FOR_TRAIN, .takes_value = 1},
     [FLAG_HIDDEN] = {.name = "hidden", .commands = FOR_TRAIN, .takes_value = 1},
-    [FLAG_ACTIVATION] = {.name = "activation", .like = "model.activation", .commands = FOR_TRAIN, .takes_value = 1},
+    [FLAG_ACTIVATION] = {.name = "activation", .like = "model.activation", .takes_value = 1},
     [FLAG_BATCH] = {.name = "batch", .like = "particles", .commands = FOR_TRAIN, .takes_value = 1},
     [FLAG_PARTICLES] = {.name = "particles", .like = "particles", .takes_value = 1},
     [FLAG_REWARD] = {.name = "reward", .commands = FOR_TUNE | FOR_SAMPLE, .takes_value = 1},
@@ -56,6 +56,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_SET] = {.name = "set", .takes_value = 1},
     [FLAG_WEIGHTED] = {.name = "weighted", .commands = FOR_TRAIN},
     [FLAG_NO_STANDARDISE] = {.name = "no-standardise", .commands = FOR_TRAIN},
+    [FLAG_DROP_MISSING] = {.name = "drop-missing", .commands = FOR_TRAIN},
     [FLAG_FORWARD] = {.name = "forward", .commands = FOR_TUNE},
     [FLAG_PAPER] = {.name = "paper", .commands = FOR_TUNE},
     [FLAG_SMC] = {.name = "smc", .commands = FOR_SAMPLE},
@@ -102,12 +103,6 @@ config *ebm_configure(const flag_values *q, draft *d, int with_sets)
     return draft_config(d, q->command, q->set, with_sets ? q->sets : 0);
 }
 
-int ebm_print_config(const config *c)
-{
-    return config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
-                                                     : SOSMC_EXIT_OK;
-}
-
 static int run_config(const flag_values *q, const config *c, const char *out)
 {
     session_options options = {.out = out,
@@ -125,7 +120,7 @@ int ebm_print_or_run(const flag_values *q, draft *d, const char *out)
 {
     config *c = ebm_configure(q, d, 1);
     if (!c) return SOSMC_EXIT_USAGE;
-    int code = flag_given(q, FLAG_PRINT) ? ebm_print_config(c) : run_config(q, c, out);
+    int code = flag_given(q, FLAG_PRINT) ? session_print(c) : run_config(q, c, out);
     config_free(c);
     return code;
 }

@@ -58,6 +58,7 @@ typedef enum {
     FLAG_SET,
     FLAG_WEIGHTED,
     FLAG_NO_STANDARDISE,
+    FLAG_DROP_MISSING,
     FLAG_FORWARD,
     FLAG_PAPER,
     FLAG_SMC,
@@ -88,7 +89,6 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* Turns the draft into a resolved run file and frees the draft. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);
-int ebm_print_config(const config *c); /* Returns an exit code, like the next function. */
 int ebm_print_or_run(const flag_values *q, draft *d, const char *out);
 
 /* ------------------------------------------------------------------------------------------------ samplers */

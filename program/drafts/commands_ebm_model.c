@@ -80,7 +80,7 @@ int ebm_subject_of(const flag_values *q, ebm_subject *s)
 {
     model_file f;
     char error[EBM_SENTENCE];
-    if (model_read_as(q->operand, q->value[FLAG_NETWORK], &f, error, sizeof error)) return complain(-1, "%s", error);
+    if (model_read_as(q->operand, q->value[FLAG_NETWORK], q->value[FLAG_ACTIVATION], &f, error, sizeof error)) return complain(-1, "%s", error);
     *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns};
     model_free(&f);
     return 0;
@@ -96,6 +96,7 @@ void ebm_put_model(draft *d, const flag_values *q)
         draft_put(d, ", network: ");
         draft_put_quoted(d, q->value[FLAG_NETWORK]);
     }
+    if (flag_given(q, FLAG_ACTIVATION)) draft_put(d, ", activation: %s", q->value[FLAG_ACTIVATION]);
     draft_put(d, "}\n");
 }
 

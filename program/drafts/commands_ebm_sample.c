@@ -22,6 +22,7 @@ const char sample_text[] =
     "  --reward R            a reward whose mean is logged, with --mask, --reward-network, --output and --reward-scale\n"
     "                        as for 'sosmc tune'\n"
     "  --network N           the layers of a MODEL of pictures that does not describe them: mnist or a description\n"
+    "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
     "  --out DIR             the run directory (default: samples-MODEL)\n" EBM_COMMON_FLAGS "Example:\n"
     "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n"
     "  sosmc sample digits/model.safetensors --reward bright\n";

@@ -32,6 +32,7 @@ const char train_text[] =
     "  --sweeps S            moves of each particle per update (default 80; 60 for pictures)\n"
     "  --particles N         default: as many as --batch; 10000 with --weighted\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
+    "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
     "  --out DIR             the run directory (default: trained-DATA)\n" EBM_COMMON_FLAGS
     "Points in the plane get about 20 exact log-likelihoods on the way.\n"
     "\n"
@@ -126,8 +127,10 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
 {
     double *x = NULL, reach = 0;
     int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
+    points_gaps gaps = {.remedy = "--drop-missing", .drop = flag_given(q, FLAG_DROP_MISSING)};
     *s = (dataset){.epochs = 200};
-    if (columns_of(q->operand, &s->dim, error, room) || points_load(q->operand, s->dim, &x, &s->points, error, room))
+    if (columns_of(q->operand, &s->dim, error, room) ||
+        points_load_data(q->operand, s->dim, &gaps, &x, &s->points, error, room))
         return -1;
     if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
         free(x);
@@ -150,9 +153,11 @@ static int find_data(const flag_values *q, dataset *s, int *code)
             *s = shapes[i];
             s->points = training.points;
             s->box = training.box;
-            return flag_given(q, FLAG_NO_STANDARDISE)
-                       ? complain(-1, "--no-standardise is for files; %s is made to measure", s->name)
-                       : 0;
+            static const ebm_flag of_files[] = {FLAG_NO_STANDARDISE, FLAG_DROP_MISSING};
+            ebm_flag wrong = ebm_stray(q, of_files, 2);
+            return wrong == EBM_FLAGS
+                       ? 0
+                       : complain(-1, "--%s is for files; %s is made to measure", ebm_flag_name(wrong), s->name);
         }
     if (!ends_with(q->operand, ".csv") && !ends_with(q->operand, ".npy"))
         return complain(-1,
@@ -189,6 +194,7 @@ static void put_data(draft *d, const flag_values *q, const dataset *s, int64_t b
     } else {
         draft_put(d, "{type: file, file: ");
         draft_put_quoted(d, q->operand);
+        if (flag_given(q, FLAG_DROP_MISSING)) draft_put(d, ", missing: drop");
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
@@ -270,7 +276,8 @@ static int train_on_points(const flag_values *q)
 /* The number of pictures in the file. The run itself checks that they have the size of the network. */
 static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
-    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE};
+    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE,
+                                         FLAG_DROP_MISSING};
     char error[EBM_SENTENCE];
     image_set set;
     sosmc_network network;

@@ -9,6 +9,7 @@
 
 #include "commands_ebm_inside.h"
 #include "files/files.h"
+#include "files/words.h"
 #include "terminal/progress.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
@@ -36,6 +37,7 @@ const char tune_text[] =
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
     "  --paper               the paper's settings: ula from chains, 1001 iterations of 10000 particles, rate 2e-4\n"
+    "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
     "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
     "Pictures have these too:\n"
     "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"
@@ -338,12 +340,13 @@ static config *tune_config(const plan *p)
 /* --print writes the run files of the start runs as comments above the run file of the tuning. */
 static int print_start(const char *dir, const config *start)
 {
-    char *text = NULL;
+    char *text = NULL, name[FILES_PATH];
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     int rc = f ? config_write(start, f) : -1;
     if (f && fclose(f)) rc = -1;
-    printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n", dir);
+    printf("# init.file comes from a run of its own. Without the '# ' it is, for --out %s:\n#\n",
+           words_line(dir, name, sizeof name));
     char *rest = text;
     for (char *line = rc ? NULL : strsep(&rest, "\n"); line && *line; line = strsep(&rest, "\n"))
         printf("# %s\n", line);
@@ -356,7 +359,7 @@ static int print_plan(const plan *p, config *const *start, const config *tune)
 {
     for (int i = 0; i < p->starts; i++)
         if (print_start(p->start_dir[i], start[i])) return SOSMC_EXIT_NUMERIC;
-    return ebm_print_config(tune);
+    return session_print(tune);
 }
 
 /* 1, 0, or -1 with a sentence. */
@@ -415,7 +418,8 @@ static int run_plan(const plan *p, config *const *start, const config *tune)
                         "another --out",
                         p->out);
     run_lock lock = {.held = 0};
-    int code = p->starts ? draft_take_place(tune, &options, p->out, NULL, NULL, 0, 0, &lock) : SOSMC_EXIT_OK, done = 1;
+    int code = p->starts ? session_fits(start[0]) : SOSMC_EXIT_OK, done = 1;
+    if (p->starts && code == SOSMC_EXIT_OK) code = draft_take_place(tune, &options, p->out, NULL, NULL, 0, 0, &lock);
     for (int i = 0; i < p->starts && code == SOSMC_EXIT_OK && done; i++)
         code = run_start(q, &options, p->start_dir[i], start[i], &done);
     options.out = p->out;

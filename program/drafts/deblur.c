@@ -21,9 +21,12 @@
 #include "draft.h"
 #include "files/directory.h"
 #include "files/files.h"
+#include "files/memory.h"
+#include "files/words.h"
 #include "terminal/flags.h"
 #include "terminal/interrupt.h"
 #include "files/images.h"
+#include "run/need.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
 
@@ -361,42 +364,39 @@ static double bytes_for(const plan *p, double particles, double threads)
     double work = (double)sosmc_deblur_model(&model).work, vectors = sosmc_deblur_gibbs(&model, 1).scratch;
     double cloud = 8 * d * 5, thread = 8 * d * (vectors + 2 + 2) + 2 * work;
     double pictures = 8 * d * 75; /* those that start, run and report hold at once */
-    return margin * (particles * cloud + threads * thread + fmin(particles * work, parked_most) + pictures);
+    return NEED_PROGRAM +
+           margin * (particles * cloud + threads * thread + fmin(particles * work, parked_most) + pictures);
 }
 
-/* The memory that can be allocated without swapping. On Linux this is MemAvailable, which is more than the free memory. */
-static double free_memory(void)
+/* The most particles that take at most so many bytes; 0: not even one. */
+static int64_t most_particles(const plan *p, double threads, double bytes)
 {
-    double kilobytes = 0;
-    char line[128];
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && kilobytes == 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, "MemAvailable:", 13) == 0) kilobytes = strtod(line + 13, NULL);
-    if (f) (void)fclose(f);
-    return kilobytes > 0 ? 1024 * kilobytes : (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    int64_t low = 0, high = p->particles;
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        if (bytes_for(p, (double)middle, threads) <= bytes)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 static int check_memory(const plan *p)
 {
     double threads = (double)flag_whole(p->q, THREADS, 1), needed = bytes_for(p, (double)p->particles, threads);
-    double there = free_memory(), gigabyte = 1e9;
-    if (!(there > 0) || needed <= there) return SOSMC_EXIT_OK;
-    double one = bytes_for(p, 1, threads), each = (bytes_for(p, 1001, threads) - bytes_for(p, 1000, threads));
-    int64_t most = 0;
-    /* `each` is what a particle takes once the parked scratch has reached its limit, so the quotient may be too large. */
-    if (one <= there)
-        for (most = (int64_t)((there - one) / each) + 1; most > 1 && bytes_for(p, (double)most, threads) > there;)
-            most--;
-    if (most < 1)
-        return complain(
-            SOSMC_EXIT_USAGE,
-            "%s has %d x %d pixels: one particle takes %.2f GB, and %.2f GB are free; expected a smaller picture",
-            p->q->operand, p->seen.columns, p->seen.rows, one / gigabyte, there / gigabyte);
-    return complain(SOSMC_EXIT_USAGE,
-                    "%" PRId64
-                    " particles of %d x %d pixels take %.2f GB, and %.2f GB are free; expected --particles of "
-                    "at most %" PRId64,
-                    p->particles, p->seen.columns, p->seen.rows, needed / gigabyte, there / gigabyte, most);
+    char what[96], advice[64], error[SENTENCE];
+    memory_left left;
+    if (memory_find("", &left, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
+    int64_t most = most_particles(p, threads, left.bytes);
+    (void)snprintf(what, sizeof what, "deblurring with %" PRId64 " particles of %d x %d pixels", p->particles,
+                   p->seen.columns, p->seen.rows);
+    if (most > 0)
+        (void)snprintf(advice, sizeof advice, "expected --particles of at most %" PRId64, most);
+    else
+        (void)snprintf(advice, sizeof advice, "expected a smaller picture");
+    return memory_check(what, needed, advice, error, sizeof error) ? complain(SOSMC_EXIT_USAGE, "%s", error)
+                                                                   : SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- the run file */
@@ -599,11 +599,15 @@ static int restore(plan *p)
 
 static int print_plan(const plan *p)
 {
+    char words[NEED_WORDS], start[FILES_PATH], seen[FILES_PATH];
     config *c = configure(p);
     if (!c) return SOSMC_EXIT_USAGE;
-    printf("# %s%s%s: made from the picture by 'sosmc deblur' when it runs.\n", p->start_path,
-           strcmp(p->seen_path, p->q->operand) == 0 ? "" : " and ",
-           strcmp(p->seen_path, p->q->operand) == 0 ? "" : p->seen_path);
+    int stored = strcmp(p->seen_path, p->q->operand) != 0;
+    printf("# %s%s%s: made from the picture by 'sosmc deblur' when it runs.\n",
+           words_line(p->start_path, start, sizeof start), stored ? " and " : "",
+           stored ? words_line(p->seen_path, seen, sizeof seen) : "");
+    printf("# The run takes %s of memory.\n",
+           need_words(bytes_for(p, (double)p->particles, (double)flag_whole(p->q, THREADS, 1)), words));
     int code = config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
                                                          : SOSMC_EXIT_OK;
     config_free(c);

@@ -16,19 +16,27 @@
 #include <unistd.h>
 
 #include "directory.h"
+#include "words.h"
 
 /* ------------------------------------------------------------------------------------------------ words */
 
 void files_say(char *error, size_t room, const char *format, ...)
 {
+    enum { SENTENCE = 8192 };
+    char sentence[SENTENCE];
     if (!error || room == 0) return;
     va_list list;
     va_start(list, format);
-    (void)vsnprintf(error, room, format, list);
+    (void)vsnprintf(sentence, sizeof sentence, format, list);
     va_end(list);
     /* Control characters that come from a file must not reach the terminal or begin a new line. */
-    for (char *p = error; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7F) *p = '?';
+    (void)words_line(sentence, error, room);
+}
+
+const char *files_last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
 }
 
 int files_cannot(const char *verb, const char *path, int number, char *error, size_t room)
@@ -194,11 +202,10 @@ int atomic_open(atomic_file *f, const char *path, char *error, size_t room)
 
 int atomic_open_in(atomic_file *f, int folder, const char *path, char *error, size_t room)
 {
-    const char *slash = strrchr(path, '/');
     f->stream = NULL;
     int own = fcntl(folder, F_DUPFD_CLOEXEC, 0);
     if (own < 0) return files_cannot("create", path, errno, error, room);
-    return open_in(f, own, slash ? slash + 1 : path, path, error, room);
+    return open_in(f, own, files_last_part(path), path, error, room);
 }
 
 static void note_error(atomic_file *f)
@@ -278,20 +285,18 @@ static void put_escaped(atomic_file *f, const char *s)
 {
     atomic_put(f, "\"", 1);
     while (*s) {
-        int n = files_utf8(s);
-        if (n == 0) {
+        unsigned code;
+        int n = words_next(s, &code);
+        if (code == WORDS_BAD)
             atomic_put(f, "\xEF\xBF\xBD", 3);
-            s++;
-            continue;
-        }
-        if (*s == '"' || *s == '\\')
+        else if (*s == '"' || *s == '\\')
             atomic_print(f, "\\%c", *s);
         else if (*s == '\n')
             atomic_put(f, "\\n", 2);
         else if (*s == '\t')
             atomic_put(f, "\\t", 2);
-        else if (n == 1 && ((unsigned char)*s < 0x20 || *s == 0x7F))
-            atomic_print(f, "\\u%04x", (unsigned)(unsigned char)*s);
+        else if (words_control(code))
+            atomic_print(f, "\\u%04x", code);
         else
             atomic_put(f, s, (size_t)n);
         s += n;

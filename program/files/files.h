@@ -29,6 +29,7 @@ int files_cannot(const char *verb, const char *path, int number, char *error, si
 
 /* DIR/NAME into `out`; fails when it does not fit. */
 int files_join(char out[FILES_PATH], const char *dir, const char *name, char *error, size_t room);
+const char *files_last_part(const char *path); /* behind the last slash */
 /* Makes the directory and, like mkdir -p, those above it; one that exists is fine. */
 int files_directory(const char *path, char *error, size_t room);
 /* A regular file for reading, with its size: a pipe would block for ever and has no size to check lengths against. */
@@ -111,13 +112,19 @@ int npz_list(const char *path, npz_visit *visit, void *context, char *error, siz
 
 /* ------------------------------------------------------------------------------------------------ tables */
 
-/* Fields are separated by commas and may stand in "double quotes" (a quote inside is written twice). A column whose
- * fields are all numbers or empty is numeric; any other is text. Blank lines are skipped. */
+/* Fields are separated by commas, semicolons or tabs, which the first records tell; where two readings are possible the table is
+ * refused. Fields may stand in "double quotes" (a quote inside is written twice). A column whose fields are all numbers or
+ * missing (empty, NA, NaN, null, None, ?, .) is numeric; any other is text. Blank lines, lines of separators alone and a
+ * separator at the end of every line are skipped. */
 typedef struct {
-    char *name;       /* from the header line, else c1, c2, ... */
-    double *number;   /* rows of them, NaN where the field is empty; NULL for text */
-    char **text;      /* rows of them; NULL for numbers */
-    int64_t odd, gap; /* line of the first field that is no number; of the first empty or not finite one; 0: none */
+    char *name;     /* from the header line, else c1, c2, ... */
+    int unnamed;    /* there is a header, which has no name for it */
+    double *number; /* rows of them, NaN where the value is missing; NULL for text */
+    char **text;    /* rows of them; NULL for numbers */
+    int filled;     /* some field is not empty */
+    /* Lines of the first field that is no number, of the first that is missing, of the first infinite number; 0: none. */
+    int64_t odd, gap, infinite;
+    char odd_text[28], gap_text[12]; /* the beginning of the first two */
 } csv_column;
 typedef struct {
     int64_t rows;
@@ -142,8 +149,15 @@ void csv_free(csv_table *t);
 const csv_column *csv_find(const csv_table *t, const char *name); /* NULL: no such column */
 /* Fails with a sentence where the table has a header and no rows. */
 int csv_needs_rows(const csv_table *t, char *error, size_t room);
-/* The column as numbers without gaps; otherwise a sentence with file and line of the first field that is not a number. */
+/* The column as finite numbers without gaps; otherwise a sentence with file and line of the first field that is none. */
 int csv_numbers(const csv_table *t, int column, const double **out, char *error, size_t room);
+int csv_has_comma(const csv_column *c); /* the first field that is no number would be one with a point for its comma */
+/* Missing values: whether a field of n bytes is one; whether the table has one there; a sentence about the first of a column
+ * that has some; the rows that miss a value in one of these columns taken out, and how many they were. */
+int csv_is_missing(const char *text, size_t n);
+int csv_misses(const csv_table *t, int column, int64_t row);
+int csv_gap(const csv_table *t, int column, char *error, size_t room);
+int64_t csv_drop_rows(csv_table *t, const int *column, int columns);
 
 /* ------------------------------------------------------------------------------------------------ JSON */
 

@@ -165,7 +165,7 @@ static int replace_damaged(trace *t, FILE *in, const char *columns, int64_t from
     (void)snprintf(t->note, sizeof t->note,
                    "%.3800s was damaged: %s; it is kept as %.255s, and the run goes on with the %" PRId64
                    " rows that are whole",
-                   t->path, what, strrchr(aside, '/') ? strrchr(aside, '/') + 1 : aside, s->rows);
+                   t->path, what, files_last_part(aside), s->rows);
     return 0;
 }
 

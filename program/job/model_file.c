@@ -202,15 +202,33 @@ static int read_base(const parts *p, double *base_sd, char *error, size_t room)
     return files_fail(error, room, "%s has '%.40s' as %s; a number from 0 on is expected", p->path, base, base_key);
 }
 
-static int read_settings(const parts *p, model_file *out, char *error, size_t room)
+/* What the file says of itself and what the caller says must be the same. Where neither says anything nothing is guessed, but
+ * a network without hidden layers needs none. */
+static int find_activation(const parts *p, const char *given, model_file *out, char *error, size_t room)
 {
-    const char *activation = tensors_metadata(&p->file, activation_key);
-    if (!activation) activation = "silu";
-    if (!known_activation(activation))
-        return files_fail(error, room, "%s has '%.40s' as %s; silu, softplus and tanh are known", p->path, activation,
+    const char *own = tensors_metadata(&p->file, activation_key), *activation = own ? own : given;
+    if (own && !known_activation(own))
+        return files_fail(error, room, "%s has '%.40s' as %s; silu, softplus and tanh are known", p->path, own,
                           activation_key);
-    (void)snprintf(out->activation, sizeof out->activation, "%s", activation);
-    return read_base(p, &out->base_sd, error, room);
+    if (given && !known_activation(given))
+        return files_fail(error, room, "%s with the activation '%.40s'; silu, softplus and tanh are known", p->path,
+                          given);
+    if (own && given && strcmp(own, given) != 0)
+        return files_fail(error, room, "%s has %s as its activation, but %s was given; expected none", p->path, own,
+                          given);
+    if (!activation && p->layers > 1)
+        return files_fail(
+            error, room,
+            "%s does not say what its hidden layers are followed by; say it with model.activation in a run "
+            "file or --activation: silu, softplus or tanh, as it was trained",
+            p->path);
+    (void)snprintf(out->activation, sizeof out->activation, "%s", activation ? activation : "silu");
+    return 0;
+}
+
+static int read_settings(const parts *p, const char *given, model_file *out, char *error, size_t room)
+{
+    return find_activation(p, given, out, error, room) || read_base(p, &out->base_sd, error, room) ? -1 : 0;
 }
 
 static double *copy_numbers(double *out, const tensor *t)
@@ -229,9 +247,9 @@ static int fill_theta(const parts *p, model_file *out, char *error, size_t room)
     return 0;
 }
 
-static int read_perceptron(const parts *p, model_file *out, char *error, size_t room)
+static int read_perceptron(const parts *p, const char *activation, model_file *out, char *error, size_t room)
 {
-    if (check_chain(p, error, room) || read_settings(p, out, error, room)) return -1;
+    if (check_chain(p, error, room) || read_settings(p, activation, out, error, room)) return -1;
     out->inputs = (int)p->list[0].weight->shape[1];
     out->hidden_layers = p->layers - 1;
     out->width = calloc((size_t)p->layers, sizeof *out->width);
@@ -315,7 +333,8 @@ static int read_network(const parts *p, const char *given, model_file *out, char
     return fill_theta(p, out, error, room);
 }
 
-int model_read_as(const char *path, const char *description, model_file *out, char *error, size_t room)
+int model_read_as(const char *path, const char *description, const char *activation, model_file *out, char *error,
+                  size_t room)
 {
     parts p = {.path = path};
     *out = (model_file){0};
@@ -327,8 +346,13 @@ int model_read_as(const char *path, const char *description, model_file *out, ch
                             "%s has convolutions but no description of strides and padding: give it with model.network "
                             "or --network, such as mnist",
                             path);
+    if (!status && described && activation)
+        status = files_fail(error, room,
+                            "%s is a network of pictures, whose layers have their own activations; %s was given", path,
+                            activation);
     if (!status)
-        status = described ? read_network(&p, description, out, error, room) : read_perceptron(&p, out, error, room);
+        status = described ? read_network(&p, description, out, error, room)
+                           : read_perceptron(&p, activation, out, error, room);
     tensors_free(&p.file);
     if (status) model_free(out);
     return status;
@@ -336,7 +360,7 @@ int model_read_as(const char *path, const char *description, model_file *out, ch
 
 int model_read(const char *path, model_file *out, char *error, size_t room)
 {
-    return model_read_as(path, NULL, out, error, room);
+    return model_read_as(path, NULL, NULL, out, error, room);
 }
 
 /* ------------------------------------------------------------------------------------------------ writing */

@@ -33,11 +33,13 @@ typedef struct {
 /* Numbers in theta that inputs and widths ask for; -1: sizes below 1, or more numbers than a file may hold. */
 int model_parameters(int inputs, const int *width, int hidden_layers);
 
-/* The keys sosmc.network, or else sosmc.activation (silu when absent), and sosmc.base_sd come from the metadata. On
- * failure `out` is empty. */
+/* The keys sosmc.network, or else sosmc.activation, and sosmc.base_sd come from the metadata. A perceptron with hidden layers
+ * that does not say what follows them is refused. On failure `out` is empty. */
 int model_read(const char *path, model_file *out, char *error, size_t room);
-/* The same with a description for a file that has none (NULL: no description), such as another program's weights. */
-int model_read_as(const char *path, const char *description, model_file *out, char *error, size_t room);
+/* The same with a description of pictures or the activation of a perceptron for a file that says nothing (NULL: none is given),
+ * such as another program's weights. */
+int model_read_as(const char *path, const char *description, const char *activation, model_file *out, char *error,
+                  size_t room);
 /* theta is rounded to float32; a number that has no finite float32 is an error. */
 int model_write(const char *path, const model_file *m, char *error, size_t room);
 void model_free(model_file *m);

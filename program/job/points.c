@@ -18,6 +18,7 @@
 #include <sosmc/sosmc.h>
 
 #include "files/files.h"
+#include "problem_inside.h"
 
 enum { STREAM_POINTS = SOSMC_STREAM_USER };
 
@@ -163,25 +164,72 @@ int points_can_standardise(const char *path, int64_t rows, const char *otherwise
 
 /* ---------------------------------------------------------------------------- files */
 
-static int from_array(const char *path, const npy_array *a, int dim, double **x, char *error, size_t room)
+static int has_gap(const double *point, int dim)
 {
+    int gap = 0;
+    for (int j = 0; j < dim; j++) gap |= isnan(point[j]) != 0;
+    return gap;
+}
+
+/* The second half of a sentence about a missing number. */
+static const char *advice(const points_gaps *gaps, char out[96])
+{
+    out[0] = 0;
+    if (gaps) (void)snprintf(out, 96, "; fill it in, or write %.40s to leave such rows out", gaps->remedy);
+    return out;
+}
+
+static int from_array(const char *path, const npy_array *a, int dim, points_gaps *gaps, double **x, int64_t *rows,
+                      char *error, size_t room)
+{
+    char more[96];
     if (a->dims != 2 || a->shape[1] != dim)
         return files_fail(error, room, "%s: expected an array of two dimensions with %d columns", path, dim);
     *x = room_for(a->shape[0], dim);
     if (!*x) return files_fail(error, room, "%s: out of memory for %lld points", path, (long long)a->shape[0]);
     npy_doubles(a, *x);
-    for (int64_t i = 0; i < a->shape[0] * dim; i++)
-        if (!isfinite((*x)[i]))
-            return files_fail(error, room, "%s: row %lld, column %lld is %g; expected a finite number", path,
-                              (long long)(i / dim) + 1, (long long)(i % dim) + 1, (*x)[i]);
+    for (int64_t i = 0; i < a->shape[0]; i++) {
+        const double *point = *x + (size_t)i * (size_t)dim;
+        int drop = gaps && gaps->drop && has_gap(point, dim);
+        for (int j = 0; j < dim && !drop; j++)
+            if (!isfinite(point[j]))
+                return files_fail(error, room, "%s: row %lld, column %d is %g; expected a finite number%s", path,
+                                  (long long)i + 1, j + 1, point[j], isnan(point[j]) ? advice(gaps, more) : "");
+        if (!drop) memmove(*x + (size_t)(*rows)++ * (size_t)dim, point, (size_t)dim * sizeof *point);
+        if (drop) gaps->dropped++;
+    }
     return 0;
 }
 
-static int from_table(const csv_table *t, int dim, double **x, char *error, size_t room)
+static int wrong_columns(const csv_table *t, int dim, char *error, size_t room)
 {
-    if (t->columns != dim)
-        return files_fail(error, room, "%s: has %d columns; expected %d, the dimension of the model", t->path,
-                          t->columns, dim);
+    int counts = t->columns == dim + 1 && (t->column[0].unnamed || job_looks_like_identifier(t, 0) == JOB_IDENTIFIER);
+    return files_fail(error, room, "%s: has %d columns; expected %d, the dimension of the model%s", t->path, t->columns,
+                      dim, counts ? " (the first counts or names the rows: write the table without it)" : "");
+}
+
+/* Settles the missing numbers of the columns, which are all used. Text is refused later. */
+static int settle_gaps(csv_table *t, points_gaps *gaps, char *error, size_t room)
+{
+    char where[512], more[96];
+    int *column = calloc((size_t)t->columns, sizeof *column), n = 0, gap = -1;
+    if (!column) return files_fail(error, room, "%s: out of memory for %d columns", t->path, t->columns);
+    for (int j = 0; j < t->columns; j++) {
+        if (!t->column[j].odd) column[n++] = j;
+        if (t->column[j].gap && !t->column[j].odd && (gap < 0 || t->column[j].gap < t->column[gap].gap)) gap = j;
+    }
+    if (gaps->drop) gaps->dropped = csv_drop_rows(t, column, n);
+    free(column);
+    if (gap < 0 || gaps->drop) return 0;
+    (void)csv_gap(t, gap, where, sizeof where);
+    return files_fail(error, room, "%s%s", where, advice(gaps, more));
+}
+
+static int from_table(csv_table *t, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room)
+{
+    if (t->columns != dim) return wrong_columns(t, dim, error, room);
+    if (gaps && settle_gaps(t, gaps, error, room)) return -1;
+    *rows = t->rows;
     *x = room_for(t->rows, dim);
     if (!*x) return files_fail(error, room, "%s: out of memory for %lld points", t->path, (long long)t->rows);
     for (int j = 0; j < dim; j++) {
@@ -192,7 +240,7 @@ static int from_table(const csv_table *t, int dim, double **x, char *error, size
     return 0;
 }
 
-int points_load(const char *path, int dim, double **x, int64_t *rows, char *error, size_t room)
+int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room)
 {
     const char *dot = strrchr(path, '.');
     npy_array array = {0};
@@ -200,22 +248,28 @@ int points_load(const char *path, int dim, double **x, int64_t *rows, char *erro
     int rc = 0;
     *x = NULL;
     *rows = 0;
+    if (gaps) gaps->dropped = 0;
     int archive = dot && strcmp(dot, ".npz") == 0;
     if (archive || (dot && strcmp(dot, ".npy") == 0)) {
         rc = (archive ? npz_read(path, "x", &array, error, room) : npy_read(path, &array, error, room)) ||
-             from_array(path, &array, dim, x, error, room);
-        *rows = array.shape[0];
+             from_array(path, &array, dim, gaps, x, rows, error, room);
         npy_free(&array);
     } else {
         rc = csv_read(path, NULL, &table, error, room) || csv_needs_rows(&table, error, room) ||
-             from_table(&table, dim, x, error, room);
-        *rows = table.rows;
+             from_table(&table, dim, gaps, x, rows, error, room);
         csv_free(&table);
     }
-    if (rc == 0 && *rows < 1) rc = files_fail(error, room, "%s holds no points; expected at least one row", path);
+    if (rc == 0 && *rows < 1)
+        rc = files_fail(error, room, "%s holds no points%s; expected at least one row", path,
+                        gaps && gaps->dropped > 0 ? " without a missing number" : "");
     if (rc == 0) return 0;
     free(*x);
     *x = NULL;
     *rows = 0;
     return -1;
+}
+
+int points_load(const char *path, int dim, double **x, int64_t *rows, char *error, size_t room)
+{
+    return points_load_data(path, dim, NULL, x, rows, error, room);
 }

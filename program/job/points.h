@@ -25,6 +25,13 @@ int points_generate(const points_recipe *recipe, double **x, int64_t *rows, char
 
 /* A CSV table (header or none) or an array NAME.npy with `dim` columns of finite numbers, one point per row. */
 int points_load(const char *path, int dim, double **x, int64_t *rows, char *error, size_t room);
+/* The same for data, in which numbers may be missing. */
+typedef struct {
+    const char *remedy; /* what to write, where a missing number is refused */
+    int drop;           /* points in which a number is missing are left out, and counted */
+    int64_t dropped;
+} points_gaps;
+int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room);
 
 /* x = scale (x - mean) / (sd + 1e-8) per coordinate, with the population's standard deviation; without `standardise`,
  * x = scale x. -1 when a result is not finite. */

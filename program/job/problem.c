@@ -23,6 +23,16 @@ int job_wrong(const builder *b, const char *path, const char *format, ...)
     return -1;
 }
 
+void job_note(const builder *b, const char *format, ...)
+{
+    struct parts *p = b->p;
+    va_list args;
+    if (p->notes == JOB_NOTES) return;
+    va_start(args, format);
+    (void)vsnprintf(p->note[p->notes++], JOB_SENTENCE, format, args);
+    va_end(args);
+}
+
 const double *job_vector(const builder *b, const char *path, int n)
 {
     int length = 0;
@@ -146,6 +156,13 @@ int64_t job_rows(const job *j)
     const model_kind *kind = j->parts->kind;
     return j->problem.objective.loss == SOSMC_LOSS_MMLE && kind->observations ? kind->observations(j) : 0;
 }
+
+const char *job_note_at(const job *j, int i)
+{
+    return j->parts && i >= 0 && i < j->parts->notes ? j->parts->note[i] : NULL;
+}
+
+int64_t job_left_out(const job *j) { return j->parts ? j->parts->left_out : 0; }
 
 double job_log_z(const job *j, const double *theta)
 {

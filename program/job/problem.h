@@ -65,6 +65,12 @@ void job_theta_name(const job *j, int k, char out[JOB_NAME]);
 /* How many observations are behind a marginal likelihood; 0: the objective is none, or their number is not known. */
 int64_t job_rows(const job *j);
 
+/* What whoever reads the results must know of the data: sentence i; NULL: there are no more. */
+enum { JOB_NOTES = 4, JOB_SENTENCE = 512 };
+const char *job_note_at(const job *j, int i);
+/* Rows of tables that were left out because a value is missing. */
+int64_t job_left_out(const job *j);
+
 /* log Z at `theta` where there is a formula for it, which no estimate can improve on; NaN: there is none. */
 double job_log_z(const job *j, const double *theta);
 

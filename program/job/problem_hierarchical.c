@@ -2,11 +2,25 @@
 #include "files/files.h"
 #include "problem_inside.h"
 
-static int hierarchical_data(builder *b, const csv_table *t, sosmc_hierarchical *out)
+/* The first column is taken where none is named; it may count the rows. */
+static int check_unnamed(const builder *b, const csv_table *t, int column)
+{
+    if (config_column(b->c, "model.column") != 1 || t->columns < 2) return 0;
+    if (job_looks_like_identifier(t, column) != JOB_IDENTIFIER) return 0;
+    return job_wrong(
+        b, "model.column",
+        "is 1, the column '%s' of %s, which counts or names the rows as an identifier does; expected the name "
+        "of the column with the observations, such as '%s'",
+        t->column[0].name, t->path, t->column[1].name);
+}
+
+static int hierarchical_data(builder *b, csv_table *t, sosmc_hierarchical *out)
 {
     const double *y = NULL;
     int column = job_column(b, t, "model.column");
-    if (column < 0 || csv_numbers(t, column, &y, b->error, b->room)) return -1;
+    if (column < 0 || check_unnamed(b, t, column)) return -1;
+    if (!t->column[column].odd && job_settle_missing(b, t, &column, 1, "model.missing")) return -1;
+    if (csv_numbers(t, column, &y, b->error, b->room)) return -1;
     double *kept = job_take(b->job, (size_t)t->rows * sizeof *kept + 1);
     if (!kept) return job_no_memory(b);
     memcpy(kept, y, (size_t)t->rows * sizeof *kept);

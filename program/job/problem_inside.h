@@ -28,6 +28,9 @@ struct parts {
     const double *points;      /* these points as doubles; NULL: there are none, or they are pictures in bytes */
     sosmc_tempering tempering; /* of objective.type anneal */
     struct kept *kept;         /* everything that job_free releases */
+    int64_t left_out;          /* rows of tables that are left out because a value is missing */
+    int notes;                 /* see job_note_at */
+    char note[JOB_NOTES][JOB_SENTENCE];
 };
 
 /* A job under construction, the run file it comes from, and where a failure is described. */
@@ -98,6 +101,8 @@ static inline int is(const builder *b, const char *path, const char *word)
     return text && strcmp(text, word) == 0;
 }
 
+/* Keeps a sentence about the data that whoever reads the results must know; it does not prevent the run. */
+void job_note(const builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Writes one sentence that begins with the key's place in the run file, and returns -1. */
 int job_wrong(const builder *b, const char *path, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Like job_wrong. Inline so that static analysers see that it returns -1 after a failed malloc. */
@@ -118,6 +123,14 @@ void job_build_settings(builder *b); /* problem_settings.c */
 /* problem_table.c: columns of CSV files, for the models that read observations. */
 int job_read_table(builder *b, const char *path, csv_table *out);       /* the caller frees the table */
 int job_column(const builder *b, const csv_table *t, const char *path); /* counted from 0; -1: there is no such one */
+/* Rows that miss a value in one of these columns: refused, or left out and noted, as the key says. */
+int job_settle_missing(builder *b, csv_table *t, const int *column, int columns, const char *key);
+void job_left_rows(builder *b, const char *path, int64_t rows, int64_t dropped, const char *remedy);
+int job_holds(const csv_column *c, int64_t row, const char *wanted);           /* this text, or this number */
+int job_labels(const builder *b, const csv_table *t, int column, double *out); /* rows numbers, 0 or 1 */
+/* Whether a column counts or names the rows instead of telling something about them. */
+typedef enum { JOB_NO_IDENTIFIER, JOB_PERHAPS_IDENTIFIER, JOB_IDENTIFIER } job_identifier;
+job_identifier job_looks_like_identifier(const csv_table *t, int column);
 
 /* problem_own.c: what `own` stands for besides the model. */
 int job_own_reward(builder *b, sosmc_score *out);

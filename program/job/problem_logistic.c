@@ -6,21 +6,84 @@
 #include "files/files.h"
 #include "problem_inside.h"
 
-/* Which columns are features: those named, or all numeric ones but the label and the split. */
-static int choose_features(builder *b, const csv_table *t, int label, int split, int *column)
+/* Whether model.exclude names the column; -1: it names one that there is not. */
+static int is_excluded(builder *b, const csv_table *t, int column)
+{
+    int named = config_count(b->c, "model.exclude"), found = 0;
+    for (int i = 0; i < named; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "model.exclude.%d", i);
+        int one = job_column(b, t, path);
+        if (one < 0) return -1;
+        found |= one == column;
+    }
+    return found;
+}
+
+static int add_feature(builder *b, const csv_table *t, const char *path, const int roles[2], int *column, int count)
+{
+    int one = job_column(b, t, path);
+    if (one < 0) return -1;
+    if (one == roles[0] || one == roles[1])
+        return job_wrong(b, path, "names column '%s', which is the %s and so no feature", t->column[one].name,
+                         one == roles[0] ? "label" : "split");
+    for (int i = 0; i < count; i++)
+        if (column[i] == one)
+            return job_wrong(b, path, "names column '%s', which is a feature already", t->column[one].name);
+    int excluded = is_excluded(b, t, one);
+    if (excluded > 0)
+        return job_wrong(b, path, "names column '%s', which model.exclude leaves out", t->column[one].name);
+    column[count] = one;
+    return excluded;
+}
+
+/* A column that nobody named may be no feature at all. */
+static int check_unasked(builder *b, const csv_table *t, int column)
+{
+    const char *name = t->column[column].name;
+    job_identifier how = job_looks_like_identifier(t, column);
+    if (t->column[column].odd) {
+        const double *ignored;
+        char why[512];
+        (void)csv_numbers(t, column, &ignored, why, sizeof why);
+        if (csv_has_comma(&t->column[column])) return files_fail(b->error, b->room, "%s", why);
+        return files_fail(
+            b->error, b->room,
+            "%s; leave the column out with model.exclude: ['%s'], or name the features with model.features", why, name);
+    }
+    if (how == JOB_IDENTIFIER)
+        return files_fail(
+            b->error, b->room,
+            "%s: column '%s' counts or names the rows, as an identifier does, and would be a feature; leave it "
+            "out with model.exclude: ['%s'], or name it in model.features if it is one",
+            t->path, name, name);
+    for (int i = 0; i < column; i++)
+        if (strcmp(t->column[i].name, name) == 0)
+            job_note(b, "columns %d and %d of %.300s are both called '%.60s', and both are features", i + 1, column + 1,
+                     files_last_part(t->path), name);
+    if (how == JOB_PERHAPS_IDENTIFIER)
+        job_note(
+            b,
+            "column '%.60s' of %.300s has a different whole number in every row; if it is an identifier, leave it out "
+            "with model.exclude",
+            name, files_last_part(t->path));
+    return 0;
+}
+
+/* Which columns are features: those named, or all but the label, the split and the excluded ones. */
+static int choose_features(builder *b, const csv_table *t, const int roles[2], int *column)
 {
     int count = 0, named = config_count(b->c, "model.features");
     for (int i = 0; i < named; i++) {
         char path[64];
         (void)snprintf(path, sizeof path, "model.features.%d", i);
-        column[count] = job_column(b, t, path);
-        if (column[count++] < 0) return -1;
-        if (column[count - 1] == label || column[count - 1] == split)
-            return job_wrong(b, path, "names column '%s', which is the %s and so no feature",
-                             t->column[column[count - 1]].name, column[count - 1] == label ? "label" : "split");
+        if (add_feature(b, t, path, roles, column, count++)) return -1;
     }
-    for (int i = 0; named == 0 && i < t->columns; i++)
-        if (i != label && i != split) column[count++] = i;
+    for (int i = 0; named == 0 && i < t->columns; i++) {
+        int out = i == roles[0] || i == roles[1] ? 1 : is_excluded(b, t, i);
+        if (out < 0 || (!out && check_unasked(b, t, i))) return -1;
+        if (!out) column[count++] = i;
+    }
     return count > 0 ? count : job_wrong(b, "model.features", "leaves no column of %s; expected at least one", t->path);
 }
 
@@ -50,50 +113,58 @@ static int standardise(builder *b, const csv_table *t, int column, double *mean,
 
 static int in_training(const builder *b, const csv_table *t, int split, int64_t row)
 {
-    if (split < 0) return 1;
-    const char *wanted = config_text(b->c, "model.train.value");
-    if (t->column[split].text) return strcmp(t->column[split].text[row], wanted) == 0;
-    char *end;
-    double value = strtod(wanted, &end);
-    return *wanted && !*end && t->column[split].number[row] == value;
+    return split < 0 || job_holds(&t->column[split], row, config_text(b->c, "model.train.value"));
 }
 
-static int logistic_data(builder *b, const csv_table *t, sosmc_logistic *out)
+/* The label, the split (-1: there is none) and the features; returns how many features there are. */
+static int find_columns(builder *b, const csv_table *t, int roles[2], int *column)
 {
-    int label = job_column(b, t, "model.label"), split = -1;
-    const double *y = NULL;
-    if (label < 0 || csv_numbers(t, label, &y, b->error, b->room)) return -1;
-    if (config_has(b->c, "model.train.column") && (split = job_column(b, t, "model.train.column")) < 0) return -1;
-    int *column = calloc((size_t)t->columns + (size_t)config_count(b->c, "model.features") + 1, sizeof *column);
-    if (!column) return job_no_memory(b);
-    int dim = choose_features(b, t, label, split, column), rows = 0;
-    size_t cells = (size_t)t->rows * (size_t)(dim > 0 ? dim : 1);
-    double *features = job_take(b->job, cells * sizeof *features + 1),
-           *labels = job_take(b->job, (size_t)t->rows * sizeof *labels + 1);
-    int rc = dim < 0 ? -1 : !features || !labels ? job_no_memory(b) : 0;
-    for (int64_t r = 0; rc == 0 && r < t->rows; r++) {
-        if (y[r] != 0 && y[r] != 1)
-            rc = job_wrong(b, "model.label", "names a column with %g in data row %lld of %s; expected 0 or 1", y[r],
-                           (long long)r + 1, t->path);
-        if (in_training(b, t, split, r)) labels[rows++] = y[r];
-    }
-    for (int j = 0; rc == 0 && j < dim; j++) {
+    roles[0] = job_column(b, t, "model.label");
+    roles[1] = -1;
+    if (roles[0] < 0) return -1;
+    if (config_has(b->c, "model.train.column") && (roles[1] = job_column(b, t, "model.train.column")) < 0) return -1;
+    return choose_features(b, t, roles, column);
+}
+
+/* Fills the rows that are trained on; returns how many, or -1. `labels` has room for all rows. */
+static int fill_rows(builder *b, const csv_table *t, const int roles[2], const int *column, int dim, double *features,
+                     double *labels)
+{
+    int rows = 0;
+    if (job_labels(b, t, roles[0], labels)) return -1;
+    for (int j = 0; j < dim; j++) {
         double mean = 0, scale = 1;
-        rc = standardise(b, t, column[j], &mean, &scale);
-        for (int64_t r = 0, kept = 0; rc == 0 && r < t->rows; r++)
-            if (in_training(b, t, split, r))
+        if (standardise(b, t, column[j], &mean, &scale)) return -1;
+        for (int64_t r = 0, kept = 0; r < t->rows; r++)
+            if (in_training(b, t, roles[1], r))
                 features[kept++ * dim + j] = (t->column[column[j]].number[r] - mean) / scale;
     }
-    if (rc == 0 && rows == 0)
-        rc = job_wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"),
-                       t->path);
-    *out = (sosmc_logistic){.rows = rows,
-                            .dim = dim,
-                            .features = features,
-                            .labels = labels,
-                            .variance = config_number(b->c, "model.prior_variance")};
+    for (int64_t r = 0; r < t->rows; r++)
+        if (in_training(b, t, roles[1], r)) labels[rows++] = labels[r];
+    if (rows > 0) return rows;
+    return job_wrong(b, "model.train.value", "is '%s'; no row of %s has it", config_text(b->c, "model.train.value"),
+                     t->path);
+}
+
+static int logistic_data(builder *b, csv_table *t, sosmc_logistic *out)
+{
+    int roles[2],
+        *column = calloc((size_t)t->columns + (size_t)config_count(b->c, "model.features") + 2, sizeof *column);
+    if (!column) return job_no_memory(b);
+    int dim = find_columns(b, t, roles, column), rows = -1;
+    if (dim > 0) column[dim] = roles[0];
+    if (dim > 0 && job_settle_missing(b, t, column, dim + 1, "model.missing") == 0) {
+        double *features = job_take(b->job, (size_t)t->rows * (size_t)dim * sizeof *features + 1),
+               *labels = job_take(b->job, (size_t)t->rows * sizeof *labels + 1);
+        rows = features && labels ? fill_rows(b, t, roles, column, dim, features, labels) : job_no_memory(b);
+        *out = (sosmc_logistic){.rows = rows,
+                                .dim = dim,
+                                .features = features,
+                                .labels = labels,
+                                .variance = config_number(b->c, "model.prior_variance")};
+    }
     free(column);
-    return rc;
+    return rows > 0 ? 0 : -1;
 }
 
 static int logistic_build(builder *b)

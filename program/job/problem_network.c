@@ -111,7 +111,8 @@ static int stored_build(builder *b)
     network *n;
     if (take_network(b, &n)) return -1;
     *b->io = 1;
-    if (model_read_as(config_text(b->c, "model.file"), config_text(b->c, "model.network"), &n->file, b->error, b->room))
+    if (model_read_as(config_text(b->c, "model.file"), config_text(b->c, "model.network"),
+                      config_text(b->c, "model.activation"), &n->file, b->error, b->room))
         return -1;
     *b->io = 0;
     return use_network(b, n);

@@ -184,11 +184,13 @@ static int stored_points(builder *b, double **out, int64_t *rows)
 {
     int dim = b->job->problem.model.dim_x, centred = config_flag(b->c, "objective.data.standardise");
     const char *path = config_text(b->c, "objective.data.file");
+    points_gaps gaps = {.remedy = "objective.data.missing: drop", .drop = is(b, "objective.data.missing", "drop")};
     *b->io = 1;
-    if (points_load(path, dim, out, rows, b->error, b->room) ||
+    if (points_load_data(path, dim, &gaps, out, rows, b->error, b->room) ||
         (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
         return -1;
     *b->io = 0;
+    job_left_rows(b, path, *rows + gaps.dropped, gaps.dropped, gaps.remedy);
     if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }

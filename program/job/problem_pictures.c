@@ -144,7 +144,7 @@ static void release_judge(void *p)
 static int read_judge(builder *b, const char *path, model_file *f)
 {
     *b->io = 1;
-    if (model_read_as(path, config_text(b->c, "objective.reward.description"), f, b->error, b->room)) return -1;
+    if (model_read_as(path, config_text(b->c, "objective.reward.description"), NULL, f, b->error, b->room)) return -1;
     *b->io = 0;
     if (f->network.count == 0)
         return job_wrong(b, "objective.reward.network", "names %s, which is not a network of pictures", path);

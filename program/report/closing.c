@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "files/files.h"
+#include "files/words.h"
+
 enum { SHOWN = 10 /* parameters */, SENTENCE = 1024 };
 
 /* "VALUE +- ERROR"; the error only where it is large enough to change the printed digits of the value. */
@@ -92,9 +95,11 @@ static void print_verdict(const outcome *o, FILE *out)
             o->not_judged ? "none, because the run was not judged (judge: none)" : words[o->judged.verdict.status]);
 }
 
-void closing_write(const run_result *r, const char *dir, FILE *out)
+void closing_write(const run_result *r, const char *name, FILE *out)
 {
     const outcome *o = &r->outcome;
+    char dir[FILES_PATH];
+    (void)words_line(name, dir, sizeof dir);
     if (r->complete) {
         fprintf(out, "%s is finished: %lld %s\n", dir, (long long)r->iterations, r->automatic ? "steps" : "iterations");
         return;
@@ -107,9 +112,7 @@ void closing_write(const run_result *r, const char *dir, FILE *out)
     print_verdict(o, out);
 }
 
-/* The warning about the step was said before the first iteration. */
-static int said_before(const outcome *o, int i) { return i == 0 && strncmp(o->warning[0], "kernel.step is ", 15) == 0; }
-
+/* Warnings that were said before the first iteration are not said again. */
 void closing_against(const run_result *r, void (*say)(void *ctx, const char *sentence), void *ctx)
 {
     const outcome *o = &r->outcome;
@@ -117,8 +120,7 @@ void closing_against(const run_result *r, void (*say)(void *ctx, const char *sen
     char sentence[SENTENCE];
     if (r->complete) return;
     for (int i = 0; i < v->reasons && !o->not_judged; i++) say(ctx, v->reason[i]);
-    for (int i = 0; i < o->warnings; i++) {
-        if (said_before(o, i)) continue;
+    for (int i = o->told_before; i < o->warnings; i++) {
         (void)snprintf(sentence, sizeof sentence, "warning: %s", o->warning[i]);
         say(ctx, sentence);
     }

@@ -9,6 +9,7 @@
 #include <sosmc/analysis.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "evaluation_figures.h"
@@ -18,6 +19,7 @@
 #include "job/model_file.h"
 #include "job/problem.h"
 #include "report.h"
+#include "run/need.h"
 
 enum { SIDE = 160, TILE = 64 };
 
@@ -228,4 +230,19 @@ static int has_report(const char *dir)
 int run_report_asked(const config *c, const char *dir, char *error, size_t room)
 {
     return config_flag(c, "output.report") && !has_report(dir) ? run_report(dir, error, room) : 0;
+}
+
+double run_report_need(const char *dir)
+{
+    static const struct {
+        const char *name;
+        double times;
+    } read[] = {{"particles.npz", 2.2}, {"trace.csv", 2}, {"timing.csv", 2}, {"evaluation.csv", 2}, {"theta.npy", 2}};
+    char path[FILES_PATH];
+    struct stat st;
+    double bytes = NEED_PROGRAM;
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+        if (files_join(path, dir, read[i].name, NULL, 0) == 0 && stat(path, &st) == 0)
+            bytes += read[i].times * (double)st.st_size;
+    return bytes;
 }

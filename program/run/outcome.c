@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 300, MANY_NODES = 1200, ATTEMPTS = 5 };
+enum { ATTEMPTS = 5 };
 static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice */
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;   /* ... and the largest that is told */
@@ -53,7 +53,7 @@ static int find_box(const subject *s, sosmc_lattice *l)
     const sosmc_source *init = &s->job->problem.init;
     sosmc_batch b = {.x = drawn, .simd = sosmc_simd_best(), .dim = 2, .n = DRAWS, .ld = DRAWS};
     double *x = malloc(2 * (size_t)n * sizeof *x);
-    *l = (sosmc_lattice){.nodes = NODES, .low = {INFINITY, INFINITY}, .high = {-INFINITY, -INFINITY}};
+    *l = (sosmc_lattice){.nodes = OUTCOME_NODES, .low = {INFINITY, INFINITY}, .high = {-INFINITY, -INFINITY}};
     int rc = x && stepper_cloud(s->at, x, NULL) == SOSMC_OK ? 0 : -1;
     if (rc == 0) cover(l, x, n);
     free(x);
@@ -132,7 +132,7 @@ static int take_own(const subject *s)
     }
     if (!(v.edge < EDGE)) return -1;
     if (roughness(&v, &e) > ACCURATE) {
-        l.nodes = MANY_NODES;
+        l.nodes = OUTCOME_MANY_NODES;
         if (evaluation_exact(s->job, s->o->theta, &l, &v, &e)) return -1;
     }
     if (!(roughness(&v, &e) <= USABLE)) return -1;
@@ -353,7 +353,10 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
 {
     subject s = {.o = o, .from = from, .job = from->job, .at = from->at, .error = error, .room = room};
     describe(&s);
+    for (int i = 0; job_note_at(from->job, i); i++) warn(o, "%s", job_note_at(from->job, i));
     if (from->warning && *from->warning) warn(o, "%s", from->warning);
+    o->told_before = o->warnings;
+    o->left_out = job_left_out(from->job);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o))
@@ -497,6 +500,7 @@ void outcome_write(const outcome *o, json_writer *w)
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
+    if (o->left_out > 0) json_put_whole(w, "rows_left_out", o->left_out);
     json_put_text(w, "model", o->model);
     json_put_text(w, "objective", o->objective);
     json_put_text(w, "method", o->method);

@@ -16,6 +16,9 @@
 #include "job/problem.h"
 #include "stepper.h"
 
+/* Nodes along an axis of the lattice on which models of the plane have exact values; the second where the first is too coarse. */
+enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 1200 };
+
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */
     int exact;  /* by a formula or by quadrature; otherwise it is judged */
@@ -23,7 +26,7 @@ typedef struct {
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
 
-enum { OUTCOME_WARNINGS = 2, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
+enum { OUTCOME_WARNINGS = 2 + JOB_NOTES, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
 typedef struct {
     char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
@@ -52,7 +55,9 @@ typedef struct {
     told best_loss;  /* of all densities, where it is known */
     double aic, bic; /* NaN: there is none */
     int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    int told_before; /* the first so many of them were told when the run began */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
+    int64_t left_out; /* rows of the data that were left out because a value is missing */
 } outcome;
 
 /* What an outcome is taken from. */

@@ -34,6 +34,7 @@
 #include "moments.h"
 #include "outcome.h"
 #include "job/problem.h"
+#include "need.h"
 #include "place.h"
 #include "same_run.h"
 #include "stepper.h"
@@ -277,8 +278,10 @@ static int open_traces(run *r)
 static run_status prepare_run(run *r)
 {
     int io = 0;
+    if (need_inputs(r->c, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
     if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    if (need_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     sosmc_status status = stepper_create(&r->at, &r->job);
     if (status == SOSMC_OK) return RUN_OK;
     char where[FILES_PATH];
@@ -308,14 +311,19 @@ static int write_inputs(run *r)
     return inputs_write(&r->inputs, r->dir, r->error, sizeof r->error);
 }
 
-/* Warned of before the first iteration, because a user may rather stop than wait. */
-static void look_at_step(run *r)
+static void say_warning(const run *r, const char *warning)
 {
     char sentence[SENTENCE + 16];
-    if (r->job.automatic) return;
-    if (!curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) return;
-    (void)snprintf(sentence, sizeof sentence, "warning: %s", r->step_warning);
+    (void)snprintf(sentence, sizeof sentence, "warning: %s", warning);
     say(r, sentence);
+}
+
+/* Warned of before the first iteration, because a user may rather stop than wait: notes about the data, and a large step. */
+static void warn_first(run *r)
+{
+    for (int i = 0; job_note_at(&r->job, i); i++) say_warning(r, job_note_at(&r->job, i));
+    if (r->job.automatic) return;
+    if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
 }
 
 static void tell_progress(const run *r)
@@ -338,7 +346,7 @@ static void tell_progress(const run *r)
 
 static run_status begin_run(run *r)
 {
-    look_at_step(r);
+    warn_first(r);
     if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
     if (write_inputs(r) || open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */

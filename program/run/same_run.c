@@ -85,12 +85,22 @@ static int take_names(config *old, const config *c, char *error, size_t room)
     return config_resolve(old, error, room);
 }
 
+/* Versions that had no model.activation took silu where the file of a network does not say it. */
+static int take_activation(config *old, const config *c, char *error, size_t room)
+{
+    const char *type = config_text(old, "model.type"), *now = config_text(c, "model.activation");
+    if (!type || strcmp(type, "stored") != 0 || config_has(old, "model.activation") || !now || strcmp(now, "silu") != 0)
+        return 0;
+    return config_set(old, "model.activation=silu", error, room) || config_resolve(old, error, room) ? -1 : 0;
+}
+
 int same_run_check(const config *c, const char *path, int same_files, char *error, size_t room)
 {
     char words[256];
     if (directory_regular(path, error, room)) return -1;
     config *old = config_load(path, error, room);
-    if (!old || config_resolve(old, error, room) || (same_files && take_names(old, c, error, room))) {
+    if (!old || config_resolve(old, error, room) || (same_files && take_names(old, c, error, room)) ||
+        take_activation(old, c, error, room)) {
         config_free(old);
         return -1;
     }

@@ -445,15 +445,15 @@ static int rule_dimension(config *c)
                : 0;
 }
 
-/* model.column has a meaning with model.data alone. Where model.y is given instead, its default is removed, and a value that the
- * user wrote is refused. */
-static int rule_column(config *c)
+/* model.column and model.missing have a meaning with model.data alone. Where model.y is given instead, the default is removed,
+ * and a value that the user wrote is refused. */
+static int rule_of_table(config *c, const char *path)
 {
-    node *model = config_find(c, "model"), *column = node_child(model, "column");
-    if (!column || !config_has(c, "model.y")) return 0;
-    if (column->origin != FROM_DEFAULT && !drop_once_written(c, schema_find("model.column"), model, column))
-        return config_fail(c, column, "model.column applies only when model.data is given; here model.y is");
-    node_remove(model, column);
+    node *model = config_find(c, "model"), *n = config_find(c, path);
+    if (!n || !config_has(c, "model.y")) return 0;
+    if (n->origin != FROM_DEFAULT && !drop_once_written(c, schema_find(path), model, n))
+        return config_fail(c, n, "%s applies only when model.data is given; here model.y is", path);
+    node_remove(model, n);
     return 0;
 }
 
@@ -464,7 +464,7 @@ static int rule_observations(config *c)
         return config_fail(c, config_find(c, "model"), "model.data or model.y is missing; expected one of them");
     if (config_has(c, "model.data") && config_has(c, "model.y"))
         return config_fail(c, config_find(c, "model.y"), "model.data and model.y are both given; expected one of them");
-    return rule_column(c);
+    return rule_of_table(c, "model.column") || rule_of_table(c, "model.missing") ? -1 : 0;
 }
 
 static int rule_scheme(config *c)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/words.h"
+
 enum { WIDTH = 110 };
 
 typedef struct {
@@ -51,21 +53,8 @@ static int is_plain_word(const char *text)
     return !schema_has_word(reserved, lower);
 }
 
-/* A character YAML would fold, strip or refuse when it stood there as itself. */
-static int needs_escape(unsigned code)
-{
-    return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 || code == 0xFEFF ||
-           (code >= 0xFFFE && code < 0x10000);
-}
-
-static size_t decode(const char *text, unsigned *code)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    size_t length = *p < 0x80 ? 1 : *p < 0xE0 ? 2 : *p < 0xF0 ? 3 : 4; /* well-formed: checked when it was read */
-    *code = length == 1 ? *p : *p & (0x7FU >> length);
-    for (size_t i = 1; i < length; i++) *code = *code << 6 | (p[i] & 0x3FU);
-    return length;
-}
+/* A character YAML would fold, strip or refuse when it stood there as itself, or a terminal obey. */
+static int needs_escape(unsigned code) { return words_control(code) || (code >= 0xFFFE && code < 0x10000); }
 
 static void put_quoted(writer *w, const char *text)
 {
@@ -73,7 +62,7 @@ static void put_quoted(writer *w, const char *text)
     put_text(w, "\"");
     while (*text) {
         unsigned code;
-        size_t length = decode(text, &code);
+        size_t length = (size_t)words_next(text, &code); /* well-formed: checked when it was read */
         if (code == '"' || code == '\\')
             snprintf(piece, sizeof piece, "\\%c", (char)code);
         else if (code == '\n')

@@ -7,11 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files/words.h"
+#include "streams.h"
+
 static const double EVERY_ON_TERMINAL = 0.1, EVERY_IN_LOG = 5.0;
 
 void progress_begin(progress *p, int quiet, int64_t first)
 {
     *p = (progress){.out = stderr, .quiet = quiet, .terminal = isatty(STDERR_FILENO), .first = first};
+    if (p->terminal) p->out = streams_terminal(); /* where the cursor goes back is no control character to be shown */
     p->begun = p->last = monotonic_seconds();
 }
 
@@ -39,9 +43,10 @@ void progress_show(progress *p, int64_t done, int64_t total, const char *what)
     progress_line(p, done, total, what, each * (double)(total - done));
 }
 
-static void put_line(progress *p, const char *line)
+static void put_line(progress *p, const char *words)
 {
-    size_t length = strlen(line);
+    char line[512];
+    size_t length = strlen(words_line(words, line, sizeof line));
     p->last = monotonic_seconds();
     if (p->terminal) {
         int pad = p->shown > length ? (int)(p->shown - length) : 0;

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/words.h"
 #include "interrupt.h"
 #include "report/closing.h"
 #include "report/run_report.h"
+#include "job/problem.h"
 #include "progress.h"
+#include "run/need.h"
 #include "run/run.h"
 #include "say.h"
 
@@ -90,6 +93,43 @@ static int strict_code(const session *s)
                         s->options->out);
     if (!s->result.complete) return SOSMC_EXIT_UNTRUSTED;
     return complain(SOSMC_EXIT_UNTRUSTED, "%s has not converged; its summary.json says why", s->options->out);
+}
+
+/* The job of a run file whose inputs are not too large to be read. */
+static int build(job *j, const config *c, int *io, char *error, size_t room)
+{
+    *io = 0;
+    return need_inputs(c, error, room) || job_build(j, c, io, error, room) ? -1 : 0;
+}
+
+int session_fits(const config *c)
+{
+    char error[SENTENCE];
+    int io;
+    job j = {.parts = NULL};
+    int rc = build(&j, c, &io, error, sizeof error) || need_check(c, &j, error, sizeof error) ? -1 : 0;
+    job_free(&j);
+    return rc ? complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error) : SOSMC_EXIT_OK;
+}
+
+/* The files that the run reads may be missing; then it says why the memory is not known. */
+static void print_need(const config *c)
+{
+    char error[SENTENCE], line[SENTENCE], words[NEED_WORDS];
+    int io;
+    job j = {.parts = NULL};
+    if (build(&j, c, &io, error, sizeof error) == 0)
+        printf("# The run takes %s of memory.\n", need_words(need_of_run(c, &j), words));
+    else
+        printf("# How much memory the run takes is not known: %s\n", words_line(error, line, sizeof line));
+    job_free(&j);
+}
+
+int session_print(const config *c)
+{
+    print_need(c);
+    return config_write(c, stdout) || fflush(stdout) ? complain(SOSMC_EXIT_IO, "cannot write to standard output")
+                                                     : SOSMC_EXIT_OK;
 }
 
 int session_run(const config *c, const session_options *options)

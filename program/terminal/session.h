@@ -24,4 +24,12 @@ typedef struct {
  * went wrong. */
 int session_run(const config *c, const session_options *options);
 
+/* SOSMC_EXIT_OK where the run finds the memory that it takes, for commands that prepare a directory before they run; otherwise the
+ * exit code, having said why not. */
+int session_fits(const config *c);
+
+/* --print: the resolved run file on standard output, below a comment that says how much memory its run takes. Returns the exit
+ * code. */
+int session_print(const config *c);
+
 #endif

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "files/files.h"
+#include "files/words.h"
 
 struct page {
     char *bytes;
@@ -116,17 +117,19 @@ static void put_char(FILE *s, const char *text, int n)
     }
 }
 
-/* Control characters are not allowed in HTML; bytes that are not UTF-8 become the character made for that. */
+/* Control characters are not allowed in HTML, and those that turn directions round would do so to the words that follow; bytes that
+ * are not UTF-8 become the character made for that, and so do all of these. */
 static void escaped(page *p, const char *text)
 {
     if (!p || !text) return;
     while (*text) {
-        int n = files_utf8(text), control = (unsigned char)*text < 0x20 && *text != '\n' && *text != '\t';
-        if (n == 0 || control || *text == 0x7F)
+        unsigned code;
+        int n = words_next(text, &code);
+        if (words_control(code) && code != '\n' && code != '\t')
             (void)fputs("\xEF\xBF\xBD", p->stream);
         else
             put_char(p->stream, text, n);
-        text += n > 0 ? n : 1;
+        text += n;
     }
 }
 

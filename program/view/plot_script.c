@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-#include "files/files.h"
+#include "files/words.h"
 #include "plot_inside.h"
 
 enum { SCALE_BAR = 14, SCALE_HEIGHT = 260 };
@@ -19,19 +19,20 @@ void plot_emit(FILE *s, const char *format, ...)
     va_end(list);
 }
 
-/* In single quotes only the quote itself is special. A control character would end the line of the script; bytes that are
- * not UTF-8 would make the SVG invalid. */
+/* In single quotes only the quote itself is special. A control character would end the line of the script, or turn the words of the figure
+ * round; bytes that are not UTF-8 would make the SVG invalid. */
 static void put_quoted(FILE *s, const char *text)
 {
     (void)putc('\'', s);
-    for (int n = 0; text && *text; text += n > 0 ? n : 1) {
-        n = files_utf8(text);
-        if (n == 0)
-            (void)fputs("\xEF\xBF\xBD", s);
-        else if (*text == '\'')
+    for (int n = 0; text && *text; text += n) {
+        unsigned code;
+        n = words_next(text, &code);
+        if (*text == '\'')
             (void)fputs("''", s);
-        else if (n == 1 && ((unsigned char)*text < 0x20 || *text == 0x7F))
+        else if (n == 1 && code < 0x80 && words_control(code))
             (void)putc(' ', s);
+        else if (words_control(code))
+            (void)fputs("\xEF\xBF\xBD", s);
         else
             (void)fwrite(text, 1, (size_t)n, s);
     }

@@ -2,6 +2,7 @@
  *
  *   gradients   the Taylor remainder |f(x + e v) - f(x) - e g.v|, the larger one of v and -v, falls as e^2 until rounding
  *               stops it; a wrong gradient shows as a rate of 1
+ *   purity      energies are repeatable, and each depends on its own particle alone (check_model.c)
  *   scores      those of a model are what grad_theta gives for single particles
  *   weights     along a closed path of theta, E[Z_K] = E[Z_0] with fixed steps, whatever Z is: the weights are unbiased
  *   numbers     a short run of the problem itself stays finite
@@ -17,7 +18,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
-#include "probe.h"
+#include "check_inside.h"
 #include "base/scores.h"
 #include "base/tiles.h"
 
@@ -39,12 +40,21 @@ static void note(checking *c, const char *name, int verdict, double value, doubl
 {
     sosmc_check_item *item = &c->report->item[c->report->count++];
     va_list arguments;
-    *item = (sosmc_check_item){.name = name, .verdict = verdict, .value = value, .error = error};
+    *item = (sosmc_check_item){
+        .name = name, .verdict = verdict, .value = value, .error = error, .limit = NAN, .coordinate = -1};
     va_start(arguments, format);
     (void)vsnprintf(item->sentence, sizeof item->sentence, format, arguments);
     va_end(arguments);
     c->report->failed += verdict == SOSMC_CHECK_FAIL;
     c->report->warned += verdict == SOSMC_CHECK_WARN;
+}
+
+/* Completes the item that was noted last. */
+static void note_limit(checking *c, double limit, int64_t coordinate)
+{
+    sosmc_check_item *item = &c->report->item[c->report->count - 1];
+    item->limit = limit;
+    item->coordinate = coordinate;
 }
 
 /* The engine's own sentence, where a run failed. */
@@ -100,18 +110,27 @@ static remainder_fit fit_remainder(probe *p, double *at, size_t n, double deriva
     return fit;
 }
 
-static void judge_gradient(checking *c, const char *name, const char *callback, remainder_fit fit)
+/* `at` has `rows` coordinates of `each` numbers; p->g is what is claimed there, p->v the direction in which it was found wrong. */
+static void judge_gradient(checking *c, const char *name, const char *callback, probe *p, double *at, int rows,
+                           int each, remainder_fit fit)
 {
-    if (fit.failed)
+    static const double LEAST = 1.7;
+    if (fit.failed) {
         note(c, name, SOSMC_CHECK_FAIL, NAN, NAN, "the callback returned an error");
-    else if (fit.rate > 1.7)
+        return;
+    }
+    if (fit.rate > LEAST) {
         note(c, name, SOSMC_CHECK_OK, fit.rate, NAN, "Taylor remainder falls as step^%.2f (expected 2)", fit.rate);
-    else
-        note(
-            c, name, SOSMC_CHECK_FAIL, fit.rate, NAN,
-            "Taylor remainder falls as step^%.2f (expected 2); %s does not match the energy (finite differences over the "
-            "claimed derivative: %.6g)",
-            fit.rate, callback, fit.slope);
+        note_limit(c, LEAST, -1);
+        return;
+    }
+    wrong_place w = sosmc_i_check_place(p, at, rows, each);
+    note(
+        c, name, SOSMC_CHECK_FAIL, fit.rate, NAN,
+        "Taylor remainder falls as step^%.2f (expected 2); %s does not match the energy (finite differences over the "
+        "claimed derivative: %.6g): in coordinate %lld, counted from 0, it says %.6g, and differences of the energy %.6g",
+        fit.rate, callback, fit.slope, (long long)w.coordinate, w.claimed, w.measured);
+    note_limit(c, LEAST, w.coordinate);
 }
 
 /* Turns v to the side of g, coordinate by coordinate, and returns the derivative g.v that is claimed along it. In a direction
@@ -176,7 +195,7 @@ static void check_gradient_x(checking *c, probe *p)
         note(c, "gradient in x", SOSMC_CHECK_SKIP, NAN, NAN,
              "gx is the gradient of the smooth part of U alone, for which there is no energy to compare it with");
     else
-        judge_gradient(c, "gradient in x", "gx", fit_gradient_x(p));
+        judge_gradient(c, "gradient in x", "gx", p, p->x, p->model->dim_x, PARTICLES, fit_gradient_x(p));
 }
 
 static void check_gradient_theta(checking *c, probe *p)
@@ -184,7 +203,8 @@ static void check_gradient_theta(checking *c, probe *p)
     if (c->problem->objective.scale == 0) /* theta stays, or follows a path of its own: its gradient is not used */
         note(c, "gradient in theta", SOSMC_CHECK_SKIP, NAN, NAN, "nothing is optimised");
     else
-        judge_gradient(c, "gradient in theta", "grad_theta", fit_gradient_theta(p));
+        judge_gradient(c, "gradient in theta", "grad_theta", p, p->theta, p->model->dim_theta, 1,
+                       fit_gradient_theta(p));
 }
 
 /* The largest error among the particles' scores for one parameter, relative to the largest of them, or to `floor` where all of
@@ -220,6 +240,9 @@ static void judge_scores(checking *c, const probe *p, const double *own, const d
              fresh ? ", in a batch that is fresh" : "");
     else if (fresh)
         note(c, "scores", SOSMC_CHECK_OK, most, NAN, "each is what grad_theta gives for its particle alone");
+    else
+        return;
+    note_limit(c, allowed, most <= allowed ? -1 : (int64_t)where);
 }
 
 /* Both of a batch that is fresh and of one that is not, because a model may keep what its energy computed. */
@@ -252,6 +275,19 @@ static void check_scores(checking *c, probe *p)
     free(scratch);
 }
 
+static void check_purity(checking *c, probe *p)
+{
+    int coupled;
+    if (sosmc_i_check_differs(p))
+        note(c, "repeated", SOSMC_CHECK_FAIL, NAN, NAN,
+             "the energies of the same particles at the same theta are others when they are asked for again");
+    else if ((coupled = sosmc_i_check_coupled(p)) >= 0)
+        note(
+            c, "particles", SOSMC_CHECK_FAIL, NAN, NAN,
+            "the energy of particle %d is another when the rest of its batch is; it must depend on that particle alone",
+            coupled);
+}
+
 static void check_gradients(checking *c)
 {
     probe p;
@@ -261,6 +297,7 @@ static void check_gradients(checking *c)
         note(c, "initial law", SOSMC_CHECK_FAIL, NAN, NAN, "particles could not be drawn");
         return;
     }
+    check_purity(c, &p);
     check_gradient_x(c, &p);
     check_gradient_theta(c, &p);
     check_scores(c, &p);
@@ -325,6 +362,7 @@ static void judge_weights(checking *c, double begun, double sum, double square)
     note(c, "weights", good ? SOSMC_CHECK_OK : SOSMC_CHECK_FAIL, mean, se,
          "Z along a closed path of theta returns to %.4f +- %.4f (expected 1)%s", mean, se,
          good ? "" : "; U, its gradient and the kernel do not agree, or the step is too large for weights");
+    note_limit(c, 1, -1);
 }
 
 static void check_weights(checking *c)
@@ -376,6 +414,7 @@ static void check_short_run(checking *c)
         int bad = sosmc_last(s)->nonfinite;
         note(c, "short run", bad ? SOSMC_CHECK_FAIL : SOSMC_CHECK_OK, bad, NAN, "%lld iterations, all values finite%s",
              (long long)c->iterations, bad ? " but for some particles of the last" : "");
+        note_limit(c, 0, -1);
         const char *why = sosmc_why_no_loss(s);
         if (why) note(c, "no loss", SOSMC_CHECK_NOTE, NAN, NAN, "%s", why);
     } else {
@@ -412,6 +451,11 @@ static void check_threads(checking *c)
     uint64_t alone, together;
     int differ = 0;
     if (c->threads < 2) return;
+    if (c->problem->model.tile >= c->settings->scheme.particles) {
+        note(c, "threads", SOSMC_CHECK_SKIP, NAN, NAN,
+             "all particles are one batch, so only one thread calls the model");
+        return;
+    }
     if (!hash_with(c, 1, &alone)) return;
     for (int i = 0; i < TRIES; i++) {
         if (!hash_with(c, c->threads, &together)) return;
@@ -421,6 +465,7 @@ static void check_threads(checking *c)
          differ ? "%d threads at once give other numbers than one: a callback writes to memory that the threads share"
                 : "%d threads at once give the bits of one",
          c->threads);
+    note_limit(c, 0, -1);
 }
 
 /* ---------------------------------------------------------------------------- all of them */
@@ -435,6 +480,7 @@ static void check_step(checking *c)
         "kernel.h is %.4g, %.3g times the largest that is safe for unadjusted moves: the potential has a curvature of %.4g at "
         "the first particles; take a kernel.h of at most %.2g, or sosmc_mala",
         c->settings->kernel.h, step->beyond, step->curvature, step->largest);
+    note_limit(c, 1, -1);
 }
 
 sosmc_status sosmc_check(const sosmc_problem *problem, const sosmc_settings *settings,

@@ -36,20 +36,26 @@ sosmc_status sosmc_i_host_cut(host *h, const sosmc_model *model, int64_t points,
     return SOSMC_OK;
 }
 
+size_t sosmc_i_host_bytes(host *h, size_t vectors, size_t rows)
+{
+    size_t work;
+    h->scratch = (vectors * h->vector + rows * h->row) * sizeof(double);
+    if (__builtin_mul_overflow(h->model->work, (size_t)h->ld, &work)) return SIZE_MAX;
+    if (work > SIZE_MAX / (4 * (size_t)HOST_MOST_THREADS)) return SIZE_MAX;
+    h->stride = h->scratch + aligned(work);
+    return aligned(h->model->prep) + aligned(sosmc_i_crew_bytes(h->workers)) + (size_t)h->workers * h->stride;
+}
+
 sosmc_status sosmc_i_host_open(host *h, const double *theta, size_t vectors, size_t rows)
 {
-    size_t prep = aligned(h->model->prep), threads = aligned(sosmc_i_crew_bytes(h->workers)), work;
-    h->scratch = (vectors * h->vector + rows * h->row) * sizeof(double);
-    if (__builtin_mul_overflow(h->model->work, (size_t)h->ld, &work)) return SOSMC_ENOMEM;
-    if (work > SIZE_MAX / (4 * (size_t)HOST_MOST_THREADS)) return SOSMC_ENOMEM;
-    h->stride = h->scratch + aligned(work);
-    size_t all = prep + threads + (size_t)h->workers * h->stride;
+    size_t all = sosmc_i_host_bytes(h, vectors, rows);
+    if (all == SIZE_MAX) return SOSMC_ENOMEM;
     h->memory = aligned_alloc(ALIGNMENT, all ? all : ALIGNMENT);
     if (!h->memory) return SOSMC_ENOMEM;
     memset(h->memory, 0, all); /* a model may read padding */
     h->prep = h->memory;
-    h->crew = h->memory + prep;
-    h->room = h->crew + threads;
+    h->crew = h->memory + aligned(h->model->prep);
+    h->room = h->crew + aligned(sosmc_i_crew_bytes(h->workers));
     sosmc_status status = theta ? sosmc_i_host_move(h, theta) : SOSMC_OK;
     if (status != SOSMC_OK) sosmc_i_host_close(h);
     return status;

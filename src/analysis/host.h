@@ -30,6 +30,8 @@ typedef struct {
 sosmc_status sosmc_i_host_cut(host *h, const sosmc_model *model, int64_t points, int threads);
 /* Or tiles of `tile` particles in rows of `ld`, for one worker. */
 void sosmc_i_host_shape(host *h, const sosmc_model *model, int tile, int ld);
+/* The bytes that sosmc_i_host_open takes; SIZE_MAX: more than can be counted. */
+size_t sosmc_i_host_bytes(host *h, size_t vectors, size_t rows);
 /* Takes the memory, all of it zero, and prepares the model at theta (borrowed; NULL: not yet). On failure nothing is left to
  * close. */
 sosmc_status sosmc_i_host_open(host *h, const double *theta, size_t vectors, size_t rows);

@@ -143,10 +143,10 @@ static void unpack_particle(const part *parts, int count, const layout *l, int t
 
 void sosmc_i_rank_particles(const layout *l, int rank, int size, int64_t *lo, int64_t *hi)
 {
-    int a = l->block_tile[sosmc_i_rank_bound(l->blocks, rank, size)];
-    int b = l->block_tile[sosmc_i_rank_bound(l->blocks, rank + 1, size)];
-    *lo = a < l->tiles ? l->first[a] : l->particles;
-    *hi = b < l->tiles ? l->first[b] : l->particles;
+    int a = first_tile(l, sosmc_i_rank_bound(l->blocks, rank, size));
+    int b = first_tile(l, sosmc_i_rank_bound(l->blocks, rank + 1, size));
+    *lo = a < l->tiles ? (int64_t)a * l->tile : l->particles;
+    *hi = b < l->tiles ? (int64_t)b * l->tile : l->particles;
 }
 
 /* Ancestors ascend, so what one rank needs of another is a run without repetitions: each record is sent once. */

@@ -365,20 +365,16 @@ static sosmc_status begin(sosmc *s)
     return sosmc_i_start(s);
 }
 
-sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings)
+/* An engine that has taken no memory yet but its own; NULL: there is not even that. */
+static sosmc *open_engine(const sosmc_problem *problem, const sosmc_settings *settings)
 {
-    STANDARD_ARITHMETIC;
-    if (!out) return SOSMC_EINVAL;
-    *out = NULL;
-    if (!problem || !settings) return SOSMC_EINVAL;
     sosmc_settings cfg = *settings;
     if (!cfg.alloc) cfg.alloc = libc_alloc;
     int threads = cfg.threads < 1 ? 1 : cfg.threads > 1024 ? 1024 : cfg.threads;
     size_t room = 128 + 12 * (size_t)threads;
     sosmc *s = cfg.alloc(cfg.alloc_ctx, NULL, sizeof *s);
-    if (!s) return SOSMC_ENOMEM;
+    if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    *out = s;
     s->p = *problem;
     s->cfg = cfg;
     s->now = &s->state_a;
@@ -388,10 +384,35 @@ sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc
     s->info.accept = s->info.mobility = NAN;
     s->owned_room = (int)room;
     s->owned = cfg.alloc(cfg.alloc_ctx, NULL, room * sizeof *s->owned);
+    s->bytes = sizeof *s + room * sizeof *s->owned;
+    return s;
+}
+
+sosmc_status sosmc_create(sosmc **out, const sosmc_problem *problem, const sosmc_settings *settings)
+{
+    STANDARD_ARITHMETIC;
+    if (!out) return SOSMC_EINVAL;
+    *out = NULL;
+    if (!problem || !settings) return SOSMC_EINVAL;
+    sosmc *s = *out = open_engine(problem, settings);
+    if (!s) return SOSMC_ENOMEM;
     s->failed = s->owned ? begin(s) : sosmc_i_fail(s, SOSMC_ENOMEM, "out of memory");
     if (atomic_exchange(&s->refused, 0)) s->failed = sosmc_i_fail(s, SOSMC_EINVAL, "%s", SOSMC_I_REFUSED);
     s->ready = s->failed == SOSMC_OK;
     return sosmc_i_leave(s, s->failed);
+}
+
+size_t sosmc_memory(const sosmc_problem *problem, const sosmc_settings *settings)
+{
+    STANDARD_ARITHMETIC;
+    sosmc *s = problem && settings ? open_engine(problem, settings) : NULL;
+    size_t bytes = 0;
+    if (s && s->owned) {
+        s->measures = 1;
+        if (sosmc_i_setup(s) == SOSMC_OK) bytes = s->bytes;
+    }
+    sosmc_free(s);
+    return bytes;
 }
 
 void sosmc_free(sosmc *s)

@@ -36,6 +36,7 @@ enum { ALIGNMENT = 64, LANES = 8, MAX_RETRIES = 8, MAX_RANKS = 4096, MESSAGE = 5
 typedef struct {
     int64_t particles;
     int dim, ld, tiles, blocks;
+    int tile;                                 /* particles in tile 0, which has as many as any */
     int tile_lo, tile_hi, block_lo, block_hi; /* what this rank owns */
     size_t vector;                            /* doubles per tile of one vector: dim * ld, rounded up to 8 */
     int *count;                               /* particles in tile t */
@@ -196,6 +197,8 @@ struct sosmc {
 
     void **owned; /* every allocation, for sosmc_free */
     int owned_count, owned_room;
+    size_t bytes; /* of all of them; SIZE_MAX: more than can be counted */
+    int measures; /* sosmc_memory: they are only counted */
 };
 
 /* engine.c */
@@ -239,7 +242,9 @@ static inline double *row_at(double *base, const layout *l, int t)
 }
 /* The same for what not every problem has: NULL stays NULL. */
 static inline double *optional_row(double *base, const layout *l, int t) { return base ? row_at(base, l, t) : NULL; }
-static inline int tile_of(const layout *l, int64_t particle) { return (int)(particle / l->count[0]); }
+static inline int tile_of(const layout *l, int64_t particle) { return (int)(particle / l->tile); }
+/* The first tile of block b, of which `blocks` is the end. */
+static inline int first_tile(const layout *l, int b) { return (int)((int64_t)l->tiles * b / l->blocks); }
 static inline int longest_row(const sosmc *s)
 {
     int ld = s->cut.ld > s->batch.ld ? s->cut.ld : s->batch.ld;

@@ -102,7 +102,8 @@ static sosmc_status check_kernel(const sosmc *s)
     REFUSE(k->blind && (!k->no_weight || k->invariant || k->metropolis || k->uses_gradient),
            "kernel %s is blind, it knows no U: no_weight must be 1, and invariant, metropolis and uses_gradient 0",
            k->name);
-    REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h, "it must be positive");
+    REQUIRE(k->h > 0 && isfinite(k->h), "kernel.h", k->h,
+            "it must be positive (the kernel's step, kernel.step in run files)");
     REFUSE(k->uses_gradient && s->p.model.no_gx, "kernel %s uses dU/dx, and the model has none (model.no_gx)", k->name);
     REFUSE(k->uses_prox && !s->p.model.prox, "kernel %s takes proximal maps, and the model has none (model.prox)",
            k->name);
@@ -120,7 +121,8 @@ static sosmc_status check_optimiser(const sosmc *s)
     const sosmc_schedule *c = &s->cfg.schedule;
     REFUSE((!o->step && !o->try_step) || !o->name,
            "optimiser.step or optimiser.name is missing; start from sosmc_adam, sosmc_sgd, ...");
-    REQUIRE(o->lr >= 0 && isfinite(o->lr), "optimiser.lr", o->lr, "it must not be negative");
+    REQUIRE(o->lr >= 0 && isfinite(o->lr), "optimiser.lr", o->lr,
+            "it must not be negative (the learning rate, optimiser.rate in run files)");
     REQUIRE(o->momentum >= 0 && o->momentum < 1, "optimiser.momentum", o->momentum, "it must be in [0, 1)");
     REQUIRE(o->beta1 >= 0 && o->beta1 < 1, "optimiser.beta1", o->beta1, "it must be in [0, 1)");
     REQUIRE(o->beta2 >= 0 && o->beta2 < 1, "optimiser.beta2", o->beta2, "it must be in [0, 1)");
@@ -260,12 +262,25 @@ static void advise_large_pages(char *p, size_t bytes)
 #endif
 }
 
-/* Zeroed, aligned memory that sosmc_free returns; NULL for want of memory, and also for zero bytes. */
+static size_t times(size_t a, size_t b)
+{
+    size_t product;
+    return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+static size_t plus(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
+
+/* Zeroed, aligned memory that sosmc_free returns; NULL for want of memory, and also for zero bytes. Where it is only counted, what is
+ * small is had all the same, because later lines look into it, and what is large is an address that nobody follows. */
 static void *take(sosmc *s, size_t count, size_t bytes)
 {
+    enum { SMALL = 1 << 16 };
+    size_t wanted = plus(times(count, bytes), ALIGNMENT);
     if (count == 0 || bytes == 0) return NULL;
-    if (s->owned_count == s->owned_room || count > (SIZE_MAX - ALIGNMENT) / bytes) return NULL;
-    char *p = s->cfg.alloc(s->cfg.alloc_ctx, NULL, count * bytes + ALIGNMENT);
+    s->bytes = plus(s->bytes, wanted);
+    if (s->measures && wanted > SMALL) return s;
+    if (s->owned_count == s->owned_room || wanted == SIZE_MAX) return NULL;
+    char *p = s->cfg.alloc(s->cfg.alloc_ctx, NULL, wanted);
     if (!p) return NULL;
     s->owned[s->owned_count++] = p;
     p += ALIGNMENT - (uintptr_t)p % ALIGNMENT;
@@ -306,8 +321,8 @@ static void own_blocks(const sosmc *s, layout *l)
     int size = ranks(s), rank = size > 1 ? s->cfg.comm.rank : 0;
     l->block_lo = sosmc_i_rank_bound(l->blocks, rank, size);
     l->block_hi = sosmc_i_rank_bound(l->blocks, rank + 1, size);
-    l->tile_lo = l->block_tile[l->block_lo];
-    l->tile_hi = l->block_tile[l->block_hi];
+    l->tile_lo = first_tile(l, l->block_lo);
+    l->tile_hi = first_tile(l, l->block_hi);
 }
 
 static void set_rows(layout *l, int dim, int tile)
@@ -317,21 +332,28 @@ static void set_rows(layout *l, int dim, int tile)
     l->vector = sosmc_i_round_up((size_t)dim * (size_t)l->ld, LANES);
 }
 
+static sosmc_status take_cuts(sosmc *s, layout *l)
+{
+    TAKE(l->count, l->tiles);
+    TAKE(l->first, l->tiles);
+    TAKE(l->block_tile, l->blocks + 1);
+    for (int b = 0; b <= l->blocks && !s->measures; b++) l->block_tile[b] = first_tile(l, b);
+    return SOSMC_OK;
+}
+
 static sosmc_status cut(sosmc *s, layout *l, int64_t particles, int blocks_limit)
 {
     int tile = tile_size(&s->p.model, particles);
     set_rows(l, s->p.model.dim_x, tile);
     l->particles = particles;
+    l->tile = tile;
     l->tiles = (int)((particles + tile - 1) / tile);
     l->blocks = l->tiles < blocks_limit ? l->tiles : blocks_limit;
-    TAKE(l->count, l->tiles);
-    TAKE(l->first, l->tiles);
-    TAKE(l->block_tile, l->blocks + 1);
-    for (int t = 0; t < l->tiles; t++) {
+    TRY(take_cuts(s, l));
+    for (int t = 0; t < l->tiles && !s->measures; t++) {
         l->first[t] = (int64_t)t * tile;
         l->count[t] = particles - l->first[t] < tile ? (int)(particles - l->first[t]) : tile;
     }
-    for (int b = 0; b <= l->blocks; b++) l->block_tile[b] = (int)((int64_t)l->tiles * b / l->blocks);
     own_blocks(s, l);
     return SOSMC_OK;
 }
@@ -340,19 +362,17 @@ static sosmc_status cut(sosmc *s, layout *l, int64_t particles, int blocks_limit
 static sosmc_status cut_kept(sosmc *s)
 {
     layout *l = &s->kept;
-    int64_t most = (int64_t)s->cut.count[0] * s->cfg.scheme.keep;
+    int64_t most = (int64_t)s->cut.tile * s->cfg.scheme.keep;
     int tile = tile_size(&s->p.model, most);
     set_rows(l, s->p.model.dim_x, tile);
     if (l->ld > 1) tile = l->ld; /* positions are counted in rows of ld */
     int per_group = (int)((most + tile - 1) / tile);
     l->particles = (int64_t)s->cfg.scheme.particles * s->cfg.scheme.keep;
+    l->tile = most < tile ? (int)most : tile;
     l->tiles = per_group * s->cut.tiles;
-    l->blocks = s->cut.tiles;
-    TAKE(l->count, l->tiles);
-    TAKE(l->first, l->tiles);
-    TAKE(l->block_tile, l->blocks + 1);
-    for (int t = 0; t <= l->blocks; t++) l->block_tile[t] = t * per_group;
-    for (int t = 0; t < l->tiles; t++) {
+    l->blocks = s->cut.tiles; /* of per_group tiles each */
+    TRY(take_cuts(s, l));
+    for (int t = 0; t < l->tiles && !s->measures; t++) {
         int group = t / per_group;
         int64_t states = (int64_t)s->cut.count[group] * s->cfg.scheme.keep, before = (int64_t)(t % per_group) * tile;
         int64_t left = states > before ? states - before : 0;
@@ -369,7 +389,7 @@ static sosmc_status take_cloud(sosmc *s, const layout *l, cloud *c, int vectors)
     if (tiles == 0) tiles = rows = 1; /* a rank without tiles still has addresses */
     TAKE(c->x, tiles * l->vector);
     if (vectors && s->uses_gradient) TAKE(c->gx, tiles * l->vector);
-    if (vectors) TAKE(c->aux, tiles * l->vector * (size_t)s->cfg.kernel.aux);
+    if (vectors) TAKE(c->aux, times(tiles * l->vector, (size_t)s->cfg.kernel.aux));
     TAKE(c->U, rows);
     if (s->p.objective.score.eval) TAKE(c->R, rows);
     if (s->uses_reference) TAKE(c->Uref, rows);
@@ -431,7 +451,7 @@ static size_t largest(size_t a, size_t b) { return a > b ? a : b; }
 static sosmc_status take_packets(sosmc *s)
 {
     size_t size = (size_t)ranks(s), dim = (size_t)s->p.model.dim_theta, records = 0;
-    TAKE(s->record, sosmc_i_record_doubles(s, s->cut.count[0]) + 1);
+    TAKE(s->record, sosmc_i_record_doubles(s, s->cut.tile) + 1);
     TAKE(s->tile_hash, s->cut.tiles);
     if (size == 1) return SOSMC_OK;
     for (int r = 0; r < (int)size; r++) {
@@ -441,7 +461,7 @@ static sosmc_status take_packets(sosmc *s)
     }
     size_t each = sosmc_i_reduce_packet(s->seen.l, largest(dim, SUM_ALL));
     if (s->batch.particles) each = largest(each, sosmc_i_reduce_packet(&s->batch, dim + DATA_ALL));
-    each = largest(each, largest(sosmc_i_record_doubles(s, s->cut.count[0]) + 1, records));
+    each = largest(each, largest(sosmc_i_record_doubles(s, s->cut.tile) + 1, records));
     each = largest(each, (size_t)s->cut.tiles);
     size_t exchanged = (records + size) * sosmc_i_record_doubles(s, 1);
     s->packet_doubles = largest(each * size, exchanged);
@@ -484,7 +504,7 @@ static int tiles_for(int particles, int tile, int most)
 static void plan_watch(sosmc *s)
 {
     watch *w = &s->watch;
-    const int p = s->p.model.dim_theta, particles = s->cfg.scheme.particles, tile = s->cut.count[0];
+    const int p = s->p.model.dim_theta, particles = s->cfg.scheme.particles, tile = s->cut.tile;
     double iteration = s->cfg.scheme.sweeps * (s->cfg.kernel.metropolis ? 2 : 1) + 0.4,
            cost = s->p.model.scores ? 0.5 : 3;
     double allowed = 0.4 * s->cfg.judge * iteration;
@@ -493,7 +513,7 @@ static void plan_watch(sosmc *s)
     int differences = within(0.2 * particles / p, 32, 4096);
     w->moment_tiles = tiles_for(moments, tile, s->cut.tiles);
     w->difference_tiles = tiles_for(differences, tile, w->moment_tiles);
-    w->data_tiles = s->batch.tiles ? tiles_for(differences, s->batch.count[0], s->batch.tiles) : 0;
+    w->data_tiles = s->batch.tiles ? tiles_for(differences, s->batch.tile, s->batch.tiles) : 0;
     w->data_noise = s->batch.tiles && !s->p.objective.data.fixed;
     w->coordinates = s->cut.dim < 64 ? s->cut.dim : 64;
     w->stride = s->cut.dim / w->coordinates;
@@ -585,6 +605,7 @@ static sosmc_status start_threads(sosmc *s)
     void *memory;
     if (s->cfg.threads < 2) return SOSMC_OK;
     TAKE_BYTES(memory, sosmc_i_crew_bytes(s->cfg.threads));
+    if (s->measures) return SOSMC_OK;
     s->threads = sosmc_i_crew_start(memory, s->cfg.threads);
     REFUSE(!s->threads, "threads is %d, but so many could not be started", s->cfg.threads);
     return SOSMC_OK;

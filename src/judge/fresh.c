@@ -237,8 +237,8 @@ static int affordable(const fresh *f)
 {
     const double small_pass = 2e6; /* coordinates times moves: some hundredths of a second of a cheap model */
     double dim = f->problem->model.dim_x, cost = f->options->cost > 0 ? f->options->cost : 0.025;
-    double iterations = (double)sosmc_iteration(f->engine) * f->settings->scheme.sweeps;
-    double evaluations = 2 * iterations * sosmc_particles(f->engine), temperatures = 6 + 2 * sqrt(dim);
+    double iterations = (double)f->iterations * f->settings->scheme.sweeps;
+    double evaluations = 2 * iterations * f->settings->scheme.particles, temperatures = 6 + 2 * sqrt(dim);
     /* A move costs what the laws take beside the model: some three evaluations of a cheap one. A reference has a pass of its own. */
     double particles = cost * evaluations / (3 * temperatures);
     double least = fmin(MOST_LEAST, small_pass / (temperatures * dim));
@@ -294,25 +294,30 @@ void sosmc_i_fresh_close(fresh *f)
     f->c.C = NULL;
 }
 
+static pass_task task_of(const fresh *f, const double *theta, int whole)
+{
+    const sosmc_objective *o = &f->problem->objective;
+    return (pass_task){.model = &f->problem->model,
+                       .theta = theta,
+                       .score = whole && o->score.eval ? &o->score : NULL,
+                       .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
+                       .q = &f->q,
+                       .c = &f->c,
+                       .simd = f->simd,
+                       .particles = f->particles,
+                       .threads = f->threads,
+                       .moves = f->problem->model.dim_x < 5 ? 1 : 2,
+                       .seed = f->seed,
+                       .wants_gradients = whole && f->problem->model.dim_theta <= WATCH_PARAMETERS && o->scale != 0 &&
+                                          !o->H,
+                       .stop = f->options->stop,
+                       .stop_ctx = f->options->stop_ctx};
+}
+
 sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out)
 {
     enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
-    const sosmc_objective *o = &f->problem->objective;
-    pass_task task = {.model = &f->problem->model,
-                      .theta = theta,
-                      .score = whole && o->score.eval ? &o->score : NULL,
-                      .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
-                      .q = &f->q,
-                      .c = &f->c,
-                      .simd = f->simd,
-                      .particles = f->particles,
-                      .threads = f->threads,
-                      .moves = f->problem->model.dim_x < 5 ? 1 : 2,
-                      .seed = f->seed,
-                      .wants_gradients = whole && f->problem->model.dim_theta <= WATCH_PARAMETERS && o->scale != 0 &&
-                                         !o->H,
-                      .stop = f->options->stop,
-                      .stop_ctx = f->options->stop_ctx};
+    pass_task task = task_of(f, theta, whole);
     for (int k = 0;; k++) {
         task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);
@@ -322,4 +327,33 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
         task.particles *= 2;
         task.moves *= 2;
     }
+}
+
+/* ---------------------------------------------------------------------------- what it takes */
+
+static size_t sum_of(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
+
+size_t sosmc_i_fresh_pass_bytes(const fresh *f)
+{
+    const sosmc_objective *o = &f->problem->objective;
+    pass_task whole = task_of(f, NULL, 1), part = task_of(f, NULL, 0);
+    size_t n = (size_t)f->particles, dim_theta = whole.wants_gradients ? (size_t)whole.model->dim_theta : 0;
+    size_t rows = ((n + 5) * dim_theta + n) * sizeof(double); /* of the contradiction */
+    size_t other = o->theta_ref && o->kl != 0 ? sosmc_i_pass_bytes(&part) : 0;
+    return sum_of(sosmc_i_pass_bytes(&whole), sum_of(n * sizeof(double), other > rows ? other : rows));
+}
+
+size_t sosmc_i_fresh_bytes(const fresh *f)
+{
+    enum { LAWS = 4 }; /* there are as many as modes and two; full ones are small beside a pass of their dimension */
+    fresh g = *f;
+    int64_t n = f->settings->scheme.particles, dim = f->problem->model.dim_x;
+    if (sosmc_i_fresh_refused(f)) return 0;
+    g.particles = affordable(f);
+    g.threads = f->options->threads > 0 ? f->options->threads : f->settings->threads;
+    int64_t law = dim > LAW_FULL ? dim : dim * dim;
+    int64_t opening = n * (dim + 1) + DRAWN * (dim + 3) + (PRECONDITIONED + 66) * (2 * dim + 2);
+    size_t laws = (size_t)(LAWS * law) * sizeof(double), open = (size_t)opening * sizeof(double);
+    size_t pass = sosmc_i_fresh_pass_bytes(&g);
+    return sum_of(laws, open > pass ? open : pass);
 }

@@ -11,6 +11,7 @@ typedef struct {
     const sosmc_settings *settings;
     const sosmc_problem *problem;
     const sosmc_judge_options *options;
+    int64_t iterations; /* that the run has made, which decide how many particles a pass may have */
     uint64_t seed;
     const sosmc_simd *simd;
     laws q;
@@ -25,6 +26,11 @@ const char *sosmc_i_fresh_refused(const fresh *f);
 /* Builds laws and coordinates from the engine's cloud and its initial law, for theta. */
 sosmc_status sosmc_i_fresh_open(fresh *f, const double *theta);
 void sosmc_i_fresh_close(fresh *f);
+/* The bytes that the judgement of a run with these settings holds at most, in all of what is declared here, unless a pass has to be
+ * repeated with more particles; and those of a pass with the numbers that are made of it. No engine needs to be there. SIZE_MAX:
+ * more than can be counted. */
+size_t sosmc_i_fresh_bytes(const fresh *f);
+size_t sosmc_i_fresh_pass_bytes(const fresh *f);
 /* The pass at theta; repeated with twice the particles, at most three times, while too few ancestors survive. `number` names its
  * random numbers, 0 to 7. With scores, reference energies and gradients in theta where `whole`. */
 sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out);

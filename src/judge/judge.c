@@ -162,6 +162,7 @@ static sosmc_status judge_numbers(judging *j)
                .problem = j->problem,
                .settings = j->settings,
                .options = &j->options,
+               .iterations = sosmc_iteration(j->engine),
                .tries = 4,
                .seed = j->settings->seed,
                .simd = sosmc_i_simd_of(j->engine)};
@@ -234,4 +235,16 @@ sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sos
     sosmc_i_theta_free(&j.theta);
     sosmc_verdict(&out->measured, &out->verdict);
     return sosmc_i_leave_reading(s, status);
+}
+
+size_t sosmc_judge_memory(const sosmc_problem *problem, const sosmc_settings *settings,
+                          const sosmc_judge_options *options, int64_t iterations)
+{
+    const sosmc_judge_options none = {.rows = 0};
+    fresh f = {
+        .problem = problem, .settings = settings, .options = options ? options : &none, .iterations = iterations};
+    size_t p = (size_t)problem->model.dim_theta, doubles = 5 * p;
+    if (p <= WATCH_PARAMETERS) doubles += 11 * p + 4 * p * p;
+    size_t passes = sosmc_i_fresh_bytes(&f);
+    return passes > SIZE_MAX - doubles * sizeof(double) ? SIZE_MAX : passes + doubles * sizeof(double);
 }

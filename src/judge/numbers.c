@@ -125,8 +125,7 @@ static sosmc_status reference_log_z(const fresh *f, double *log_z, double *error
     return status;
 }
 
-/* Error of E R: a reward that is nearly the same everywhere can state none, so it is at least one particle's share. */
-static sosmc_number reward_of(const pass_cloud *p)
+sosmc_number sosmc_i_reward_of(const pass_cloud *p)
 {
     double least = 0, low = INFINITY, high = -INFINITY;
     for (int i = 0; i < p->n; i++) {
@@ -134,7 +133,7 @@ static sosmc_number reward_of(const pass_cloud *p)
         low = fmin(low, p->R[i]);
         high = fmax(high, p->R[i]);
     }
-    least = (high - low) / p->n;
+    least = (high > low ? high - low : fabs(high)) / p->n;
     return number(sosmc_i_pass_mean(p, p->R), fmax(sosmc_i_pass_error(p, p->R, 0), least));
 }
 
@@ -212,7 +211,7 @@ sosmc_status sosmc_i_numbers(const fresh *f, const double *theta, const pass_clo
     data_means data = {.mean = 0};
     double error = sosmc_i_pass_error(p, NULL, 1);
     out->log_z = number(p->log_z, error);
-    if (p->R) out->reward = reward_of(p);
+    if (p->R) out->reward = sosmc_i_reward_of(p);
     double *values = malloc((size_t)p->n * sizeof *values);
     if (!values) return SOSMC_ENOMEM;
     switch (o->scale == 0 ? SOSMC_LOSS_NONE : o->loss) {

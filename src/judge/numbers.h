@@ -12,4 +12,7 @@ sosmc_status sosmc_i_numbers(const fresh *f, const double *theta, const pass_clo
 sosmc_status sosmc_i_contradiction(const fresh *f, const double *theta, const pass_cloud *p, const theta_estimate *e,
                                    sosmc_measured *m);
 
+/* E R. Its error is at least one particle's share: a reward that is nearly the same everywhere could state none. */
+sosmc_number sosmc_i_reward_of(const pass_cloud *p);
+
 #endif

@@ -1,25 +1,30 @@
-/* pass.c: tempering from a law q with density to pi_theta (maths.md PASS).
+/* pass.c: tempering from a law q with density to pi_theta (maths.md PASS, TEMPER).
  *
  *     V_t = (1 - t) (-log q) + t U,   t from 0 to 1, each next t such that the conditional effective sample size is a
- *     little above 0.9 N; weigh, resample below N/2, move by preconditioned MALA.
+ *     little above the one that is aimed at; weigh, resample below N/2, move by preconditioned MALA.
+ *
+ * With a tilt a second leg follows, from U to U - R/beta, whose moves have the gradient of U alone: the Metropolis test makes them
+ * right for any R.
  *
  * Particles are kept in tiles as the model sees them. They carry both energies, so trying a t costs no evaluation. log Z is absolute, because q is normalised. Every particle
- * knows its first ancestor; the classes of equal ancestors are independent at the start, and their scatter is the error.
- * Invariant: random numbers are named by pass, temperature, move and particle, sums run over particles in order. */
+ * knows its first ancestor; the classes of equal ancestors are independent at the start, and their scatter is the error. Where the
+ * coordinates of the moves are not given, the particles live in two halves that never mix, and each half moves in coordinates that are
+ * fitted on the other. Invariant: random numbers are named by pass, temperature, move and particle, sums run over particles in
+ * order. */
 #include "pass.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/host.h"
 #include "base/scores.h"
 #include "base/table.h"
-#include "tile.h"
+#include "pass_inside.h"
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
 enum { MOST_TEMPERATURES = 2000, MOST_DOF = 256 };
-static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_WALK = 0.3;
+static const double TARGET = 0.9, ACCEPTANCE = 0.57, ACCEPTANCE_LEAPS = 0.7, ACCEPTANCE_WALK = 0.3, LARGEST_STEP = 4,
+                    QUARTER_TURN = 1.5707963267948966;
 /* Of the next increment: so much less than allowed is near enough, and that is aimed at. */
 static const double NEAR = 0.95, AIM = 0.975;
 
@@ -32,68 +37,72 @@ const tile_code *sosmc_i_tile_code(const sosmc_simd *simd) { return SIMD_CHOOSE(
 
 /* The room of a worker: vectors, then rows. */
 enum { STEP, SLOPE, PLACE, GRADIENT, LAW_GRADIENT, VECTORS };
-enum { ENERGY, LAW_ENERGY, UNIFORM, ROWS };
-
-typedef struct {
-    const pass_task *task;
-    const tile_code *code;
-    pass_cloud *p;
-    host h, ref;
-    double t, step, increment;                /* the last increment of t */
-    uint64_t number;                          /* names the move */
-    double *gU, *gq, *keep;                   /* tiles of all particles, like p->x; the last is scratch */
-    double *Lq, *logw, *d, *accepted, *spare; /* n numbers each; d: log of the weights per unit of t */
-    double *scratch;                          /* 2 n + 1 numbers */
-    double *inverse;                          /* of the diagonal of the preconditioner */
-    int *ancestor, *eve;
-    double *room; /* of the workers */
-    size_t room_each;
-} state;
+enum { ENERGY, LAW_ENERGY, UNIFORM, REWARD, KINETIC, ROWS };
 
 /* ---------------------------------------------------------------------------- names of random numbers */
 
-static sosmc_rng name(const state *s, uint32_t stream, uint64_t step)
+static sosmc_rng name(const pass_run *s, uint32_t stream, uint64_t step)
 {
     return (sosmc_rng){.seed = s->task->seed, .step = s->task->number << 40 | step, .stream = stream};
 }
 
 /* ---------------------------------------------------------------------------- tiles */
 
-static int tiles(const state *s) { return (s->p->n + s->h.tile - 1) / s->h.tile; }
+static int tiles(const pass_run *s) { return sosmc_i_pass_tiles(s); }
 
-static tile_points points_of(const state *s, int task)
+/* The half that a particle lives in, and the coordinates of its moves. */
+static int half_of(const pass_run *s, int64_t particle) { return particle >= s->cut; }
+static const preconditioner *coordinates_of(const pass_run *s, int half)
+{
+    return s->task->c ? s->task->c : &s->own[half];
+}
+
+static tile_points points_of(const pass_run *s, int task)
 {
     size_t at = (size_t)task * s->h.vector, first = (size_t)task * (size_t)s->h.tile;
     return (tile_points){
         .x = s->p->x + at, .gU = s->gU + at, .gq = s->gq + at, .U = s->p->U + first, .Lq = s->Lq + first};
 }
 
-static double *vector_of(const state *s, int worker, int which)
+static double *vector_of(const pass_run *s, int worker, int which)
 {
     return host_room(&s->h, worker) + (size_t)which * s->h.vector;
 }
-static double *row_of(const state *s, int worker, int which)
+static double *row_of(const pass_run *s, int worker, int which)
 {
     return vector_of(s, worker, VECTORS) + (size_t)which * s->h.row;
 }
-static double *work_of(const state *s, int worker) { return s->room + (size_t)worker * s->room_each; }
+static double *work_of(const pass_run *s, int worker) { return s->room + (size_t)worker * s->room_each; }
 
-/* Energies and, where somebody uses them, gradients of the points, under the model and under the law. */
-static sosmc_status evaluate(state *s, sosmc_batch *b, int worker, const tile_points *p)
+/* The second leg: from U to U - R/beta. Both ends have the gradient of U. */
+static sosmc_status tilt(const pass_run *s, const sosmc_batch *b, int worker, const tile_points *p)
+{
+    double *R = row_of(s, worker, REWARD), per = 1 / s->task->beta;
+    if (s->task->score->eval(s->task->score->self, b, R)) return SOSMC_EMODEL;
+    for (int i = 0; i < b->n; i++) {
+        p->Lq[i] = p->U[i];
+        p->U[i] = p->Lq[i] < INFINITY && isfinite(R[i]) ? p->Lq[i] - per * R[i] : INFINITY;
+    }
+    if (s->gradient) memcpy(p->gq, p->gU, s->h.vector * sizeof(double));
+    return SOSMC_OK;
+}
+
+/* Energies and, where somebody uses them, gradients of the points, at both ends of the path. */
+static sosmc_status evaluate(pass_run *s, sosmc_batch *b, int worker, const tile_points *p)
 {
     const sosmc_model *m = s->task->model;
-    int walk = !s->task->c->gradient;
     double *U = row_of(s, worker, ENERGY);
     b->x = p->x;
-    if (m->energy(m->self, s->task->theta, b, U, walk ? NULL : p->gU)) return SOSMC_EMODEL;
+    if (m->energy(m->self, s->task->theta, b, U, s->gradient ? p->gU : NULL)) return SOSMC_EMODEL;
     for (int i = 0; i < b->n; i++) p->U[i] = U[i] < INFINITY ? U[i] : INFINITY; /* no number is a density of zero */
-    s->code->energies(s->task->q, b->n, b->ld, p->x, p->Lq, walk ? NULL : p->gq, work_of(s, worker));
+    if (s->leg > 0) return tilt(s, b, worker, p);
+    s->code->energies(s->task->q, b->n, b->ld, p->x, p->Lq, s->gradient ? p->gq : NULL, work_of(s, worker));
     return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- the start */
 
-static double chi_square(const state *s, int dof, int64_t particle)
+static double chi_square(const pass_run *s, int dof, int64_t particle)
 {
     double z[MOST_DOF], sum = 0;
     sosmc_batch b = {.simd = s->h.simd, .dim = dof, .n = 1, .ld = 1, .first = particle};
@@ -104,63 +113,114 @@ static double chi_square(const state *s, int dof, int64_t particle)
 
 static sosmc_status start_tile(void *ctx, int task, int worker)
 {
-    state *s = ctx;
+    pass_run *s = ctx;
     const laws *q = s->task->q;
     tile_points at = points_of(s, task);
     sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
     double *z = vector_of(s, worker, STEP), *stretch = row_of(s, worker, UNIFORM);
+    int second = half_of(s, b.first);
+    int64_t begin = second ? s->cut : 0, members = second ? s->p->n - s->cut : s->cut;
+    sosmc_batch in_half = b; /* each half has all components of the law */
+    in_half.first -= begin;
     sosmc_normals(name(s, STREAM_DRAW, 0), &b, z);
     for (int i = 0; i < b.n; i++) {
-        int dof = q->part[sosmc_i_law_of(q, b.first + i, s->p->n)].dof;
+        int dof = q->part[sosmc_i_law_of(q, in_half.first + i, members)].dof;
         stretch[i] = dof > 0 ? sqrt(dof / chi_square(s, dof, b.first + i)) : 1;
     }
-    sosmc_i_laws_draw(q, &b, s->p->n, z, stretch, at.x);
+    sosmc_i_laws_draw(q, &in_half, members, z, stretch, at.x);
     return evaluate(s, &b, worker, &at);
 }
 
 /* ---------------------------------------------------------------------------- moves */
 
-static sosmc_status move_tile(void *ctx, int task, int worker)
+/* Half of the squared length of every particle's normals. */
+static void kinetic_at_start(const sosmc_batch *b, const double *z, double *energy)
 {
-    state *s = ctx;
-    const preconditioner *c = s->task->c;
-    const tile_move m = {.C = {.dim = c->dim, .diagonal = c->diagonal, .factor = c->C, .inverse = s->inverse},
-                         .gradient = c->gradient,
-                         .t = s->t,
-                         .h = s->step};
-    tile_points at = points_of(s, task), to = {.x = vector_of(s, worker, PLACE),
-                                               .gU = vector_of(s, worker, GRADIENT),
-                                               .gq = vector_of(s, worker, LAW_GRADIENT),
-                                               .U = row_of(s, worker, ENERGY),
-                                               .Lq = row_of(s, worker, LAW_ENERGY)};
-    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
-    double *step = vector_of(s, worker, STEP), *g = vector_of(s, worker, SLOPE), *u = row_of(s, worker, UNIFORM);
-    sosmc_normals(name(s, STREAM_MOVE, s->number), &b, step);
-    sosmc_uniforms(name(s, STREAM_ACCEPT, s->number), 0, &b, u);
-    s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work_of(s, worker));
-    if (evaluate(s, &b, worker, &to)) return SOSMC_EMODEL;
-    s->code->decide(&m, b.n, b.ld, &at, &to, step, g, u, s->accepted + b.first, work_of(s, worker));
+    memset(energy, 0, (size_t)b->n * sizeof(double));
+    for (int j = 0; j < b->dim; j++)
+        for (int i = 0; i < b->n; i++) {
+            double v = z[(size_t)j * (size_t)b->ld + (size_t)i];
+            energy[i] = fma(0.5 * v, v, energy[i]);
+        }
+}
+
+/* A tile's move, as the steps of its trajectory see it. */
+typedef struct {
+    tile_move m;
+    tile_points at, to;
+    sosmc_batch b;
+    double *step, *slope;
+    int worker;
+} tile_task;
+
+/* The leapfrog steps behind the first; m.gain is then what the trajectory has lost of its kinetic energy. */
+static sosmc_status go_on(pass_run *s, tile_task *t)
+{
+    double *gain = row_of(s, t->worker, KINETIC), *last = row_of(s, t->worker, UNIFORM), *work = work_of(s, t->worker);
+    t->m.goes_on = 1;
+    for (int k = 1; k < s->leaps; k++) {
+        s->code->propose(&t->m, t->b.n, t->b.ld, &t->to, t->step, t->slope, t->to.x, work);
+        if (evaluate(s, &t->b, t->worker, &t->to)) return SOSMC_EMODEL;
+    }
+    s->code->kinetic(&t->m, t->b.n, t->b.ld, &t->to, t->step, last, work);
+    for (int i = 0; i < t->b.n; i++) gain[i] -= last[i];
+    t->m.gain = gain;
     return SOSMC_OK;
 }
 
-static sosmc_status move(state *s, double *acceptance)
+static sosmc_status move_tile(void *ctx, int task, int worker)
+{
+    pass_run *s = ctx;
+    int half = half_of(s, (int64_t)task * s->h.tile);
+    const preconditioner *c = coordinates_of(s, half);
+    const triangle C = {.dim = c->dim, .diagonal = c->diagonal, .factor = c->C, .inverse = s->inverse[half]};
+    tile_task t = {.m = {.C = C, .gradient = s->gradient, .t = s->t, .h = s->step},
+                   .at = points_of(s, task),
+                   .to = {.x = vector_of(s, worker, PLACE),
+                          .gU = vector_of(s, worker, GRADIENT),
+                          .gq = vector_of(s, worker, LAW_GRADIENT),
+                          .U = row_of(s, worker, ENERGY),
+                          .Lq = row_of(s, worker, LAW_ENERGY)},
+                   .b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n),
+                   .step = vector_of(s, worker, STEP),
+                   .slope = vector_of(s, worker, SLOPE),
+                   .worker = worker};
+    double *u = row_of(s, worker, UNIFORM);
+    sosmc_normals(name(s, STREAM_MOVE, s->number), &t.b, t.step);
+    if (s->leaps > 1) kinetic_at_start(&t.b, t.step, row_of(s, worker, KINETIC));
+    s->code->propose(&t.m, t.b.n, t.b.ld, &t.at, t.step, t.slope, t.to.x, work_of(s, worker));
+    if (evaluate(s, &t.b, worker, &t.to) || (s->leaps > 1 && go_on(s, &t))) return SOSMC_EMODEL;
+    sosmc_uniforms(name(s, STREAM_ACCEPT, s->number), 0, &t.b, u);
+    s->code->decide(&t.m, t.b.n, t.b.ld, &t.at, &t.to, t.step, t.slope, u, s->accepted + t.b.first, work_of(s, worker));
+    return SOSMC_OK;
+}
+
+/* In the coordinates of the moves a normal law has frequency 1: a trajectory of a quarter of a turn forgets where it began, one of
+ * half a turn ends at the mirror image. */
+static double largest_step(const pass_run *s)
+{
+    double length = QUARTER_TURN / s->leaps;
+    return s->leaps > 1 ? 0.5 * length * length : LARGEST_STEP;
+}
+
+static sosmc_status move(pass_run *s, double *acceptance)
 {
     const pass_cloud *p = s->p;
-    double mean = 0, target = s->task->c->gradient ? ACCEPTANCE : ACCEPTANCE_WALK;
+    double mean = 0, target = !s->gradient ? ACCEPTANCE_WALK : s->leaps > 1 ? ACCEPTANCE_LEAPS : ACCEPTANCE;
     s->number++;
     sosmc_status status = sosmc_i_host_parallel(&s->h, move_tile, s, tiles(s));
     if (status != SOSMC_OK) return status;
     for (int i = 0; i < p->n; i++) mean += p->w[i] * s->accepted[i]; /* dead particles say nothing about the step */
     *acceptance = mean;
-    s->step *= sosmc_i_exp1(NULL, mean - target);
-    if (s->step > 4) s->step = 4;
+    s->step = fmin(s->step * sosmc_i_exp1(NULL, mean - target), largest_step(s));
+    s->p->evaluations += (int64_t)s->leaps * p->n;
     return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- weights */
 
 /* d = Lq - U; returns the largest. */
-static double incremental(state *s)
+static double incremental(pass_run *s)
 {
     const pass_cloud *p = s->p;
     double most = -INFINITY;
@@ -172,7 +232,7 @@ static double incremental(state *s)
 }
 
 /* sqrt(-log CESS) of an increment, which is nearly proportional to small ones; infinite or not a number where it is unknown. */
-static double distance(const state *s, double increment, double most)
+static double distance(const pass_run *s, double increment, double most)
 {
     double sums[2];
     s->code->spread(s->p->n, s->p->w, s->d, increment, most, sums);
@@ -181,9 +241,10 @@ static double distance(const state *s, double increment, double most)
 
 /* The next t, in proportion from try to try, between the largest increment known to be allowed and the smallest known not to be;
  * halfway between the two where the proportion leads outside. */
-static double next_temperature(state *s)
+static double next_temperature(pass_run *s)
 {
-    const double most = incremental(s), whole = 1 - s->t, allowed = sqrt(-sosmc_i_log1(NULL, TARGET));
+    const double most = incremental(s), whole = 1 - s->t,
+                 allowed = sqrt(-sosmc_i_log1(NULL, s->task->cess > 0 ? s->task->cess : TARGET));
     double low = 0, high = INFINITY, tried = s->increment > 0 ? fmin(whole, s->increment) : whole;
     for (int k = 0; k < 200 && high - low > (1 - NEAR) * low; k++) {
         double far = isfinite(most) ? distance(s, tried, most) : INFINITY;
@@ -200,7 +261,7 @@ static double next_temperature(state *s)
 }
 
 /* Adds `increment` times d to the log-weights; normalises; log Z grows by the log of the weighted mean. */
-static int weigh(state *s, double increment)
+static int weigh(pass_run *s, double increment)
 {
     pass_cloud *p = s->p;
     double most = -INFINITY, total = 0;
@@ -229,12 +290,12 @@ static double ess(const pass_cloud *p)
 }
 
 /* Where the first coordinate of a particle stands. */
-static size_t place_of(const state *s, int i)
+static size_t place_of(const pass_run *s, int i)
 {
     return (size_t)(i / s->h.tile) * s->h.vector + (size_t)(i % s->h.tile);
 }
 
-static void gather_tiles(const state *s, double *x)
+static void gather_tiles(const pass_run *s, double *x)
 {
     size_t dim = (size_t)s->p->dim, ld = (size_t)s->h.ld;
     memcpy(s->keep, x, (size_t)tiles(s) * s->h.vector * sizeof(double));
@@ -245,73 +306,134 @@ static void gather_tiles(const state *s, double *x)
     }
 }
 
-static void gather(const state *s, double *values)
+static void gather(const pass_run *s, double *values)
 {
     memcpy(s->spare, values, (size_t)s->p->n * sizeof(double));
     for (int i = 0; i < s->p->n; i++) values[i] = s->spare[s->ancestor[i]];
 }
 
-static sosmc_status resample(state *s)
+/* Ancestors of the particles from `first` to `end`, among themselves; their share of the weight stays theirs. */
+static sosmc_status resample_half(pass_run *s, int half, int first, int end)
 {
     pass_cloud *p = s->p;
-    sosmc_status status = sosmc_resample(SOSMC_SYSTEMATIC, name(s, STREAM_RESAMPLE, (uint64_t)p->temperatures), p->n,
-                                         p->w, s->scratch, s->ancestor);
+    int n = end - first;
+    double share = 0;
+    for (int i = first; i < end; i++) share += p->w[i];
+    if (n == p->n) share = 1;
+    if (!(share > 0)) { /* a half that has died stays dead */
+        for (int i = first; i < end; i++) s->ancestor[i] = i;
+        return SOSMC_OK;
+    }
+    sosmc_rng rng = name(s, STREAM_RESAMPLE, (uint64_t)p->temperatures | (uint64_t)half << 32);
+    sosmc_status status = sosmc_resample(SOSMC_SYSTEMATIC, rng, n, p->w + first, s->scratch, s->ancestor + first);
+    if (status != SOSMC_OK) return status;
+    double log_each = sosmc_i_log1(NULL, share) - sosmc_i_log1(NULL, (double)n);
+    for (int i = first; i < end; i++) {
+        s->ancestor[i] += first;
+        p->w[i] = share / n;
+        s->logw[i] = log_each;
+    }
+    return SOSMC_OK;
+}
+
+static sosmc_status resample(pass_run *s)
+{
+    pass_cloud *p = s->p;
+    sosmc_status status = resample_half(s, 0, 0, s->cut);
+    if (status == SOSMC_OK && s->cut < p->n) status = resample_half(s, 1, s->cut, p->n);
     if (status != SOSMC_OK) return status;
     gather_tiles(s, p->x);
-    if (s->task->c->gradient) {
+    if (s->gradient) {
         gather_tiles(s, s->gU);
         gather_tiles(s, s->gq);
     }
     gather(s, p->U);
     gather(s, s->Lq);
     memcpy(s->eve, p->eve, (size_t)p->n * sizeof *s->eve);
-    double log_n = sosmc_i_log1(NULL, (double)p->n);
-    for (int i = 0; i < p->n; i++) {
-        p->eve[i] = s->eve[s->ancestor[i]];
-        p->w[i] = 1.0 / p->n;
-        s->logw[i] = -log_n;
-    }
+    for (int i = 0; i < p->n; i++) p->eve[i] = s->eve[s->ancestor[i]];
     p->resamplings++;
     return SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- the whole path */
 
-static sosmc_status temper(state *s)
+/* No weight at any t outside the support. -1: nothing is left. */
+static int drop_dead(pass_run *s)
+{
+    for (int i = 0; i < s->p->n; i++) s->d[i] = isfinite(s->p->U[i]) ? 0 : -INFINITY;
+    return weigh(s, 1);
+}
+
+/* The reward where the first leg ends, and the tilted energies. */
+static sosmc_status tilt_tile(void *ctx, int task, int worker)
+{
+    pass_run *s = ctx;
+    tile_points at = points_of(s, task);
+    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
+    b.x = at.x;
+    sosmc_status status = tilt(s, &b, worker, &at);
+    memcpy(s->p->R + b.first, row_of(s, worker, REWARD), (size_t)b.n * sizeof(double));
+    return status;
+}
+
+/* The untilted law is reached: what it has is kept, and the path begins anew. */
+static sosmc_status begin_tilt(pass_run *s)
 {
     pass_cloud *p = s->p;
-    double accepted = 0, sum = 0;
-    int moves = 0;
-    (void)incremental(s);
-    p->khat = sosmc_i_khat(p->n, s->d, s->scratch);
-    for (int i = 0; i < p->n; i++)
-        s->d[i] = isfinite(p->U[i]) ? 0 : -INFINITY; /* outside the support: no weight at any t */
-    if (weigh(s, 1)) return SOSMC_OK;
-    while (s->t < 1 && p->temperatures < MOST_TEMPERATURES) {
-        if (s->task->stop && s->task->stop(s->task->stop_ctx)) return SOSMC_STOPPED;
-        double next = next_temperature(s);
-        if (weigh(s, next - s->t)) return SOSMC_OK;
-        s->t = p->arrived = next;
-        p->temperatures++;
-        if (ess(p) < 0.5 * p->n) {
-            sosmc_status status = resample(s);
-            if (status != SOSMC_OK) return status;
-        }
-        for (int k = 0; k < s->task->moves; k++) {
-            sosmc_status status = move(s, &accepted);
-            if (status != SOSMC_OK) return status;
-            sum += accepted;
-            moves++;
-        }
+    s->leg = 1;
+    s->t = s->increment = 0;
+    sosmc_status status = sosmc_i_host_parallel(&s->h, tilt_tile, s, tiles(s));
+    if (status != SOSMC_OK) return status;
+    p->halfway_log_z = p->log_z;
+    p->halfway_log_z_error = sosmc_i_pass_error(p, NULL, 1);
+    p->halfway_reward = sosmc_i_pass_mean(p, p->R);
+    p->halfway_reward_error = sosmc_i_pass_error(p, p->R, 0);
+    memset(p->halfway, 0, (size_t)p->n * sizeof(double));
+    for (int i = 0; i < p->n; i++) p->halfway[p->eve[i]] += p->w[i];
+    return drop_dead(s) ? SOSMC_ENUMERIC : SOSMC_OK;
+}
+
+static void fit_coordinates(pass_run *s)
+{
+    if (s->task->c) return;
+    for (int half = 0; half < 2; half++) sosmc_i_pass_fit(s, half);
+}
+
+sosmc_status sosmc_i_pass_step(pass_run *s)
+{
+    pass_cloud *p = s->p;
+    double accepted = 0;
+    if (s->t >= 1 && s->task->beta > 0 && s->leg == 0) {
+        sosmc_status status = begin_tilt(s);
+        if (status == SOSMC_ENUMERIC) s->lost = 1;
+        if (status != SOSMC_OK) return s->lost ? SOSMC_OK : status;
     }
-    p->acceptance = moves ? sum / moves : NAN;
+    double next = next_temperature(s);
+    s->lost = weigh(s, next - s->t) || p->temperatures + 1 >= MOST_TEMPERATURES;
+    if (s->lost) return SOSMC_OK;
+    s->t = next;
+    p->arrived = s->task->beta > 0 ? 0.5 * (next + s->leg) : next;
+    p->temperatures++;
+    p->ess = ess(p);
+    sosmc_status status = p->ess < 0.5 * p->n ? resample(s) : SOSMC_OK;
+    if (status != SOSMC_OK) return status;
+    fit_coordinates(s);
+    for (int k = 0; k < s->task->moves; k++) {
+        status = move(s, &accepted);
+        if (status != SOSMC_OK) return status;
+        s->accepted_sum += accepted;
+        s->moves++;
+    }
+    p->acceptance = s->moves ? s->accepted_sum / (double)s->moves : NAN;
     return SOSMC_OK;
 }
+
+int sosmc_i_pass_over(const pass_run *s) { return s->lost || s->p->arrived >= 1; }
 
 /* What the numbers need at the final particles: score, reference energy, D. */
 static sosmc_status finish_tile(void *ctx, int task, int worker)
 {
-    state *s = ctx;
+    pass_run *s = ctx;
     pass_cloud *p = s->p;
     const sosmc_model *m = s->task->model;
     size_t first = (size_t)task * (size_t)s->h.tile;
@@ -336,15 +458,6 @@ static sosmc_status finish_tile(void *ctx, int task, int worker)
     return SOSMC_OK;
 }
 
-static void count_survivors(pass_cloud *p)
-{
-    int alive = 0;
-    memset(p->class_sum, 0, (size_t)p->n * sizeof(double));
-    for (int i = 0; i < p->n; i++) p->class_sum[p->eve[i]] += p->w[i];
-    for (int i = 0; i < p->n; i++) alive += p->class_sum[i] > 0;
-    p->survivors = (double)alive / p->n;
-}
-
 /* ---------------------------------------------------------------------------- memory */
 
 static double *part_of(double **memory, size_t doubles)
@@ -354,24 +467,51 @@ static double *part_of(double **memory, size_t doubles)
     return p;
 }
 
-static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
+/* Where the second half begins: behind half of the tiles; nowhere, where the coordinates are given. */
+static int cut_of(const pass_run *s) { return s->task->c ? s->p->n : tiles(s) / 2 * s->h.tile; }
+
+static size_t gradients_of(const pass_task *task) { return task->wants_gradients ? (size_t)task->model->dim_theta : 0; }
+
+/* Doubles of the matrices that are fitted on the way; 0 where the coordinates are given. */
+static size_t square_of(const pass_task *task)
 {
-    const sosmc_model *m = task->model;
-    size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = task->wants_gradients ? (size_t)m->dim_theta : 0;
-    sosmc_status status = sosmc_i_host_cut(&s->h, m, task->particles, task->threads);
-    if (status == SOSMC_OK) status = sosmc_i_host_cut(&s->ref, m, task->particles, task->threads);
-    s->h.simd = s->ref.simd = sosmc_i_simd(task->simd);
-    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
-    if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
-    if (status != SOSMC_OK) return status;
-    *out = (pass_cloud){.n = task->particles, .dim = m->dim_x, .dim_theta = m->dim_theta};
-    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 20;
-    size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(m) + p * (size_t)s->h.ld : 0;
+    size_t dim = (size_t)task->model->dim_x;
+    return task->c ? 0 : dim > LAW_FULL ? dim : dim * dim;
+}
+
+/* The doubles of the cloud and its workers, for a task that has been cut into tiles. */
+static size_t count_doubles(pass_run *s)
+{
+    const pass_task *task = s->task;
+    size_t n = (size_t)task->particles, dim = (size_t)task->model->dim_x, p = gradients_of(task);
+    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 24;
+    size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(task->model) + p * (size_t)s->h.ld : 0;
     s->room_each = ((moving > scoring ? moving : scoring) + 7) / 8 * 8;
-    size_t doubles = workers * s->room_each + 4 * all + dim + n * (12 + p) + 1 + 8 * parts;
+    return workers * s->room_each + 4 * all + 4 * dim + 4 * square_of(task) + n * (13 + p) + 1 + 8 * parts;
+}
+
+size_t sosmc_i_pass_bytes(const pass_task *task)
+{
+    pass_cloud cloud = {.n = task->particles};
+    pass_run s = {.task = task, .p = &cloud};
+    if (sosmc_i_host_cut(&s.h, task->model, task->particles, task->threads) != SOSMC_OK) return SIZE_MAX;
+    s.ref = s.h;
+    size_t host = sosmc_i_host_bytes(&s.h, VECTORS, ROWS), ref = task->theta_ref ? sosmc_i_host_bytes(&s.ref, 0, 0) : 0;
+    if (host > SIZE_MAX / 4 || ref > SIZE_MAX / 4) return SIZE_MAX;
+    return host + ref + count_doubles(&s) * sizeof(double) + 3 * (size_t)task->particles * sizeof(int);
+}
+
+static sosmc_status take_memory(pass_run *s)
+{
+    const pass_task *task = s->task;
+    const sosmc_model *m = task->model;
+    pass_cloud *out = s->p;
+    size_t n = (size_t)task->particles, dim = (size_t)m->dim_x, p = gradients_of(task), square = square_of(task);
+    size_t doubles = count_doubles(s), workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector;
     double *d = out->memory = aligned_alloc(64, (doubles * sizeof *d + 63) / 64 * 64);
     out->eve = calloc(3 * n, sizeof(int));
     if (!d || !out->eve) return SOSMC_ENOMEM;
+    if (!task->c) memset(d, 0, doubles * sizeof *d); /* it may be saved before everything is set */
     s->eve = out->eve + n;
     s->ancestor = s->eve + n;
     out->x = part_of(&d, all);
@@ -380,12 +520,13 @@ static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
     s->keep = part_of(&d, all);
     memset(out->x, 0, 3 * all * sizeof(double)); /* a model may read padding */
     s->room = part_of(&d, workers * s->room_each);
-    s->inverse = part_of(&d, dim);
+    for (int half = 0; half < 2; half++) s->inverse[half] = part_of(&d, dim);
     out->w = part_of(&d, n);
     out->U = part_of(&d, n);
     out->class_sum = part_of(&d, n);
     if (task->score) out->R = part_of(&d, n);
     if (task->theta_ref) out->Uref = part_of(&d, n);
+    if (task->beta > 0) out->halfway = part_of(&d, n);
     if (p) out->D = part_of(&d, n * p);
     s->Lq = part_of(&d, n);
     s->logw = part_of(&d, n);
@@ -393,36 +534,104 @@ static sosmc_status open_pass(state *s, const pass_task *task, pass_cloud *out)
     s->accepted = part_of(&d, n);
     s->spare = part_of(&d, n);
     s->scratch = part_of(&d, 2 * n + 1);
-    for (size_t j = 0; j < dim; j++) s->inverse[j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
+    for (int half = 0; half < 2 && square; half++) {
+        s->own[half] = (preconditioner){.dim = m->dim_x, .gradient = s->gradient, .C = part_of(&d, square)};
+        memset(s->own[half].C, 0, square * sizeof(double));
+    }
+    if (square) {
+        s->fit = part_of(&d, square);
+        s->spare_matrix = part_of(&d, square);
+        s->fit_rows = part_of(&d, 2 * dim);
+    }
+    for (size_t j = 0; j < dim && task->c; j++) s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
     return SOSMC_OK;
+}
+
+/* Which first ancestors belong to which component: those of the first half, then those of the second. */
+static void mark_parts(pass_run *s)
+{
+    pass_cloud *p = s->p;
+    int count = s->task->q->count, halves = s->cut < p->n ? 2 : 1;
+    p->parts = halves * count;
+    for (int half = 0, k = 0; half < halves; half++) {
+        int first = half ? s->cut : 0, end = half || halves == 1 ? p->n : s->cut;
+        for (int c = 0, i = first; c < count; c++, k++) {
+            while (i < end && sosmc_i_law_of(s->task->q, i - first, end - first) == c) i++;
+            p->part_end[k] = i;
+        }
+    }
+}
+
+sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *out)
+{
+    const sosmc_model *m = task->model;
+    *s = (pass_run){.task = task, .code = sosmc_i_tile_code(task->simd), .p = out};
+    s->gradient = task->c ? task->c->gradient : !m->no_gx;
+    s->leaps = s->gradient && task->leaps > 1 ? task->leaps : 1;
+    *out = (pass_cloud){.n = 0};
+    sosmc_status status = sosmc_i_host_cut(&s->h, m, task->particles, task->threads);
+    if (status == SOSMC_OK) status = sosmc_i_host_cut(&s->ref, m, task->particles, task->threads);
+    s->h.simd = s->ref.simd = sosmc_i_simd(task->simd);
+    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
+    if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
+    if (status != SOSMC_OK) return status;
+    *out = (pass_cloud){.n = task->particles,
+                        .dim = m->dim_x,
+                        .dim_theta = m->dim_theta,
+                        .tile = s->h.tile,
+                        .ld = s->h.ld,
+                        .vector = s->h.vector};
+    status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
+    if (status != SOSMC_OK) return status;
+    s->cut = cut_of(s);
+    s->step = 1 / (1 + 0.2 * sqrt(out->dim < 1 ? 1 : (double)out->dim));
+    mark_parts(s);
+    double log_n = sosmc_i_log1(NULL, (double)out->n);
+    for (int i = 0; i < out->n; i++) {
+        out->eve[i] = i;
+        out->w[i] = 1.0 / out->n;
+        s->logw[i] = -log_n;
+    }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_pass_begin(pass_run *s)
+{
+    sosmc_status status = sosmc_i_host_parallel(&s->h, start_tile, s, tiles(s));
+    if (status != SOSMC_OK) return status;
+    s->p->evaluations += s->p->n;
+    (void)incremental(s);
+    s->p->khat = sosmc_i_khat(s->p->n, s->d, s->scratch);
+    s->p->ess = s->p->n;
+    s->lost = drop_dead(s) != 0;
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_pass_finish(pass_run *s)
+{
+    if (s->p->arrived >= 1) {
+        sosmc_status status = sosmc_i_host_parallel(&s->h, finish_tile, s, tiles(s));
+        if (status != SOSMC_OK) return status;
+    }
+    sosmc_i_pass_survivors(s->p);
+    return SOSMC_OK;
+}
+
+void sosmc_i_pass_close(pass_run *s)
+{
+    sosmc_i_host_close(&s->h);
+    sosmc_i_host_close(&s->ref);
 }
 
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out)
 {
-    state s = {.task = task, .code = sosmc_i_tile_code(task->simd), .p = out};
-    *out = (pass_cloud){.n = 0};
-    sosmc_status status = open_pass(&s, task, out);
-    if (status == SOSMC_OK) {
-        double log_n = sosmc_i_log1(NULL, (double)out->n), dim = out->dim < 1 ? 1 : out->dim;
-        s.step = 1 / (1 + 0.2 * sqrt(dim));
-        for (int i = 0; i < out->n; i++) {
-            out->parts = sosmc_i_law_of(task->q, i, out->n) + 1;
-            out->part_end[out->parts - 1] = i + 1;
-        }
-        for (int k = 1; k < out->parts; k++) /* a component without a particle is empty */
-            if (out->part_end[k] < out->part_end[k - 1]) out->part_end[k] = out->part_end[k - 1];
-        for (int i = 0; i < out->n; i++) {
-            out->eve[i] = i;
-            out->w[i] = 1.0 / out->n;
-            s.logw[i] = -log_n;
-        }
-        status = sosmc_i_host_parallel(&s.h, start_tile, &s, tiles(&s));
-    }
-    if (status == SOSMC_OK) status = temper(&s);
-    if (status == SOSMC_OK && out->arrived >= 1) status = sosmc_i_host_parallel(&s.h, finish_tile, &s, tiles(&s));
-    if (status == SOSMC_OK) count_survivors(out);
-    sosmc_i_host_close(&s.h);
-    sosmc_i_host_close(&s.ref);
+    pass_run s;
+    sosmc_status status = sosmc_i_pass_open(&s, task, out);
+    if (status == SOSMC_OK) status = sosmc_i_pass_begin(&s);
+    while (status == SOSMC_OK && !sosmc_i_pass_over(&s))
+        status = task->stop && task->stop(task->stop_ctx) ? SOSMC_STOPPED : sosmc_i_pass_step(&s);
+    if (status == SOSMC_OK) status = sosmc_i_pass_finish(&s);
+    sosmc_i_pass_close(&s);
     return status;
 }
 
@@ -431,99 +640,4 @@ void sosmc_i_pass_free(pass_cloud *p)
     free(p->memory);
     free(p->eve);
     *p = (pass_cloud){.n = 0};
-}
-
-/* ---------------------------------------------------------------------------- errors */
-
-double sosmc_i_pass_mean(const pass_cloud *p, const double *f)
-{
-    double sum = 0;
-    for (int i = 0; i < p->n; i++)
-        if (p->w[i] > 0) sum += p->w[i] * f[i];
-    return sum;
-}
-
-double sosmc_i_pass_error(const pass_cloud *p, const double *f, double c)
-{
-    double mean = f ? sosmc_i_pass_mean(p, f) : 0, sum = 0;
-    memset(p->class_sum, 0, (size_t)p->n * sizeof(double));
-    for (int i = 0; i < p->n; i++)
-        if (p->w[i] > 0) p->class_sum[p->eve[i]] += p->w[i] * ((f ? f[i] - mean : 0) + c);
-    for (int k = 0, first = 0; k < p->parts; first = p->part_end[k++]) {
-        double n = p->part_end[k] - first, centre = 0, squares = 0;
-        for (int i = first; i < p->part_end[k]; i++) centre += p->class_sum[i] / n;
-        if (n < 2) centre = c / p->n; /* one ancestor has no scatter of its own */
-        for (int i = first; i < p->part_end[k]; i++) squares += (p->class_sum[i] - centre) * (p->class_sum[i] - centre);
-        sum += n < 2 ? squares : squares * n / (n - 1);
-    }
-    return sqrt(sum);
-}
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Puts the m largest of n numbers last, in any order (Hoare's selection). */
-static void largest_last(int n, int m, double *x)
-{
-    int low = 0, high = n - 1, first = n - m;
-    while (low < high) {
-        double pivot = x[low + (high - low) / 2];
-        int i = low, j = high;
-        while (i <= j) {
-            while (x[i] < pivot) i++;
-            while (x[j] > pivot) j--;
-            if (i > j) break;
-            double kept = x[i];
-            x[i++] = x[j];
-            x[j--] = kept;
-        }
-        if (first > j && first < i) return;
-        if (first <= j)
-            high = j;
-        else
-            low = i;
-    }
-}
-
-static double log1(double x) { return sosmc_i_log1(NULL, x); }
-
-/* Mean of log(1 - b y) over m values. work: m doubles. */
-static double mean_log(double b, int m, const double *y, double *work)
-{
-    double sum = 0;
-    for (int i = 0; i < m; i++) work[i] = 1 - b * y[i];
-    sosmc_log(NULL, m, work, work);
-    for (int i = 0; i < m; i++) sum += work[i];
-    return sum / m;
-}
-
-double sosmc_i_khat(int n, const double *logw, double *work)
-{
-    enum { CANDIDATES = 200 };
-    int m = (int)fmin(n / 5.0, 3 * sqrt((double)n)), q = 30 + (int)sqrt((double)m);
-    if (m < 5 || q > CANDIDATES) return NAN;
-    double *sorted = work, *y = work + n, likelihood[CANDIDATES], b[CANDIDATES], best = -INFINITY, total = 0, mean = 0;
-    for (int i = 0; i < n; i++) sorted[i] = isnan(logw[i]) ? -INFINITY : logw[i];
-    largest_last(n, m + 1, sorted);
-    qsort(sorted + n - m - 1, (size_t)m + 1, sizeof *sorted, ascending);
-    double most = sorted[n - 1], cut = sosmc_i_exp1(NULL, fmax(sorted[n - m - 1] - most, -700));
-    for (int i = 0; i < m; i++) y[i] = fmax(sosmc_i_exp1(NULL, fmax(sorted[n - m + i] - most, -700)) - cut, 0);
-    if (!isfinite(most) || !(y[m - 1] > 1e-300)) return NAN;
-    double quartile = fmax(y[(int)floor(m / 4.0 + 0.5) - 1], 1e-300);
-    for (int j = 0; j < q; j++) {
-        b[j] = 1 / y[m - 1] + (1 - sqrt(q / (j + 0.5))) / (3 * quartile);
-        double k = mean_log(b[j], m, y, y + m);
-        likelihood[j] = m * (log1(-b[j] / k) - k - 1);
-        if (likelihood[j] > best) best = likelihood[j];
-    }
-    if (!isfinite(best)) return NAN;
-    for (int j = 0; j < q; j++) {
-        double w = isfinite(likelihood[j]) ? sosmc_i_exp1(NULL, likelihood[j] - best) : 0;
-        total += w;
-        mean += w * b[j];
-    }
-    return mean_log(mean / total, m, y, y + m) * m / (m + 10.0) + 0.5 * 10 / (m + 10.0);
 }

@@ -18,12 +18,15 @@ typedef struct {
     const sosmc_model *model;
     const double *theta;
     const sosmc_score *score; /* NULL: none */
+    double beta;              /* above 0: on to the tilted law, U - R/beta, with R the score; log Z is then that law's */
     const double *theta_ref;  /* NULL: no reference energies */
     const laws *q;
-    const preconditioner *c;
+    const preconditioner *c; /* NULL: found on the way, for each half of the particles from the other half */
     const sosmc_simd *simd; /* NULL: the best of this machine */
     int particles, threads;
-    int moves; /* at every temperature */
+    int moves;   /* at every temperature */
+    int leaps;   /* leapfrog steps of a move; 0 or 1: MALA */
+    double cess; /* the conditional effective sample size, as a share, that a temperature may lead to; 0: 0.9 */
     uint64_t seed;
     uint64_t number;     /* of the pass: two passes with other numbers are independent */
     int wants_gradients; /* D = dU/dtheta of the final particles, for dim_theta up to WATCH_PARAMETERS */
@@ -34,16 +37,21 @@ typedef struct {
 /* Weighted particles under pi_theta, with their first ancestors. */
 typedef struct {
     int n, dim, dim_theta, temperatures, resamplings;
-    double arrived; /* 1 unless it gave up */
-    double log_z;
+    int tile, ld;        /* particles are stored in tiles of so many, as dim rows of ld */
+    size_t vector;       /* doubles of a tile */
+    int64_t evaluations; /* of U, with or without its gradient, for one particle */
+    double arrived;      /* 1 unless it gave up */
+    double log_z, ess;
     double khat, survivors, acceptance;
     double *w;            /* normalised weights */
     double *x;            /* the particles, in the tiles of the model */
     double *U, *R, *Uref; /* n numbers each, or NULL */
     double *D;            /* n rows of dim_theta, or NULL */
     int *eve;             /* first ancestor of every particle */
+    /* Of the law before it was tilted: log Z, the reward with its error, and the weights of the classes of first ancestors. */
+    double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error, *halfway;
     int parts,
-        part_end[LAW_MOST]; /* first ancestors were drawn component by component: part k ends before part_end[k] */
+        part_end[2 * LAW_MOST]; /* first ancestors were drawn component by component: part k ends before part_end[k] */
     double *class_sum;      /* scratch, n numbers */
     void *memory;
 } pass_cloud;
@@ -51,10 +59,15 @@ typedef struct {
 /* SOSMC_OK also where it did not arrive (arrived < 1). Free the cloud in any case. */
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out);
 void sosmc_i_pass_free(pass_cloud *p);
+/* The bytes that it takes; of the task, laws and coordinates need not be there. SIZE_MAX: more than can be counted. */
+size_t sosmc_i_pass_bytes(const pass_task *task);
 
 /* The standard error of sum_i w_i f_i + c log Z; f NULL: zeros. */
 double sosmc_i_pass_error(const pass_cloud *p, const double *f, double c);
 double sosmc_i_pass_mean(const pass_cloud *p, const double *f);
+/* ... and of sum_i w_i f_i + c (log Z - log Z of the law before it was tilted). */
+double sosmc_i_pass_ratio_error(const pass_cloud *p, const double *f, double c);
+void sosmc_i_pass_survivors(pass_cloud *p); /* counts them */
 
 /* Pareto index of the largest of n weights, given as logarithms (Zhang and Stephens 2009); NaN: too few. work: 2 n doubles. */
 double sosmc_i_khat(int n, const double *logw, double *work);

@@ -18,6 +18,8 @@ typedef struct {
     triangle C; /* the matrix P P' of pass.h is the inverse of C C' */
     int gradient;
     double t, h;
+    int goes_on;        /* a further leapfrog step of a trajectory: z is the last step, not noise */
+    const double *gain; /* of a trajectory: the kinetic energy that it has lost, per particle; NULL: it has one step */
 } tile_move;
 
 typedef struct {
@@ -25,6 +27,9 @@ typedef struct {
     void (*energies)(const laws *q, int n, int ld, const double *x, double *energy, double *gradient, double *work);
     /* y = proposals from `at`. z: normals, which become the steps in whitened coordinates; g: the slopes there. */
     void (*propose)(const tile_move *m, int n, int ld, const tile_points *at, double *z, double *g, double *y,
+                    double *work);
+    /* The kinetic energies where a trajectory ends, whose last step was `step`. */
+    void (*kinetic)(const tile_move *m, int n, int ld, const tile_points *at, const double *step, double *energy,
                     double *work);
     /* The acceptance probabilities, and the particles of `at` that are replaced by those of `to`: u[i] <= accepted[i]. */
     void (*decide)(const tile_move *m, int n, int ld, const tile_points *at, const tile_points *to, const double *step,

@@ -3,6 +3,9 @@
  *     whitened slope s = C^-1 (t gU + (1 - t) gq),   step = sqrt(2h) z - h s,   y = x + C^-T step
  *     log ratio = V(x) - V(y) + sum_j (s_j + s'_j) (step_j / 2 + h (s_j - s'_j) / 4)
  *
+ * which is one leapfrog step of length sqrt(2h) with momentum z. A trajectory goes on with step <- step - 2 h s, and ends with the
+ * kinetic energy |step - h s|^2 / (4h).
+ *
  * Blocks of up to four octets of particles are solved together, so that every entry of a triangle is read once for all of them;
  * the rows of a block stand in `work`, without gaps.
  *
@@ -179,12 +182,12 @@ VEC void slopes(const tile_move *m, int octets, int width, int i, size_t ld, con
 VEC void block_propose(const tile_move *m, int octets, int width, int i, size_t ld, const tile_points *p, double *z,
                        double *g, double *y, double *work)
 {
-    const vd noise = vd_sqrt(vd_set(2 * m->h)), h = vd_set(m->h);
+    const vd noise = vd_sqrt(vd_set(2 * m->h)), h = vd_set(m->goes_on ? 2 * m->h : m->h);
     if (m->gradient) slopes(m, octets, width, i, ld, p, work);
     for (size_t j = 0; j < (size_t)m->C.dim; j++)
         for (int r = 0; r < octets; r++) {
             size_t at = j * ld + (size_t)(i + r * LANES);
-            vd step = vd_mul(noise, vd_load_n(z + at, width));
+            vd step = vd_mul(m->goes_on ? vd_set(1.0) : noise, vd_load_n(z + at, width));
             if (m->gradient) {
                 vd slope = vd_load(block_row(work, j, octets, r));
                 vd_store_n(g + at, width, slope);
@@ -214,6 +217,35 @@ static void propose(const tile_move *m, int n, int ld, const tile_points *at, do
     }
 }
 
+VEC void block_kinetic(const tile_move *m, int octets, int width, int i, int n, size_t ld, const tile_points *p,
+                       const double *step, double *energy, double *work)
+{
+    const vd h = vd_set(m->h);
+    vd sum[OCTETS];
+    for (int r = 0; r < octets; r++) sum[r] = vd_set(0.0);
+    slopes(m, octets, width, i, ld, p, work);
+    for (size_t j = 0; j < (size_t)m->C.dim; j++)
+        for (int r = 0; r < octets; r++) {
+            vd last = vd_load_n(step + j * ld + (size_t)(i + r * LANES), width);
+            vd momentum = vd_fnma(h, vd_load(block_row(work, j, octets, r)), last);
+            sum[r] = vd_fma(momentum, momentum, sum[r]);
+        }
+    for (int r = 0; r < octets; r++)
+        vd_store_n(energy + i + r * LANES, lanes_of(i, r, n), vd_mul(vd_set(0.25 / m->h), sum[r]));
+}
+
+static void kinetic(const tile_move *m, int n, int ld, const tile_points *at, const double *step, double *energy,
+                    double *work)
+{
+    for (int i = 0, octets; i < n; i += octets * LANES) {
+        octets = octets_at(i, n, ld);
+        if (OCTETS > 1 && octets == OCTETS)
+            block_kinetic(m, OCTETS, LANES, i, n, (size_t)ld, at, step, energy, work);
+        else
+            block_kinetic(m, 1, ld > 1 ? LANES : 1, i, n, (size_t)ld, at, step, energy, work);
+    }
+}
+
 /* to <- from where a particle is replaced; the padding stays as it is. */
 VEC void replace(vm stays, double *to, const double *from, int lanes)
 {
@@ -227,9 +259,10 @@ VEC void block_decide(const tile_move *m, int octets, int width, int i, int n, s
     const vd zero = vd_set(0.0), half = vd_set(0.5), quarter = vd_set(0.25 * m->h), infinite = vd_set((double)INFINITY);
     const size_t dim = (size_t)m->C.dim;
     vd sum[OCTETS];
-    for (int r = 0; r < octets; r++) sum[r] = zero;
-    if (m->gradient) slopes(m, octets, width, i, ld, to, work);
-    for (size_t j = 0; m->gradient && j < dim; j++)
+    for (int r = 0; r < octets; r++) sum[r] = m->gain ? vd_load_n(m->gain + i + r * LANES, lanes_of(i, r, n)) : zero;
+    int one_step = m->gradient && !m->gain;
+    if (one_step) slopes(m, octets, width, i, ld, to, work);
+    for (size_t j = 0; one_step && j < dim; j++)
         for (int r = 0; r < octets; r++) {
             size_t at = j * ld + (size_t)(i + r * LANES);
             vd g0 = vd_load_n(g + at, width), g1 = vd_load(block_row(work, j, octets, r));
@@ -287,4 +320,5 @@ static void spread(int n, const double *w, const double *d, double step, double 
 }
 
 extern const tile_code AT_LEVEL(sosmc_i_tile);
-const tile_code AT_LEVEL(sosmc_i_tile) = {.energies = energies, .propose = propose, .decide = decide, .spread = spread};
+const tile_code AT_LEVEL(sosmc_i_tile) = {
+    .energies = energies, .propose = propose, .kinetic = kinetic, .decide = decide, .spread = spread};

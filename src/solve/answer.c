@@ -57,6 +57,19 @@ static sosmc_status make_laws(sosmc_solver *s, laws *q)
     return status;
 }
 
+static int pass_particles(const sosmc_solver *s) { return s->dim <= 50 ? 2 * s->n : s->n; }
+
+size_t sosmc_i_answer_bytes(const sosmc_solver *s)
+{
+    const sosmc_judge_options none = {.rows = 0};
+    fresh f = {.problem = &s->problem, .options = &none, .particles = pass_particles(s), .threads = s->at.workers};
+    laws q = {.dim = s->dim, .diagonal = s->dim > FULL};
+    size_t n = (size_t)s->n, dim = (size_t)s->dim;
+    size_t fit = (2 * n * (dim + 1) + dim + sosmc_i_law_doubles(&q)) * sizeof(double);
+    size_t pass = refused(s) ? 0 : sosmc_i_fresh_pass_bytes(&f);
+    return fit > pass ? fit : pass;
+}
+
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
 {
     const sosmc_judge_options none = {.rows = 0};
@@ -80,7 +93,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
                    .c = s->m.c[0],
-                   .particles = s->dim <= 50 ? 2 * s->n : s->n,
+                   .particles = pass_particles(s),
                    .threads = s->at.workers};
         pass_cloud p = {.n = 0};
         f.c.gradient = 1;
@@ -112,6 +125,9 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
 
 /* ---------------------------------------------------------------------------- the solution */
 
+/* Why the last step did not succeed; also where the solver could go on. */
+static sosmc_status broke(const sosmc_solver *s) { return s->failed ? s->failed : s->interrupted; }
+
 static void describe(const sosmc_solver *s, sosmc_measured *m)
 {
     const plain *v = &s->v;
@@ -124,10 +140,10 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->likelihood = kind == SOSMC_LOSS_MMLE || kind == SOSMC_LOSS_LIKELIHOOD;
     m->iterations = v->updates;
     m->updates = v->updates;
-    m->failed = s->failed;
-    m->failed_why = s->failed ? s->message : NULL;
+    m->failed = broke(s);
+    m->failed_why = m->failed ? s->message : NULL;
     if (v->phase != SOSMC_PHASE_DONE) m->ended_in = sosmc_phase_name((sosmc_phase)v->phase);
-    if (s->failed || m->ended_in) return;
+    if (m->failed || m->ended_in) return;
     m->start_arrived = v->arrived[FRESH] != 0;
     m->modes = (int)v->modes[FRESH];
     sosmc_i_start_gap(s, FRESH, &m->start_gap, &m->start_gap_error);
@@ -240,7 +256,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     j->rows = o->loss == SOSMC_LOSS_LIKELIHOOD ? o->data.rows : o->loss == SOSMC_LOSS_MMLE ? s->o.rows : 0;
     describe(s, &j->measured);
     theta_estimate e;
-    int measured = s->ready && v->found.measured && v->phase >= SOSMC_PHASE_JUDGE && !s->failed;
+    int measured = s->ready && v->found.measured && v->phase >= SOSMC_PHASE_JUDGE && !broke(s);
     const findings *f = &v->found;
     if (measured) {
         estimate_of(s, &e);
@@ -248,7 +264,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     }
     if (!measured)
         (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "theta was not measured: %s",
-                       s->failed ? "the solver failed" : "the solver was ended before");
+                       broke(s) ? "the solver failed" : "the solver was ended before");
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
                           (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
     if (j->theta_mc_error) status = give_covariance(s, j);
@@ -259,7 +275,7 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         j->reward = v->reward;
         sosmc_i_result_criteria(j, o->loss);
     } else {
-        sosmc_i_result_no_numbers(j, o, s->failed ? "the solver failed" : "the solver was ended before it measured");
+        sosmc_i_result_no_numbers(j, o, broke(s) ? "the solver failed" : "the solver was ended before it measured");
     }
     sosmc_verdict(&j->measured, &j->verdict);
     return status;

@@ -2,7 +2,8 @@
  *
  *     magic, version, byte order, shape | everything that is plain numbers | theta | clouds | coordinates | what the phase needs | checksum
  *
- * Modes and laws are not stored: they follow from theta and the cloud, and are found again. A stream is read whole and checked before
+ * Modes and laws are not stored: they follow from theta and the cloud, and are found again. The same bytes, without a header, are what
+ * a step that a callback stopped is taken back to. A stream is read whole and checked before
  * anything changes, so a damaged one changes nothing. */
 
 #include <stdio.h>
@@ -126,6 +127,8 @@ static header describe(sosmc_solver *s)
     return h;
 }
 
+size_t sosmc_i_solver_state_bytes(sosmc_solver *s) { return describe(s).bytes; }
+
 uint64_t sosmc_solver_hash(const sosmc_solver *solver)
 {
     sosmc_solver *s = (sosmc_solver *)(uintptr_t)solver; /* nothing is changed */
@@ -217,7 +220,8 @@ static int sensible(const sosmc_solver *s, const plain *v)
            v->found.hides_where < s->p;
 }
 
-static sosmc_status take_over(sosmc_solver *s, const char *bytes)
+/* What a stream holds behind its header becomes the state, but for what follows from it. */
+static void copy_in(sosmc_solver *s, const char *bytes)
 {
     span spans[SPANS];
     int count = spans_of(s, spans);
@@ -231,10 +235,10 @@ static sosmc_status take_over(sosmc_solver *s, const char *bytes)
         memcpy(spans[k].data, bytes, spans[k].bytes);
         bytes += spans[k].bytes;
     }
-    s->v.loss.why[SOSMC_WHY - 1] = s->v.log_z.why[SOSMC_WHY - 1] = 0;
-    s->v.kl.why[SOSMC_WHY - 1] = s->v.reward.why[SOSMC_WHY - 1] = 0;
-    s->failed = SOSMC_OK;
-    s->message[0] = 0;
+}
+
+sosmc_status sosmc_i_solver_wake(sosmc_solver *s)
+{
     sosmc_status status = sosmc_i_host_move(&s->at, s->theta);
     int again = s->v.phase == SOSMC_PHASE_MEASURE && s->v.starting >= 0;
     if (status == SOSMC_OK && s->v.begun && (s->v.phase == SOSMC_PHASE_START || again)) {
@@ -242,6 +246,18 @@ static sosmc_status take_over(sosmc_solver *s, const char *bytes)
         status = sosmc_i_start_laws(s, again ? (int)s->v.starting : SEARCHED);
         s->v.evaluations = evaluations;
     }
+    s->stale = status != SOSMC_OK;
+    return status;
+}
+
+static sosmc_status take_over(sosmc_solver *s, const char *bytes)
+{
+    copy_in(s, bytes);
+    s->v.loss.why[SOSMC_WHY - 1] = s->v.log_z.why[SOSMC_WHY - 1] = 0;
+    s->v.kl.why[SOSMC_WHY - 1] = s->v.reward.why[SOSMC_WHY - 1] = 0;
+    s->failed = s->interrupted = SOSMC_OK;
+    s->message[0] = 0;
+    sosmc_status status = sosmc_i_solver_wake(s);
     sosmc_i_solver_note(s);
     return status == SOSMC_OK ? status
                               : sosmc_i_solver_fail(s, status, "a callback of the model failed at the saved theta");
@@ -279,6 +295,33 @@ sosmc_status sosmc_solver_load(sosmc_solver *s, sosmc_read get, void *ctx)
     if (status == SOSMC_OK) status = take_over(s, bytes);
     free(bytes);
     return status;
+}
+
+/* ---------------------------------------------------------------------------- a step that is taken back */
+
+size_t sosmc_i_solver_bytes(sosmc_solver *s) { return (size_t)describe(s).bytes; }
+
+void sosmc_i_solver_keep(sosmc_solver *s)
+{
+    span spans[SPANS];
+    int count = spans_of(s, spans);
+    double loose[LOOSE];
+    char *at = s->before;
+    pack_loose(s, loose);
+    memcpy(at, &s->v, sizeof s->v);
+    at += sizeof s->v;
+    memcpy(at, loose, sizeof loose);
+    at += sizeof loose;
+    for (int k = 0; k < count; k++) {
+        memcpy(at, spans[k].data, spans[k].bytes);
+        at += spans[k].bytes;
+    }
+}
+
+void sosmc_i_solver_take_back(sosmc_solver *s)
+{
+    copy_in(s, s->before);
+    s->stale = 1;
 }
 
 /* ---------------------------------------------------------------------------- files */

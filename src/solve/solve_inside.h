@@ -121,6 +121,10 @@ struct sosmc_solver {
     sosmc_model inner; /* the user's, where its slopes are differences */
     sosmc_solve_options o;
     sosmc_status failed;
+    sosmc_status
+        interrupted; /* of the last step, which a callback stopped and which was taken back; the next one clears it */
+    int stale;       /* what follows from the state (prepared models, laws) must be made again before the next step */
+    char *before;    /* the state at the start of a step */
     char message[MESSAGE_ROOM];
     sosmc_solve_info info;
     int ready, inside; /* inside: a step is under way */
@@ -177,6 +181,14 @@ sosmc_status sosmc_i_solver_fail(sosmc_solver *s, sosmc_status status, const cha
     __attribute__((format(printf, 3, 4)));
 void sosmc_i_solver_note(sosmc_solver *s);                       /* s->info from the state */
 sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream); /* the name of the next draw */
+
+/* ---------------------------------------------------------------------------- keep.c */
+
+size_t sosmc_i_solver_bytes(sosmc_solver *s);   /* of s->before */
+void sosmc_i_solver_keep(sosmc_solver *s);      /* s->before becomes the state */
+void sosmc_i_solver_take_back(sosmc_solver *s); /* the state becomes s->before, and stale */
+sosmc_status sosmc_i_solver_wake(
+    sosmc_solver *s); /* makes what follows from the state; clears `stale` unless a callback fails */
 
 /* ---------------------------------------------------------------------------- cloud.c */
 
@@ -269,6 +281,9 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done);
 double sosmc_i_wanted(const sosmc_solver *s); /* what may be left of the loss */
 double sosmc_i_little(const sosmc_solver *s);
 sosmc_status sosmc_i_answer_pass(sosmc_solver *s);
+/* What a solver of this shape takes for its answer, and to read a saved state, in bytes. */
+size_t sosmc_i_answer_bytes(const sosmc_solver *s);
+size_t sosmc_i_solver_state_bytes(sosmc_solver *s);
 sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out);
 
 #endif

@@ -201,36 +201,68 @@ static void cut_data(sosmc_solver *s)
     s->data_share = s->data_points / s->data_shares;
 }
 
-static sosmc_status open_hosts(sosmc_solver *s)
+/* Everything that says how large the arrays are. SOSMC_EINVAL: so many data points have too many tiles. */
+static sosmc_status shape(sosmc_solver *s)
 {
     const sosmc_model *m = &s->problem.model;
+    s->n = s->o.particles > 0 ? s->o.particles : particles_for(m);
+    s->group = s->n / GROUPS;
+    s->dim = m->dim_x;
+    s->p = m->dim_theta;
+    s->simd = sosmc_i_simd(s->o.simd);
+    s->code = sosmc_i_tile_code(s->simd);
+    s->tile = sosmc_i_tile(m->tile, s->dim, s->group);
+    s->tiles_per_group = (s->group + s->tile - 1) / s->tile;
+    s->tiles = GROUPS * s->tiles_per_group;
+    s->vector = sosmc_i_round_up((size_t)s->dim * (size_t)sosmc_i_tile_row(s->tile, s->dim), TILE_LANES);
+    cut_data(s);
     sosmc_i_host_shape(&s->at, m, s->tile, sosmc_i_tile_row(s->tile, s->dim));
     s->at.workers = s->o.threads > 1 ? s->o.threads : 1;
     if (s->at.workers > s->tiles) s->at.workers = s->tiles;
     s->at.simd = s->simd;
     s->trial = s->ref = s->at;
-    sosmc_status status = sosmc_i_host_open(&s->at, NULL, VECTORS, ROWS);
-    if (status == SOSMC_OK) status = sosmc_i_host_open(&s->trial, NULL, 0, 0);
-    if (status == SOSMC_OK && s->problem.objective.kl != 0)
-        status = sosmc_i_host_open(&s->ref, s->problem.objective.theta_ref, 0, 0);
-    if (status == SOSMC_OK && s->data_points > 0) {
-        int workers = s->at.workers;
-        status = sosmc_i_host_cut(&s->data, m, s->data_share, workers);
-        s->data.workers = workers;
-        s->data.simd = s->simd;
-        if (status == SOSMC_OK) status = sosmc_i_host_open(&s->data, NULL, 0, 2);
-        s->tiles_per_share = (int)((s->data_share + s->data.tile - 1) / s->data.tile);
-    }
+    size_t scoring = sosmc_i_scores_scratch(m) + (size_t)s->p * (size_t)s->at.ld, moving = LAW_WORK * (size_t)s->dim;
+    s->room_each = sosmc_i_round_up(scoring > moving ? scoring : moving, TILE_LANES);
+    s->row = sosmc_i_round_up((size_t)s->p + 2 * (size_t)s->dim, TILE_LANES);
+    if (s->data_points == 0) return SOSMC_OK;
+    sosmc_status status = sosmc_i_host_cut(&s->data, m, s->data_share, s->at.workers);
+    s->data.workers = s->at.workers;
+    s->data.simd = s->simd;
+    s->tiles_per_share = (int)((s->data_share + s->data.tile - 1) / s->data.tile);
+    return status;
+}
+
+/* The hosts of a solver: which, with how many vectors and rows, at which theta, and whether this problem has it. */
+enum { HOSTS = 4 };
+typedef struct {
+    host *h;
+    size_t vectors, rows;
+    const double *theta;
+    int wanted;
+} host_row;
+
+static void hosts_of(sosmc_solver *s, host_row out[HOSTS])
+{
+    const sosmc_objective *o = &s->problem.objective;
+    out[0] = (host_row){.h = &s->at, .vectors = VECTORS, .rows = ROWS, .wanted = 1};
+    out[1] = (host_row){.h = &s->trial, .wanted = 1};
+    out[2] = (host_row){.h = &s->ref, .theta = o->theta_ref, .wanted = o->kl != 0};
+    out[3] = (host_row){.h = &s->data, .rows = 2, .wanted = s->data_points > 0};
+}
+
+static sosmc_status open_hosts(sosmc_solver *s)
+{
+    host_row all[HOSTS];
+    sosmc_status status = SOSMC_OK;
+    hosts_of(s, all);
+    for (int k = 0; k < HOSTS && status == SOSMC_OK; k++)
+        if (all[k].wanted) status = sosmc_i_host_open(all[k].h, all[k].theta, all[k].vectors, all[k].rows);
     return status;
 }
 
 static sosmc_status open_memory(sosmc_solver *s)
 {
-    size_t doubles, threads = sosmc_i_crew_bytes(s->at.workers), p = (size_t)s->p;
-    size_t scoring = sosmc_i_scores_scratch(&s->problem.model) + p * (size_t)s->at.ld,
-           moving = LAW_WORK * (size_t)s->dim;
-    s->room_each = sosmc_i_round_up(scoring > moving ? scoring : moving, TILE_LANES);
-    s->row = sosmc_i_round_up(p + 2 * (size_t)s->dim, TILE_LANES);
+    size_t doubles, threads = sosmc_i_crew_bytes(s->at.workers);
     lay_out(s, NULL, &doubles);
     s->memory = aligned_alloc(64, doubles * sizeof(double));
     s->ancestor = calloc((size_t)s->n, sizeof *s->ancestor);
@@ -238,37 +270,38 @@ static sosmc_status open_memory(sosmc_solver *s)
     if (!s->memory || !s->ancestor || !s->helpers_memory) return SOSMC_ENOMEM;
     memset(s->memory, 0, doubles * sizeof(double)); /* a model may read padding */
     lay_out(s, s->memory, &doubles);
+    s->before = malloc(sosmc_i_solver_bytes(s));
+    if (!s->before) return SOSMC_ENOMEM;
     for (int k = 0; k < 2; k++) s->m.c[k].dim = s->start_metric.c[k].dim = s->dim;
     if (s->at.workers > 1) s->helpers = sosmc_i_crew_start(s->helpers_memory, s->at.workers);
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem, const sosmc_solve_options *options)
+/* A solver without memory of its own but this; *status says whether it was accepted. NULL: there is not even that. */
+static sosmc_solver *begin(const sosmc_problem *problem, const sosmc_solve_options *options, sosmc_status *status)
 {
-    STANDARD_ARITHMETIC;
     sosmc_solver *s = calloc(1, sizeof *s);
-    *out = s;
-    if (!s) return SOSMC_ENOMEM;
+    if (!s) return NULL;
     s->problem = *problem;
     if (options) s->o = *options;
-    sosmc_status status = check(s);
-    if (status != SOSMC_OK) return status;
+    *status = check(s);
+    if (*status != SOSMC_OK) return s;
     if (problem->model.no_gx) {
         s->inner = problem->model;
         s->problem.model = sosmc_i_differenced(&s->inner);
     }
-    s->n = s->o.particles > 0 ? s->o.particles : particles_for(&problem->model);
-    s->group = s->n / GROUPS;
-    s->dim = problem->model.dim_x;
-    s->p = problem->model.dim_theta;
-    s->simd = sosmc_i_simd(s->o.simd);
-    s->code = sosmc_i_tile_code(s->simd);
-    s->tile = sosmc_i_tile(problem->model.tile, s->dim, s->group);
-    s->tiles_per_group = (s->group + s->tile - 1) / s->tile;
-    s->tiles = GROUPS * s->tiles_per_group;
-    s->vector = sosmc_i_round_up((size_t)s->dim * (size_t)sosmc_i_tile_row(s->tile, s->dim), TILE_LANES);
-    cut_data(s);
-    status = open_hosts(s);
+    return s;
+}
+
+sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem, const sosmc_solve_options *options)
+{
+    STANDARD_ARITHMETIC;
+    sosmc_status status;
+    sosmc_solver *s = *out = begin(problem, options, &status);
+    if (!s) return SOSMC_ENOMEM;
+    if (status != SOSMC_OK) return status;
+    status = shape(s);
+    if (status == SOSMC_OK) status = open_hosts(s);
     if (status == SOSMC_OK) status = open_memory(s);
     if (status == SOSMC_EMODEL) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta_ref");
     if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
@@ -287,6 +320,28 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     return SOSMC_OK;
 }
 
+static size_t sum_of(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
+
+/* The arrays, and what comes and goes beside them: the pass of the answer, or a state that is read back. */
+size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_options *options)
+{
+    host_row host[HOSTS];
+    sosmc_status status;
+    size_t bytes = 0, doubles;
+    sosmc_solver *s = begin(problem, options, &status);
+    if (s && status == SOSMC_OK && shape(s) == SOSMC_OK) {
+        lay_out(s, NULL, &doubles);
+        hosts_of(s, host);
+        bytes = sizeof *s + doubles * sizeof(double) + (size_t)s->n * sizeof *s->ancestor;
+        for (int k = 0; k < HOSTS; k++)
+            if (host[k].wanted) bytes = sum_of(bytes, sosmc_i_host_bytes(host[k].h, host[k].vectors, host[k].rows));
+        size_t answer = sosmc_i_answer_bytes(s), state = sosmc_i_solver_state_bytes(s);
+        bytes = sum_of(bytes, answer > state ? answer : state);
+    }
+    sosmc_solver_free(s);
+    return bytes;
+}
+
 void sosmc_solver_free(sosmc_solver *s)
 {
     if (!s) return;
@@ -301,6 +356,7 @@ void sosmc_solver_free(sosmc_solver *s)
     }
     free(s->helpers_memory);
     free(s->memory);
+    free(s->before);
     free(s->ancestor);
     free(s);
 }
@@ -379,6 +435,31 @@ static sosmc_status advance(sosmc_solver *s)
     return status;
 }
 
+/* A step that a callback stopped is taken back: nothing has happened but the message, and the time that it took. */
+static sosmc_status try_step(sosmc_solver *s)
+{
+    double seconds = s->v.seconds, begun = seconds_now();
+    int again = s->stale;
+    if (!again) sosmc_i_solver_keep(s);
+    sosmc_status status = again ? sosmc_i_solver_wake(s) : SOSMC_OK;
+    if (status == SOSMC_OK) status = advance(s);
+    int64_t phase = s->v.phase;
+    s->interrupted = status == SOSMC_EMODEL ? status : SOSMC_OK;
+    if (s->interrupted)
+        sosmc_i_solver_take_back(s);
+    else
+        s->v.step++;
+    s->v.seconds = seconds + seconds_now() - begun;
+    if (status != SOSMC_OK && !s->failed)
+        (void)sosmc_i_solver_fail(s, status,
+                                  status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
+                                  : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
+                                                           : "the solver failed in the phase `%s`",
+                                  sosmc_phase_name((sosmc_phase)phase));
+    if (s->interrupted) s->failed = SOSMC_OK; /* the message stays */
+    return status;
+}
+
 sosmc_status sosmc_solver_step(sosmc_solver *s)
 {
     STANDARD_ARITHMETIC;
@@ -391,17 +472,8 @@ sosmc_status sosmc_solver_step(sosmc_solver *s)
                                    "this process was forked from the one that has the solver's threads");
     if (s->v.phase == SOSMC_PHASE_DONE) return SOSMC_OK;
     s->inside = 1;
-    double before = seconds_now();
-    sosmc_status status = advance(s);
+    sosmc_status status = try_step(s);
     s->inside = 0;
-    s->v.step++;
-    s->v.seconds += seconds_now() - before;
-    if (status != SOSMC_OK && !s->failed)
-        (void)sosmc_i_solver_fail(s, status,
-                                  status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
-                                  : status == SOSMC_ENOMEM ? "memory ran out in the phase `%s`"
-                                                           : "the solver failed in the phase `%s`",
-                                  sosmc_phase_name((sosmc_phase)s->v.phase));
     sosmc_i_solver_note(s);
     return status;
 }

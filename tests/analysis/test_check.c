@@ -98,6 +98,41 @@ static int shared_memory(const void *self, const double *theta, const sosmc_batc
     return rc;
 }
 
+/* A hundred coordinates, of which the derivative of one is wrong. */
+enum { MANY = 100, SPOILT = 57 };
+static const toy_gauss wide = {.dim = MANY, .variance = 0.8};
+static int one_wrong_gx(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    int rc = toy_gauss_model(self).energy(self, theta, b, U, gx);
+    for (int i = 0; gx && i < b->n; i++) gx[SPOILT * b->ld + i] += 0.3;
+    return rc;
+}
+static int one_wrong_theta(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
+{
+    int rc = toy_gauss_model(self).grad_theta(self, theta, b, c, g);
+    for (int i = 0; i < b->n; i++) g[SPOILT] += c[i];
+    return rc;
+}
+
+/* The energy takes the mean of the batch into account, as a network with batch normalisation does. */
+static int coupled(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    int rc = toy_gauss_model(self).energy(self, theta, b, U, gx);
+    double mean = 0;
+    for (int i = 0; i < b->n; i++) mean += U[i] / b->n;
+    for (int i = 0; i < b->n; i++) U[i] -= mean;
+    return rc;
+}
+
+static int forgetful(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    static double drift;
+    int rc = toy_gauss_model(self).energy(self, theta, b, U, gx);
+    for (int i = 0; i < b->n; i++) U[i] += drift;
+    drift += 1e-9;
+    return rc;
+}
+
 static int refuses(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx) { return 1; }
 static int draws_nothing(const void *self, sosmc_rng rng, const sosmc_batch *b, double *x) { return 1; }
 
@@ -279,6 +314,49 @@ static void shared_memory_is_found(void **state)
     assert_int_equal(verdict_of(&r, "threads"), SOSMC_CHECK_FAIL);
 }
 
+/* The coordinate that is wrong is named, in words and as a number; a model with one big tile is checked as any other. */
+static void the_wrong_coordinate_is_named(void **state)
+{
+    static const char *const names[] = {"gradient in x", "gradient in theta"};
+    for (int which = 0; which < 2; which++)
+        for (int tile = 0; tile < 2; tile++) {
+            sosmc_settings cfg = settings();
+            sosmc_check_report r;
+            sosmc_problem p = {
+                .model = toy_gauss_model(&wide), .objective = sosmc_mmle(), .init = sosmc_standard_normal()};
+            cfg.scheme = sosmc_scheme_unweighted(100); /* weights are not what this is about, and they take long */
+            if (which == 0) p.model.energy = one_wrong_gx;
+            if (which == 1) p.model.grad_theta = one_wrong_theta;
+            if (tile) p.model.tile = 1 << 30;
+            assert_int_equal(sosmc_check(&p, &cfg, NULL, &r), SOSMC_OK);
+            const sosmc_check_item *item = item_named(&r, names[which]), *other = item_named(&r, names[1 - which]);
+            assert_int_equal(item->verdict, SOSMC_CHECK_FAIL);
+            assert_int_equal(item->coordinate, SPOILT);
+            assert_true(item->value < item->limit);
+            assert_non_null(strstr(item->sentence, "in coordinate 57, counted from 0, it says "));
+            assert_int_equal(other->verdict, SOSMC_CHECK_OK);
+            assert_int_equal(other->coordinate, -1);
+            assert_true(other->value > other->limit);
+            assert_int_equal(verdict_of(&r, "threads"), tile ? SOSMC_CHECK_SKIP : SOSMC_CHECK_OK);
+        }
+}
+
+static void impure_energies_are_found(void **state)
+{
+    sosmc_settings cfg = settings();
+    sosmc_check_options alone = {.threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    p.model.energy = coupled;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "particles"), SOSMC_CHECK_FAIL);
+    const sosmc_check_item *item = item_named(&r, "particles");
+    assert_true(item && strstr(item->sentence, "the energy of particle 0 is another"));
+    p.model.energy = forgetful;
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "repeated"), SOSMC_CHECK_FAIL);
+}
+
 static void large_steps_are_warned_of(void **state)
 {
     sosmc_settings cfg = settings();
@@ -298,10 +376,11 @@ static void large_steps_are_warned_of(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_model_passes),    cmocka_unit_test(faults_are_found),
-        cmocka_unit_test(wrong_scores_are_found),  cmocka_unit_test(rounding_and_curvature_are_no_faults),
-        cmocka_unit_test(wrong_weights_are_found), cmocka_unit_test(a_smooth_part_is_not_compared),
-        cmocka_unit_test(shared_memory_is_found),  cmocka_unit_test(large_steps_are_warned_of),
+        cmocka_unit_test(a_sound_model_passes),      cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(wrong_scores_are_found),    cmocka_unit_test(rounding_and_curvature_are_no_faults),
+        cmocka_unit_test(wrong_weights_are_found),   cmocka_unit_test(a_smooth_part_is_not_compared),
+        cmocka_unit_test(shared_memory_is_found),    cmocka_unit_test(the_wrong_coordinate_is_named),
+        cmocka_unit_test(impure_energies_are_found), cmocka_unit_test(large_steps_are_warned_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static const char *file_of(const char *name, const char *ending)
 
 static void load(const char *name, model_file *file, sosmc_mlp *mlp)
 {
-    if (model_read(file_of(name, ""), file, ERROR)) fail_msg("%s", error);
+    if (model_read_as(file_of(name, ""), NULL, "silu", file, ERROR)) fail_msg("%s", error);
     *mlp = (sosmc_mlp){.inputs = file->inputs, .hidden = file->hidden_layers, .width = file->width};
     assert_string_equal(file->activation, "silu");
     assert_int_equal(sosmc_mlp_model(mlp).dim_theta, file->parameters);

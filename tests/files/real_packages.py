@@ -58,6 +58,8 @@ def write(folder):
     notes = {"format": "pt", "sosmc.activation": "tanh", "sosmc.base_sd": "2.5", "note": 'quotes " and \u00e9'}
     save_file(state, os.path.join(folder, "sequential.safetensors"), metadata=notes)
     save_file({k: v.astype(np.float64) for k, v in state.items()}, os.path.join(folder, "double.safetensors"))
+    listed = {k.replace("net.", "layers."): v for k, v in state.items()}
+    save_file(listed, os.path.join(folder, "layers.safetensors"), metadata={"format": "pt"})
     underscored = {}
     for k, (weight, bias) in enumerate(layers(), start=1):
         underscored |= {f"layer{k}_weight": weight, f"layer{k}_bias": bias}

@@ -415,11 +415,11 @@ static void make_model(model_file *m)
     for (int i = 0; i < PARAMETERS; i++) m->theta[i] = sin((double)i) / 3.0;
 }
 
-/* Read, with these settings and the numbers of make_model. */
-static void assert_model(const char *name, const char *activation, double base_sd)
+/* Read, with these settings and the numbers of make_model. `given` is what the caller says of the activation; NULL: nothing. */
+static void assert_read(const char *name, const char *given, const char *activation, double base_sd)
 {
     model_file m;
-    assert_fine(model_read(at(name), &m, ERROR));
+    assert_fine(model_read_as(at(name), NULL, given, &m, ERROR));
     assert_int_equal(m.inputs, 2);
     assert_int_equal(m.hidden_layers, 2);
     assert_true(m.width[0] == 5 && m.width[1] == 3);
@@ -428,6 +428,25 @@ static void assert_model(const char *name, const char *activation, double base_s
     assert_string_equal(m.activation, activation);
     assert_true(m.base_sd == base_sd);
     model_free(&m);
+}
+
+static void assert_model(const char *name, const char *activation, double base_sd)
+{
+    assert_read(name, NULL, activation, base_sd);
+}
+
+/* A file that does not say what follows its hidden layers: nothing is guessed, and what the caller says is taken. */
+static void assert_silent_model(const char *name)
+{
+    model_file m;
+    assert_int_equal(model_read(at(name), &m, ERROR), -1);
+    assert_says(name);
+    assert_says("does not say what its hidden layers are followed by; say it with model.activation in a run file or "
+                "--activation: silu, softplus or tanh");
+    assert_read(name, "tanh", "tanh", 0.0);
+    assert_read(name, "silu", "silu", 0.0);
+    assert_int_equal(model_read_as(at(name), NULL, "relu", &m, ERROR), -1);
+    assert_says("with the activation 'relu'; silu, softplus and tanh are known");
 }
 
 static void models_survive(void **state)
@@ -442,6 +461,10 @@ static void models_survive(void **state)
     (void)snprintf(m.activation, sizeof m.activation, "tanh");
     assert_fine(model_write(at("m.safetensors"), &m, ERROR));
     assert_model("m.safetensors", "tanh", 0.0);
+    assert_read("m.safetensors", "tanh", "tanh", 0.0); /* said twice, and the same */
+    model_file other;
+    assert_int_equal(model_read_as(at("m.safetensors"), NULL, "silu", &other, ERROR), -1);
+    assert_says("has tanh as its activation, but silu was given; expected none");
     model_free(&m);
     model_free(&m);
     double theta[3] = {1.0, 2.0, 3.0}; /* no hidden layer at all */
@@ -471,7 +494,7 @@ static void layers_are_ordered_by_their_numbers(void **state)
     }
     assert_fine(tensors_write(at("order.safetensors"), &f, ERROR));
     tensors_free(&f);
-    assert_model("order.safetensors", "silu", 0.0);
+    assert_silent_model("order.safetensors");
 }
 
 typedef struct {
@@ -546,7 +569,7 @@ static void too_many_layers_are_refused(void **state)
     free(f.tensor[f.count - 2].data);
     f.count -= 2;
     assert_fine(tensors_write(at("deep.safetensors"), &f, ERROR));
-    assert_fine(model_read(at("deep.safetensors"), &m, ERROR));
+    assert_fine(model_read_as(at("deep.safetensors"), NULL, "tanh", &m, ERROR));
     assert_int_equal(m.parameters, 2 * (MODEL_LAYERS + 1));
     model_free(&m);
     tensors_free(&f);
@@ -598,7 +621,9 @@ static void published_models_are_read(void **state)
         const char *path = reference_file(names[k]);
         model_file m, again;
         npy_array w = {0}, b = {0};
-        assert_fine(model_read(path, &m, ERROR));
+        assert_int_equal(model_read(path, &m, ERROR), -1); /* nobody knows what it was trained with */
+        assert_says("does not say what its hidden layers are followed by; say it with model.activation");
+        assert_fine(model_read_as(path, NULL, "silu", &m, ERROR));
         assert_true(m.inputs == 2 && m.hidden_layers == 4 && m.parameters == 50049 && m.base_sd == 0.0);
         for (int i = 0; i < 4; i++) assert_int_equal(m.width[i], 128);
         assert_string_equal(m.activation, "silu");
@@ -622,9 +647,10 @@ static void we_read_what_the_packages_write(void **state)
 {
     python_packages(scratch, "write");
     assert_model("sequential.safetensors", "tanh", 2.5);
-    assert_model("double.safetensors", "silu", 0.0);
-    assert_model("plain.npz", "silu", 0.0);
-    assert_model("packed.npz", "silu", 0.0);
+    assert_silent_model("double.safetensors");
+    assert_silent_model("layers.safetensors");
+    assert_silent_model("plain.npz");
+    assert_silent_model("packed.npz");
     tensor_file f;
     assert_fine(tensors_read(at("sequential.safetensors"), &f, ERROR));
     assert_string_equal(tensors_metadata(&f, "note"), "quotes \" and \xC3\xA9");

@@ -51,7 +51,7 @@ static void assert_model(const model_file *m)
 static void assert_stored(const char *name, const char *description)
 {
     model_file m;
-    assert_fine(model_read_as(at(name), description, &m, ERROR));
+    assert_fine(model_read_as(at(name), description, NULL, &m, ERROR));
     assert_model(&m);
     model_free(&m);
 }
@@ -179,7 +179,7 @@ static void assert_refused(const char *description, const char *says)
 {
     model_file m;
     sentence[0] = 0;
-    if (!model_read_as(at("net.safetensors"), description, &m, ERROR)) fail_msg("read; expected: %s", says);
+    if (!model_read_as(at("net.safetensors"), description, NULL, &m, ERROR)) fail_msg("read; expected: %s", says);
     assert_says(says);
     assert_says("net.safetensors");
     assert_true(m.theta == NULL && m.network.layer == NULL && m.parameters == 0);
@@ -191,7 +191,7 @@ static void files_that_do_not_fit_are_refused(void **state)
     static const char fits[] = "2x5x4; conv 3 3 pad 1; dense 1";
     model_file m;
     write_parts("net.safetensors", good, 2, NULL);
-    assert_fine(model_read_as(at("net.safetensors"), fits, &m, ERROR));
+    assert_fine(model_read_as(at("net.safetensors"), fits, NULL, &m, ERROR));
     model_free(&m);
     assert_refused(NULL, "has convolutions but no description of strides and padding: give it with model.network or "
                          "--network");
@@ -267,7 +267,7 @@ static void the_published_digits_are_read(void **state)
     const char *path = reference_file("mnist_ebm_checkpoint.npz");
     assert_int_equal(model_read(path, &m, ERROR), -1);
     assert_says("has convolutions but no description");
-    assert_fine(model_read_as(path, "mnist", &m, ERROR));
+    assert_fine(model_read_as(path, "mnist", NULL, &m, ERROR));
     assert_true(m.inputs == 784 && m.parameters == 76993 && m.network.sign == -1 && m.network.count == 6);
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         double sum = 0;

@@ -313,13 +313,13 @@ static void wrong_points(void **state)
     put_text("a.csv", "x1,x2\n1,2\n");
     refuse_file("a.csv", 3, "has 2 columns; expected 3, the dimension of the model");
     put_text("b.csv", "x1,x2\n1,2\n3,word\n");
-    refuse_file("b.csv", 2, "b.csv:3: column 'x2' holds something that is not a number");
+    refuse_file("b.csv", 2, "b.csv:3: column 'x2' holds 'word', which is not a number");
     put_text("c.csv", "x1,x2\n1,2\n3,\n");
     refuse_file("c.csv", 2, "c.csv:3: column 'x2'");
     put_text("d.csv", "x1,x2\n");
     refuse_file("d.csv", 2, "has a header of 2 columns ('x1', ...) and no rows below it; expected at least one");
-    put_text("e.csv", "x1;x2\n1;2\n");
-    refuse_file("e.csv", 2, "e.csv:1: the columns are separated by ';'; expected ','");
+    put_text("e.csv", "x1;x2\n1,5;2\n");
+    refuse_file("e.csv", 2, "e.csv:2: column 'x1' holds '1,5', a number with a comma; expected a point");
     put_array("d.npy", numbers, 0, 2);
     refuse_file("d.npy", 2, "holds no points; expected at least one row");
     put_array("a.npy", numbers, 2, 3);
@@ -328,6 +328,30 @@ static void wrong_points(void **state)
     refuse_file("b.npy", 3, "row 2, column 1 is nan; expected a finite number");
     put_text("c.npy", "nothing of the sort");
     refuse_file("c.npy", 2, "c.npy");
+}
+
+/* Of data, points in which a number is missing may be left out; of other points they are refused. */
+static void points_with_gaps(void **state)
+{
+    static const double numbers[] = {1, 2, 3, NAN, 5, 6};
+    points_gaps gaps = {.remedy = "the remedy"};
+    double *x = NULL;
+    int64_t rows = 0;
+    put_array("g.npy", numbers, 3, 2);
+    put_text("g.csv", "a;b\n1;2\n3;NA\n5;6\n");
+    for (int i = 0; i < 2; i++) {
+        const char *path = in_folder(i ? "g.csv" : "g.npy");
+        gaps.drop = 0;
+        assert_int_equal(points_load_data(path, 2, &gaps, &x, &rows, error, sizeof error), -1);
+        if (!strstr(error, "; fill it in, or write the remedy to leave such rows out")) fail_msg("%s", error);
+        gaps.drop = 1;
+        if (points_load_data(path, 2, &gaps, &x, &rows, error, sizeof error)) fail_msg("%s", error);
+        assert_int_equal(rows, 2);
+        assert_int_equal(gaps.dropped, 1);
+        assert_true(x[0] == 1 && x[1] == 2 && x[2] == 5 && x[3] == 6);
+        free(x);
+        (void)unlink(path);
+    }
 }
 
 /* ---------------------------------------------------------------------------- run files */
@@ -456,6 +480,7 @@ int main(void)
         cmocka_unit_test(scaling),
         cmocka_unit_test(good_files),
         cmocka_unit_test(wrong_points),
+        cmocka_unit_test(points_with_gaps),
         cmocka_unit_test(points_of_a_run_file),
         cmocka_unit_test(file_of_a_run_file),
         cmocka_unit_test(wrong_run_files),

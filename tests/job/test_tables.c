@@ -40,7 +40,7 @@ static void a_table_has_numbers_and_labels(void **state)
     assert_int_equal(csv_numbers(&t, 0, &x, ERROR), 0);
     assert_ptr_equal(x, t.column[0].number);
     assert_int_equal(csv_numbers(&t, 1, &x, ERROR), -1);
-    assert_says("t.csv:4: column 'weight' is empty");
+    assert_says("t.csv:4: column 'weight' is empty: a value is missing");
     assert_int_equal(csv_numbers(&t, 2, &x, ERROR), -1);
     assert_says("t.csv:3: column 'the \"label\"' holds");
     assert_int_equal(csv_numbers(&t, 3, &x, ERROR), -1);
@@ -90,8 +90,17 @@ static void bad_tables_are_refused_with_their_line(void **state)
         {"a,b\n\"x,2\n", "t.csv:2: a quote is opened"},
         {"a,b\n\"x\"y,2\n", "t.csv:2: something stands"},
         {"a,b\nx\"y,2\n", "t.csv:2: a quote inside"},
-        {"a;b\n1;2\n", "t.csv:1: the columns are separated by ';'; expected ',' between columns"},
-        {"\n1,5;2,5\n", "t.csv:2: the columns are separated by ';'"},
+        {"\n1,5;2,5\n", "t.csv:2: a comma or a semicolon may separate the columns; expected one of them"},
+        {"a,b;c\n1,2;3\n", "t.csv:1: a comma or a semicolon may separate"},
+        {"a\tb,c\n1\t2,3\n", "t.csv:1: a comma or a tab may separate"},
+        {"a;b\n1;2\n3\n", "t.csv:3: 1 field where the first line has 2"},
+        {"a;b\n\"1\",2\n", "something stands between a closing quote and the semicolon"},
+        {"x,1,2\ny,3,4\n", "t.csv:1: the first line has text and numbers and may be a row"},
+        {"1.5,x\n2,3\n", "t.csv:1: the first line has text and numbers and may be a row"},
+        {"0,1,2\n1,5,6\n", "t.csv:1: the first line counts 0, 1, 2, ... and may be a row"},
+        {"\xFF\xFE"
+         "a",
+         "is text in UTF-16; expected UTF-8"},
         {"", "is empty"},
         {" \n\t\n", "is empty"},
         {"1\n2\n3\n4\n", "t.csv:4: more than 3 rows"},
@@ -110,10 +119,88 @@ static void bad_tables_are_refused_with_their_line(void **state)
     assert_says("zero bytes");
 }
 
+typedef struct {
+    const char *text;
+    int columns, rows;
+    const char *last; /* the name of the last column */
+} reading;
+
+/* The same two columns as different programs write them. */
+static void tables_of_other_programs(void **state)
+{
+    static const reading tests[] = {
+        {"a,b\n1,2\n3,4\n", 2, 2, "b"},
+        {"a;b\n1;2\n3;4\n", 2, 2, "b"},
+        {"a\tb\n1\t2\n3\t4\n", 2, 2, "b"},
+        {"\"a\";\"b\"\n1;2\n3;4\n", 2, 2, "b"},
+        {"\"\",\"a\",\"b\"\n\"1\",1,2\n\"2\",3,4\n", 3, 2, "b"},        /* R: row names */
+        {",a,b\n0,1,2\n1,3,4\n", 3, 2, "b"},                            /* pandas: an index */
+        {",0,1\n0,1.5,2\n1,3,4\n", 3, 2, "1"},                          /* pandas: an index, no names */
+        {"\"a\",\"1990\"\n\"x\",2\n\"y\",4\n", 2, 2, "1990"},           /* R: a name that is a number */
+        {"\xEF\xBB\xBFsep=;\r\na;b\r\n1;2\r\n3;4\r\n;\r\n", 2, 2, "b"}, /* a spreadsheet, with an empty line of cells */
+        {"a,b\r1,2\r3,4\r", 2, 2, "b"},                                 /* lines that end in a carriage return alone */
+        {"a,b,\n1,2,\n3,4,\n", 2, 2, "b"},                              /* a separator at the end of every line, */
+        {"a,b\n1,2,\n3,4,\n", 2, 2, "b"},                               /* of the rows, */
+        {"a,b,\n1,2\n3,4\n", 2, 2, "b"},                                /* of the header */
+        {"5.1,3.5,setosa\n4.9,3.0,setosa\n", 3, 2, "c3"},               /* no header, but a label */
+        {"\"a;x\",\"b;y\"\n1,2\n3,4\n", 2, 2, "b;y"},
+        {"NA,1\n3,4\n", 2, 2, "c2"},
+    };
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        csv_table t;
+        read_csv(tests[i].text, NULL, &t);
+        if (t.columns != tests[i].columns || t.rows != tests[i].rows ||
+            strcmp(t.column[t.columns - 1].name, tests[i].last) != 0)
+            fail_msg("table %zu has %d columns, the last '%s', and %lld rows", i, t.columns,
+                     t.column[t.columns - 1].name, (long long)t.rows);
+        csv_free(&t);
+    }
+}
+
+static void numbers_with_commas_are_told(void **state)
+{
+    csv_table t;
+    const double *x = NULL;
+    read_csv("a;b\n1,5;-2,5e3\n", NULL, &t);
+    assert_int_equal(csv_numbers(&t, 0, &x, ERROR), -1);
+    assert_says("t.csv:2: column 'a' holds '1,5', a number with a comma; expected a point");
+    assert_int_equal(csv_numbers(&t, 1, &x, ERROR), -1);
+    assert_says("holds '-2,5e3', a number with a comma");
+    csv_free(&t);
+    read_csv("a,b\n\"1,x\",2\n", NULL, &t);
+    assert_int_equal(csv_numbers(&t, 0, &x, ERROR), -1);
+    assert_says("t.csv:2: column 'a' holds '1,x', which is not a number");
+    csv_free(&t);
+}
+
+static void missing_values_are_known_and_dropped(void **state)
+{
+    csv_table t;
+    const double *x = NULL;
+    const int used[] = {0, 2};
+    read_csv("x,free,label\n1,a,yes\nNA,b,no\n?,c,no\n4,,NA\n5,NA,no\nnull,d,yes\nNaN,e,yes\n.,f,None\n", NULL, &t);
+    assert_int_equal(csv_numbers(&t, 0, &x, ERROR), -1);
+    assert_says("t.csv:3: column 'x' has 'NA' for a missing value");
+    assert_int_equal(t.column[2].gap, 5);
+    assert_false(csv_misses(&t, 0, 0));
+    assert_true(csv_misses(&t, 0, 1) && csv_misses(&t, 2, 3));
+    assert_int_equal(csv_drop_rows(&t, used, 2), 6);
+    assert_int_equal(t.rows, 2);
+    assert_int_equal(csv_numbers(&t, 0, &x, ERROR), 0);
+    assert_true(x[0] == 1 && x[1] == 5);
+    assert_string_equal(t.column[1].text[1], "NA");
+    assert_string_equal(t.column[2].text[1], "no");
+    csv_free(&t);
+    read_csv("x\n1\ninf\n", NULL, &t);
+    assert_int_equal(csv_numbers(&t, 0, &x, ERROR), -1);
+    assert_says("t.csv:3: column 'x' holds a number that is not finite");
+    csv_free(&t);
+}
+
 /* Random strings over the characters that matter: nothing may crash, and rows times columns must be there. */
 static void no_table_crashes(void **state)
 {
-    static const char letters[] = "\",\n\r 1.ex-";
+    static const char letters[] = "\",;\t\n\r 1.exNA-";
     uint32_t seed = 1;
     for (int k = 0; k < 4000; k++) {
         char text[40] = "";
@@ -141,6 +228,9 @@ int main(void)
         cmocka_unit_test(a_table_has_numbers_and_labels),
         cmocka_unit_test(a_header_is_optional),
         cmocka_unit_test(bad_tables_are_refused_with_their_line),
+        cmocka_unit_test(tables_of_other_programs),
+        cmocka_unit_test(numbers_with_commas_are_told),
+        cmocka_unit_test(missing_values_are_known_and_dropped),
         cmocka_unit_test(no_table_crashes),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # builds.sh BUILD: flags that would change the arithmetic are refused when the build is configured, each with a sentence; and what was
-# built in BUILD, where that is a release, is hardened.
+# built in BUILD, where that is a release, is hardened, and runs on older systems too.
 set -euo pipefail
 build=$1
 source=${SOSMC_TEST_SOURCE:?}/..
@@ -72,5 +72,19 @@ if grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$build/CMakeCache.txt"; then
     for file in "$build"/libsosmc.so "$build"/sosmc "$build"/sosmc-paper; do
         [ ! -e "$file" ] || hardened "$file"
     done
+fi
+
+# Programs and modules run on systems with glibc 2.34 and later. Newer headers name newer symbols for old functions, which is no fault
+# of ours: there nothing is looked at.
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }')
+if [ -n "$glibc" ] && [ "$(printf '%s\n2.36\n' "$glibc" | sort -V | tail -n 1)" = 2.36 ] && command -v readelf >/dev/null; then
+    for file in "$build"/libsosmc.so "$build"/sosmc "$build"/sosmc-paper; do
+        [ -e "$file" ] || continue
+        newest=$(readelf -VW "$file" | grep -o 'GLIBC_2\.[0-9]*' | sort -V | tail -n 1)
+        [ "$(printf '%s\nGLIBC_2.34\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.34 ] || fault "$file needs $newest; expected 2.34 or older"
+    done
+    if nm "$build/libsosmc.a" 2>/dev/null | grep -q '__cpu_'; then fault "libsosmc.a asks the compiler's library about the processor"; fi
+else
+    echo "the versions of symbols are not looked at: glibc ${glibc:-unknown}"
 fi
 exit $wrong

@@ -1,0 +1,115 @@
+/* coordinates.c: the coordinates in which one half of the particles of a pass moves, fitted on the other half.
+ *
+ *     C C' = E[g g'],  g = dV_t/dx          (without gradients: the inverse of the covariance of x)
+ *
+ * which measures the width of the modes and not the distance between them. A matrix fitted on the particles that it moves would not
+ * leave their law as it is (maths.md TEMPER). Above LAW_FULL coordinates, and where the particles are few, it is a diagonal. */
+#include <math.h>
+#include <string.h>
+
+#include "base/linear.h"
+#include "pass_inside.h"
+
+/* A half of the particles, as what is summed over it. */
+typedef struct {
+    const pass_run *s;
+    int first, end;
+    double weight, ess;
+} half;
+
+static half other_half(const pass_run *s, int of)
+{
+    half h = {.s = s, .first = of == 0 && s->cut < s->p->n ? s->cut : 0, .end = of == 0 ? s->p->n : s->cut};
+    double squares = 0;
+    for (int i = h.first; i < h.end; i++) {
+        h.weight += s->p->w[i];
+        squares += s->p->w[i] * s->p->w[i];
+    }
+    h.ess = squares > 0 ? h.weight * h.weight / squares : 0;
+    return h;
+}
+
+/* Coordinate j of what is squared: the slope at the present temperature, or the place. */
+static double value_at(const pass_run *s, int i, size_t j)
+{
+    size_t at = (size_t)(i / s->h.tile) * s->h.vector + j * (size_t)s->h.ld + (size_t)(i % s->h.tile);
+    return s->gradient ? (1 - s->t) * s->gq[at] + s->t * s->gU[at] : s->p->x[at];
+}
+
+/* The lower triangle, or the diagonal, of the weighted second moments; about the mean where these are places. */
+static void moments(const half *h, int diagonal, double *row, double *mean, double *out)
+{
+    const pass_run *s = h->s;
+    size_t dim = (size_t)s->p->dim;
+    memset(out, 0, (diagonal ? dim : dim * dim) * sizeof(double));
+    memset(mean, 0, dim * sizeof(double));
+    for (int i = h->first; i < h->end && !s->gradient; i++)
+        for (size_t j = 0; j < dim; j++) mean[j] += s->p->w[i] / h->weight * value_at(s, i, j);
+    for (int i = h->first; i < h->end; i++) {
+        double w = s->p->w[i] / h->weight;
+        if (!(w > 0)) continue;
+        for (size_t j = 0; j < dim; j++) row[j] = value_at(s, i, j) - mean[j];
+        for (size_t j = 0; j < dim; j++) {
+            double a = w * row[j];
+            if (diagonal) {
+                out[j] += a * row[j];
+                continue;
+            }
+            for (size_t k = 0; k <= j; k++) out[j * dim + k] += a * row[k];
+        }
+    }
+}
+
+/* Correlations are shrunk by the share of their squares that chance would give: all of them, where there are none. Returns what is left
+ * of them. */
+static double shrink(size_t dim, double ess, double *M)
+{
+    double squares = 0, chance = 0.5 * (double)dim * (double)(dim - 1) / ess;
+    for (size_t j = 0; j < dim; j++)
+        for (size_t k = 0; k < j; k++) {
+            double both = M[j * dim + j] * M[k * dim + k];
+            if (both > 0) squares += M[j * dim + k] * M[j * dim + k] / both;
+        }
+    double keep = squares > chance ? 1 - chance / squares : 0;
+    for (size_t j = 0; j < dim; j++)
+        for (size_t k = 0; k < j; k++) M[j * dim + k] *= keep;
+    return keep;
+}
+
+/* The diagonal is loaded where the particles are few. -1: it is not positive. */
+static int load_diagonal(size_t dim, int diagonal, double load, double *M)
+{
+    for (size_t j = 0; j < dim; j++) {
+        double *d = &M[diagonal ? j : j * dim + j];
+        *d *= 1 + load;
+        if (!(*d > 0) || !isfinite(*d)) return -1;
+    }
+    return 0;
+}
+
+/* The factor C of second moments of slopes, or of the inverse of a covariance; `spare`: room for a matrix. */
+static int factor(size_t dim, int diagonal, int inverted, double *M, double *spare)
+{
+    for (size_t j = 0; j < dim && diagonal; j++) M[j] = inverted ? 1 / sqrt(M[j]) : sqrt(M[j]);
+    if (diagonal) return 0;
+    if (sosmc_i_cholesky(dim, M)) return -1;
+    if (!inverted) return 0;
+    sosmc_i_cholesky_inverse(dim, M, spare);
+    memcpy(M, spare, dim * dim * sizeof(double));
+    return sosmc_i_cholesky(dim, M);
+}
+
+void sosmc_i_pass_fit(pass_run *s, int of)
+{
+    size_t dim = (size_t)s->p->dim;
+    half h = other_half(s, of);
+    int diagonal = s->p->dim > LAW_FULL || h.ess < 1.5 * (double)dim;
+    double *M = s->fit, load = 0;
+    if (!(h.weight > 0)) return;
+    moments(&h, diagonal, s->fit_rows, s->fit_rows + dim, M);
+    if (!diagonal) load = fmin(1, (double)dim / (2 * h.ess)) * shrink(dim, h.ess, M) + 1e-3;
+    if (load_diagonal(dim, diagonal, load, M) || factor(dim, diagonal, !s->gradient, M, s->spare_matrix)) return;
+    memcpy(s->own[of].C, M, (diagonal ? dim : dim * dim) * sizeof(double));
+    s->own[of].diagonal = diagonal;
+    for (size_t j = 0; j < dim; j++) s->inverse[of][j] = 1 / s->own[of].C[diagonal ? j : j * dim + j];
+}
