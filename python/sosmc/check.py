@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ._c import ffi, lib
-from ._calls import Array
 from ._errors import exception, text
 from ._problem import Problem
 from .model import Model
@@ -19,13 +16,19 @@ _VERDICTS = {0: "ok", 1: "FAIL", 2: "skipped", 3: "note", 4: "warning"}
 
 @dataclass(frozen=True)
 class CheckItem:
-    """One test: its name, its verdict ("ok", "FAIL", "skipped", "note" or "warning"), what was measured, and a sentence."""
+    """One test: its name, its verdict ("ok", "FAIL", "skipped", "note" or "warning"), what was measured, and a sentence.
+
+    coordinate
+        Of x or of theta, counted from 0: where a gradient or a score is wrong; None elsewhere. `parameter` is its name in theta.
+    """
 
     name: str
     verdict: str
     value: float
     error: float
     sentence: str
+    coordinate: int | None = None
+    parameter: str = ""
 
 
 class Check:
@@ -61,112 +64,23 @@ class Check:
 
 
 def check_problem(problem: Problem, iterations: int) -> Check:
-    """sosmc_check on a problem, and, where a gradient is wrong, which coordinate of it."""
+    """sosmc_check on a problem."""
     options = ffi.new("sosmc_check_options *", {"iterations": iterations, "threads": 1 if problem.python else 2})
     report = ffi.new("sosmc_check_report *")
     status = lib.sosmc_check(problem.problem, problem.settings, options, report)
     problem.calls.raise_again("")
     if status != lib.SOSMC_OK:
         raise exception(status, "")
-    items = []
-    for k in range(report.count):
-        c = report.item[k]
-        sentence = text(c.sentence)
-        if c.verdict == lib.SOSMC_CHECK_FAIL and text(c.name).startswith("gradient"):
-            sentence = f"{sentence}. {_worst(problem, text(c.name))}"
-        items.append(CheckItem(text(c.name), _VERDICTS[int(c.verdict)], float(c.value), float(c.error), sentence))
-    return Check(items)
+    return Check([_item(report.item[k], problem.model.names) for k in range(report.count)])
 
 
-# ---------------------------------------------------------------------------- which coordinate is wrong
-
-
-class _Host:
-    """The model of a problem outside a run."""
-
-    def __init__(self, problem: Problem, theta: Array) -> None:
-        self.problem, self.d, self.p = problem, problem.model.dim_x, problem.model.dim_theta
-        out = ffi.new("sosmc_host **")
-        self._ok(lib.sosmc_host_create(out, ffi.addressof(problem.problem, "model"), _at(theta), 0))
-        self.pointer = ffi.gc(out[0], lib.sosmc_host_free)
-
-    def _ok(self, status: int) -> None:
-        self.problem.calls.raise_again("")
-        if status != lib.SOSMC_OK:
-            raise exception(status, "")
-
-    def energies(self, x: Array, theta: Array | None = None) -> Array:
-        if theta is not None:
-            self._ok(lib.sosmc_host_move(self.pointer, _at(theta)))
-        U = np.empty(len(x))
-        self._ok(lib.sosmc_host_energies(self.pointer, len(x), _at(x), _at(U)))
-        return U
-
-    def gradients(self, x: Array) -> Array:
-        U, gx = np.empty(len(x)), np.empty_like(x)
-        self._ok(lib.sosmc_host_gradients(self.pointer, len(x), _at(x), _at(U), _at(gx)))
-        return gx
-
-    def contract(self, x: Array, c: Array) -> Array:
-        g = np.zeros(self.p)
-        self._ok(lib.sosmc_host_contract(self.pointer, len(x), _at(x), _at(c), _at(g)))
-        return g
-
-
-def _at(array: Array) -> Any:
-    return ffi.cast("double *", array.ctypes.data)
-
-
-MOST_COORDINATES = 200
-
-
-def _worst(problem: Problem, which: str) -> str:
-    """A sentence that names the coordinate of the gradient which is furthest from central differences of U."""
-    model = problem.model
-    rng = np.random.default_rng(0)
-    theta = model.theta0.copy()
-    x = np.ascontiguousarray(rng.normal(size=(8, model.dim_x)))
-    host = _Host(problem, theta)
-    step = max(model.rounding, 1e-16) ** (1 / 3)
-    if which == "gradient in x":
-        told, name = host.gradients(x), "dU/dx"
-        count = min(model.dim_x, MOST_COORDINATES)
-        found = np.stack([_slope(lambda e, j=j: host.energies(_moved(x, j, e)), step) for j in range(count)], axis=1)
-        labels = [f"coordinate {j} of x" for j in range(count)]
-        wrong = np.abs(told[:, :count] - found).max(axis=0)
-        scale, ours, theirs = np.abs(found).max() + 1e-300, told[:, :count], found
-    else:
-        c = np.ones(len(x)) / len(x)
-        told, name = host.contract(x, c), "grad_theta"
-        count = min(model.dim_theta, MOST_COORDINATES)
-        found = np.array([_slope(lambda e, j=j: host.energies(x, _shifted(theta, j, e)) @ c, step) for j in range(count)])
-        labels = model.names[:count]
-        wrong = np.abs(told[:count] - found)
-        scale, ours, theirs = np.abs(found).max() + 1e-300, told[None, :count], found[None]
-    if not np.all(np.isfinite(wrong)):
-        j = int(np.argmax(~np.isfinite(wrong)))
-        return f"{name} of {labels[j]} is not finite."
-    j = int(np.argmax(wrong))
-    row = int(np.argmax(np.abs(ours - theirs)[:, j]))
-    several = int(np.sum(wrong > 0.01 * scale))
-    more = f" ({several} of {count} are wrong)" if several > 1 else ""
-    return f"The worst is {labels[j]}: {name} says {ours[row, j]:.6g}, differences of U say {theirs[row, j]:.6g}{more}."
-
-
-def _moved(x: Array, j: int, e: float) -> Array:
-    out = x.copy()
-    out[:, j] += e
-    return out
-
-
-def _shifted(theta: Array, j: int, e: float) -> Array:
-    out = theta.copy()
-    out[j] += e
-    return out
-
-
-def _slope(f: Any, e: float) -> Any:
-    return (f(e) - f(-e)) / (2 * e)
+def _item(c: Any, names: list[str]) -> CheckItem:
+    name, sentence, coordinate = text(c.name), text(c.sentence), int(c.coordinate)
+    parameter = names[coordinate] if coordinate >= 0 and name in ("gradient in theta", "scores") else ""
+    if parameter:
+        sentence = f"{sentence}; this coordinate of theta is {parameter}"
+    return CheckItem(name, _VERDICTS[int(c.verdict)], float(c.value), float(c.error), sentence,
+                     coordinate if coordinate >= 0 else None, parameter)
 
 
 def check(model: Model, objective: Objective | None = None, *, iterations: int = 20, **keywords: Any) -> Check:

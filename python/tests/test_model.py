@@ -219,9 +219,13 @@ def test_check_names_the_coordinate(pair):
         return u, g
 
     report = sosmc.check(sosmc.Model(wrong_x, grad_theta, theta0=np.zeros(2), dim_x=2))
-    assert not report and report["gradient in x"].verdict == "FAIL" and "coordinate 1 of x" in report["gradient in x"].sentence
+    assert not report and report["gradient in x"].verdict == "FAIL" and report["gradient in x"].coordinate == 1
+    assert "in coordinate 1, counted from 0" in report["gradient in x"].sentence
     report = sosmc.check(sosmc.Model(energy, lambda t, x, c: grad_theta(t, x, c) + [0.1, 0.0], theta0=np.zeros(2), dim_x=2, names=["a", "b"]))
-    assert report["gradient in theta"].verdict == "FAIL" and "The worst is a:" in report["gradient in theta"].sentence
+    assert report["gradient in theta"].verdict == "FAIL" and report["gradient in theta"].parameter == "a"
+    assert "in coordinate 0" in report["gradient in theta"].sentence and "is a" in report["gradient in theta"].sentence
+    impure = sosmc.Model(lambda t, x: (energy(t, x)[0] + np.random.rand(len(x)), energy(t, x)[1]), grad_theta, theta0=np.zeros(2), dim_x=2)
+    assert sosmc.check(impure)["repeated"].verdict == "FAIL"
     with pytest.raises(KeyError):
         report["nonsense"]
     assert "<table>" in report._repr_html_()
