@@ -19,23 +19,8 @@ import cffi
 HEADERS = ["sosmc/sosmc.h", "sosmc/analysis.h", "sosmc/judge.h", "sosmc/solve.h", "sosmc/models.h", "sosmc/expression.h",
            "binding.h", "embed/embed.h"]
 
-# What the C functions of binding.c call. The bodies are Python functions (sosmc/_calls.py).
-CALLBACKS = """
-extern "Python" {
-int sosmc_py_energy(void *self, intptr_t theta, intptr_t x, int n, int ld, intptr_t U, intptr_t gx, int64_t pass);
-int sosmc_py_grad_theta(void *self, intptr_t theta, intptr_t x, int n, int ld, intptr_t c, intptr_t g, int64_t pass);
-int sosmc_py_scores(void *self, intptr_t theta, intptr_t x, int n, int ld, intptr_t D, int64_t pass);
-int sosmc_py_prox(void *self, intptr_t theta, double lambda, intptr_t x, int n, int ld, intptr_t p);
-int sosmc_py_reward(void *self, intptr_t x, int n, int ld, intptr_t s);
-int sosmc_py_draw(void *self, intptr_t rng, intptr_t batch, intptr_t x, int n, int ld, int64_t first);
-int sosmc_py_logpdf(void *self, intptr_t x, int n, int ld, intptr_t lq);
-int sosmc_py_see(void *self);
-int sosmc_py_see_solver(void *self, intptr_t info);
-int sosmc_py_stop(void *self);
-void sosmc_py_progress(void *self, const embed_progress *p);
-void sosmc_py_log(void *self, const char *sentence);
-}
-"""
+# The functions whose bodies are Python.
+CALLBACKS = pathlib.Path(__file__).with_name("callbacks.h")
 
 
 def declarations(compiler: list[str], folders: list[str]) -> str:
@@ -53,9 +38,11 @@ def main() -> None:
     compiler, out, *folders = sys.argv[1:]
     ffi = cffi.FFI()
     ffi.cdef(declarations(compiler.split(), folders))
-    ffi.cdef(CALLBACKS.replace('extern "Python" {', 'extern "Python+C" {'))
+    callbacks = "".join(line for line in CALLBACKS.read_text().splitlines(keepends=True) if not line.startswith("#"))
+    ffi.cdef(f'extern "Python+C" {{ {callbacks} }}')
     ffi.set_source("sosmc._c", "".join(f"#include <{name}>\n" for name in HEADERS), py_limited_api=True)
     ffi.emit_c_code(out)
+    pathlib.Path(out).touch()  # cffi leaves a file that is right already as it is, and it would seem older than the headers
 
 
 if __name__ == "__main__":
