@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import threading
 
 import numpy as np
 import pytest
@@ -76,6 +79,8 @@ def test_laws_and_arrays_as_initial_law(pair):
     cloud = np.random.default_rng(0).normal(size=(1000, 2))
     assert sosmc.minimize(pair, init=cloud, scheme="unweighted", **settings).nit == 300
     assert sosmc.minimize(pair, init={"type": "normal", "sd": 2.0}, **settings).nit == 300
+    with pytest.raises(ValueError, match="init.mean has 3 numbers; expected 2, the dimension of the model"):
+        sosmc.minimize(pair, init={"type": "normal", "mean": [0, 0, 0]}, **settings)
     with pytest.raises(ValueError, match="init has points of 3 numbers"):
         sosmc.minimize(pair, init=np.zeros((1000, 3)), **settings)
 
@@ -97,6 +102,8 @@ def test_data_by_law_and_by_file(tmp_path):
 
 def test_built_in_models():
     h = sosmc.minimize(sosmc.models.hierarchical([0.3, 1.9, 2.4]))
+    explicit = sosmc.minimize(sosmc.models.hierarchical([0.3, 1.9, 2.4]), iterations=200)
+    assert np.isfinite(h.judgement.bic) and np.isfinite(explicit.judgement.bic)  # the library knows how many observations there are
     assert isinstance(h.theta, float) and abs(h.theta - 4.6 / 3) < 1e-3
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
@@ -196,6 +203,15 @@ def test_examples_have_the_bytes_of_the_program(name, program, tmp_path):
     for file in ["trace.csv", "run.yaml"]:
         assert (tmp_path / "ours" / file).read_bytes() == (tmp_path / "theirs" / file).read_bytes()
     assert text  # the example is there
+
+
+def test_ctrl_c_stops_run_file_with_everything_saved(tmp_path):
+    keys = {"model": {"type": "hierarchical_gaussian", "y": list(range(40))}, "objective": "mmle", "iterations": 10**7,
+            "output": {"report": False}}
+    threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt, match="stopped"):
+        sosmc.run_file(keys, out=tmp_path / "x")
+    assert (tmp_path / "x" / "checkpoint").exists()
 
 
 def test_run_file_refuses_with_a_sentence(tmp_path):
