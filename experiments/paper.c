@@ -9,6 +9,7 @@
 #include "terminal/flags.h"
 #include "terminal/launcher.h"
 #include "terminal/program.h"
+#include "terminal/stack.h"
 #include "common/reproduce.h"
 #include "terminal/say.h"
 #include "terminal/say_lock.h"
@@ -205,5 +206,6 @@ int main(int argc, char **argv)
     char name[] = "sosmc reproduce"; /* flags_read takes the command from it */
     program_begin();
     if (argc > 0) argv[0] = name;
-    return program_end(reproduce(argc, argv));
+    int code = stack_claim();
+    return program_end(code == SOSMC_EXIT_OK ? reproduce(argc, argv) : code);
 }

@@ -54,7 +54,7 @@ static int write_summary(const deblurring_results *r, char *error, size_t room)
     json_open_object(&w, NULL);
     json_put_text(&w, "experiment", "deblurring");
     json_put_text(&w, "data", r->plan->data);
-    json_put_whole(&w, "seed", (int64_t)r->plan->seed);
+    json_put_unsigned(&w, "seed", r->plan->seed);
     json_put_truth(&w, "published_size", r->plan->scale.published_size);
     claims_json(&w, r->claim, DEBLURRING_CLAIMS);
     json_open_list(&w, "cells");

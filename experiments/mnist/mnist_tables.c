@@ -119,7 +119,7 @@ static int write_summary(const mnist_results *r, char *error, size_t room)
     json_put_text(&w, "experiment", "mnist");
     json_put_text(&w, "model", found->plan->model);
     json_put_truth(&w, "published_checkpoint", found->published);
-    json_put_whole(&w, "seed", (int64_t)found->plan->seed);
+    json_put_unsigned(&w, "seed", found->plan->seed);
     claims_json(&w, r->claim, MNIST_CLAIMS);
     json_open_list(&w, "pretrained");
     for (int i = 0; i < found->bases; i++) put_base(&w, &found->base[i]);

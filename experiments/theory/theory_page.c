@@ -79,7 +79,7 @@ static int write_results(const theory_results *r, char *error, size_t room)
     json_writer w = json_to(&f);
     json_open_object(&w, NULL);
     json_put_text(&w, "experiment", "theory");
-    json_put_whole(&w, "seed", (int64_t)r->options->seed);
+    json_put_unsigned(&w, "seed", r->options->seed);
     json_put_truth(&w, "quick", r->options->quick);
     json_open_list(&w, "statements");
     for (int i = 0; i < r->n; i++)

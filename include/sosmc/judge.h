@@ -82,6 +82,9 @@ typedef struct {
     double fresh_limit;             /* in errors: a larger step contradicts theta */
     double fresh_worth;             /* what that step is worth in the loss */
     double loss_unit; /* what counts as one unit of the loss: a nat of likelihoods, a thousandth of which is nothing */
+    /* a reward under a reverse divergence, whose best density is known */
+    double excess, excess_error; /* of the loss over that of the best of all densities */
+    double to_gain;              /* what the best density gains over the reference */
     double
         gradient_rate; /* rate of the worst Taylor remainder of the model's gradients: below 1.7 a gradient is wrong */
     const char *gradient_which; /* "dU/dx" or "grad_theta" */
@@ -124,6 +127,9 @@ typedef struct {
 typedef struct {
     sosmc_verdict_words verdict;
     sosmc_number loss, log_z, kl, reward; /* those that the objective does not have are NaN with an empty `why` */
+    /* Of a reward under a reverse divergence: the best of all densities, exp(-U_ref + R/beta), by fresh particles that follow it, and how
+     * far the loss is above its own. */
+    sosmc_number best_loss, best_kl, best_reward, excess;
     int dim_theta;
     double *theta;                  /* dim_theta numbers: the estimate */
     double *theta_mc_error;         /* its Monte Carlo standard errors, or NULL, and why_no_mc_error says why */

@@ -55,6 +55,8 @@ typedef struct {
     int direct;        /* 1: no trial; the particles come from `start` alone */
     uint64_t seed;
     int threads; /* 0 or 1: the calling thread alone */
+    const char *
+        why_no_log_z; /* not NULL: exp(-U) need not have a finite integral, and why: there are particles and no numbers */
     const sosmc_simd *simd;
 } sosmc_temper_task;
 
@@ -89,10 +91,13 @@ typedef struct {
     int resamplings;
 } sosmc_sampler_info;
 SOSMC_API sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *task);
+/* The bytes that a sampler of this task takes at most, as sosmc_memory says those of an engine; 0: the task is refused. */
+SOSMC_API size_t sosmc_sampler_memory(const sosmc_temper_task *task);
 SOSMC_API sosmc_status sosmc_sampler_step(sosmc_sampler *s); /* nothing happens when it is done */
 SOSMC_API const sosmc_sampler_info *sosmc_sampler_state(const sosmc_sampler *s);
 SOSMC_API const char *sosmc_sampler_message(const sosmc_sampler *s);
-SOSMC_API void sosmc_sampler_result(const sosmc_sampler *s, sosmc_tempered *out); /* also before it is done: it then says so */
+SOSMC_API void sosmc_sampler_result(const sosmc_sampler *s,
+                                    sosmc_tempered *out); /* also before it is done: it then says so */
 /* The weighted particles as they are: their number, which changes when the measurement begins, and as sosmc_cloud gives them. */
 SOSMC_API int sosmc_sampler_particles(const sosmc_sampler *s);
 SOSMC_API sosmc_status sosmc_sampler_cloud(const sosmc_sampler *s, double *x, double *logw);

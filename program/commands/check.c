@@ -142,6 +142,33 @@ static int print_solution(const job *j, int *code, FILE *out)
     return notes;
 }
 
+/* The verdict of tempering with few particles. */
+static int print_tempering(const job *j, int *code, FILE *out)
+{
+    enum { FEW = 256 };
+    sosmc_temper_task task = j->temper;
+    sosmc_sampler *s;
+    sosmc_tempered r;
+    if (task.particles > FEW) task.particles = FEW;
+    sosmc_status status = sosmc_sampler_create(&s, &task);
+    while (status == SOSMC_OK && !sosmc_sampler_state(s)->done) status = sosmc_sampler_step(s);
+    if (status != SOSMC_OK) {
+        *code = complain(status == SOSMC_EINVAL ? SOSMC_EXIT_USAGE : SOSMC_EXIT_NUMERIC,
+                         "objective.type is temper, and %s", sosmc_sampler_message(s));
+        sosmc_sampler_free(s);
+        return 0;
+    }
+    sosmc_sampler_result(s, &r);
+    if (r.verdict.reasons == 0)
+        fprintf(out, "ok    verdict: tempered with %d particles and %.2g evaluations\n", sosmc_sampler_particles(s),
+                (double)r.evaluations);
+    for (int i = 0; i < r.verdict.reasons; i++)
+        fprintf(out, "note  verdict: with %d particles and %.2g evaluations: %s\n", sosmc_sampler_particles(s),
+                (double)r.evaluations, r.verdict.reason[i]);
+    sosmc_sampler_free(s);
+    return r.verdict.reasons;
+}
+
 static int check_automatic(const job *j, FILE *out)
 {
     int code = SOSMC_EXIT_OK, notes = print_data(j, out);
@@ -156,7 +183,7 @@ static int check_automatic(const job *j, FILE *out)
         print_item(j, &all, &all.item[i], out);
         model.failed += all.item[i].verdict == SOSMC_CHECK_FAIL;
     }
-    if (!model.failed) notes += print_solution(j, &code, out);
+    if (!model.failed) notes += j->tempers ? print_tempering(j, &code, out) : print_solution(j, &code, out);
     if (code != SOSMC_EXIT_OK) return code;
     conclude(&model, notes, out);
     return model.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
@@ -190,9 +217,9 @@ int check_job(const config *c, FILE *out)
         job_free(&j);
         return complain(io ? SOSMC_EXIT_IO : SOSMC_EXIT_USAGE, "%s", error);
     }
-    int code = print_memory(c, &j, out);
-    if (code == SOSMC_EXIT_OK && j.automatic) code = check_automatic(&j, out);
-    if (code != SOSMC_EXIT_OK || j.automatic) {
+    int code = print_memory(c, &j, out), automatic = j.automatic || j.tempers;
+    if (code == SOSMC_EXIT_OK && automatic) code = check_automatic(&j, out);
+    if (code != SOSMC_EXIT_OK || automatic) {
         job_free(&j);
         return code;
     }

@@ -12,6 +12,7 @@
 #include "terminal/flags.h"
 #include "terminal/launcher.h"
 #include "terminal/program.h"
+#include "terminal/stack.h"
 #include "reproduce_command.h"
 #include "terminal/say.h"
 
@@ -83,6 +84,8 @@ static int command_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     program_begin();
+    int code = stack_claim();
+    if (code != SOSMC_EXIT_OK) return program_end(code);
     if (argc < 2) {
         fputs(usage_text, stderr);
         return SOSMC_EXIT_USAGE;

@@ -19,7 +19,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_BATCH] = {.name = "batch", .like = "particles", .commands = FOR_TRAIN, .takes_value = 1},
     [FLAG_PARTICLES] = {.name = "particles", .like = "particles", .takes_value = 1},
     [FLAG_REWARD] = {.name = "reward", .commands = FOR_TUNE | FOR_SAMPLE, .takes_value = 1},
-    [FLAG_BETA] = {.name = "beta", .like = "objective.beta", .commands = FOR_TUNE, .takes_value = 1},
+    [FLAG_BETA] = {.name = "beta", .like = "objective.beta", .commands = FOR_TUNE | FOR_SAMPLE, .takes_value = 1},
     [FLAG_METHOD] = {.name = "method", .words = "sosmc|impdiff|soul", .commands = FOR_TUNE, .takes_value = 1},
     [FLAG_KERNEL] = {.name = "kernel",
                      .words = "ula|mala|rwm|hmc|underdamped|leapfrog|jitter",
@@ -93,8 +93,9 @@ int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const cha
 
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report)
 {
-    draft_put(d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, iterations,
-              flag_text(q, FLAG_SEED, "0"), flag_text(q, FLAG_THREADS, "1"));
+    draft_put(d, "particles: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, flag_text(q, FLAG_SEED, "0"),
+              flag_text(q, FLAG_THREADS, "1"));
+    if (iterations >= 0) draft_put(d, "iterations: %" PRId64 "\n", iterations);
     draft_put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
 }
 

@@ -86,6 +86,7 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 
 /* ------------------------------------------------------------------------------------------------ running it */
 
+/* iterations below 0: the run ends by itself. */
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* Turns the draft into a resolved run file and frees the draft. */
 config *ebm_configure(const flag_values *q, draft *d, int with_sets);
@@ -110,7 +111,7 @@ typedef struct {
 const ebm_kernel *ebm_kernel_named(const char *name); /* one that --kernel may name */
 
 /* Samples: long chains from a box, or a cloud that is cooled from a normal law and then moved a while at the model. */
-enum { EBM_CHAINS = 1000, EBM_CHAIN_STEPS = 20000, EBM_COOLING = 500, EBM_SMC_STEPS = 600 };
+enum { EBM_CHAINS = 1000, EBM_TEMPERED = 10000, EBM_CHAIN_STEPS = 20000, EBM_COOLING = 500, EBM_SMC_STEPS = 600 };
 
 void ebm_put_jitter(draft *d, double step, const char *noise);
 void ebm_put_kernel(draft *d, const ebm_kernel *k, double step, const char *noise); /* noise NULL: the kernel's own */

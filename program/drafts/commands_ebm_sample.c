@@ -1,4 +1,5 @@
-/* commands_ebm_sample.c: `sosmc sample`: a run file that samples a stored model, by chains or by a cooled cloud. */
+/* commands_ebm_sample.c: `sosmc sample`: a run file that samples a stored model, or the model tilted by a reward: by tempering, by
+ * chains, or by a cooled cloud. */
 #include <inttypes.h>
 
 #include "commands_ebm_inside.h"
@@ -9,22 +10,27 @@ const char sample_text[] =
     "\n"
     "Samples a stored network (safetensors or NPZ); the points or pictures are left in DIR/samples.npy.\n"
     "\n"
-    "  --chains N            points (default 1000; 64 pictures)\n"
-    "  --steps K             moves of each (default 20000; 600 with --smc; 512 for pictures)\n"
+    "  --chains N            points (default 1000; 10000 by tempering; 64 pictures)\n"
+    "  --steps K             moves of each (default 20000; 512 for pictures)\n"
     "  --particles N         the same as --chains N\n"
     "  --iterations K        the same as --steps K\n"
-    "  --kernel K            ula (default), mala (default with --smc), rwm, hmc, underdamped, leapfrog, or jitter\n"
+    "  --kernel K            ula (default; mala with --smc), rwm, hmc, underdamped, leapfrog, or jitter\n"
     "                        (default for pictures: noise, then a gradient that is held in bounds)\n"
     "  --step H              its step size (default: 0.005 for ula, 10 for jitter)\n"
     "  --noise-scale S       the factor of its noise (default 1; for jitter, the noise itself, 0.005)\n"
-    "  --smc                 a weighted cloud cooled from a normal law, which gets the masses of separate modes right\n"
-    "                        and estimates log Z, instead of chains from a box\n"
-    "  --reward R            a reward whose mean is logged, with --mask, --reward-network, --output and --reward-scale\n"
-    "                        as for 'sosmc tune'\n"
+    "  --smc                 instead of chains from a box, weighted particles that are tempered from a normal law along\n"
+    "                        temperatures that are found: separate modes get their masses, and log Z and the mean reward\n"
+    "                        are told with their errors. With --steps, --kernel, --step or --noise-scale the temperatures\n"
+    "                        are fixed instead, and the moves are yours\n"
+    "  --reward R            a reward whose mean is told, with --mask, --reward-network, --output and --reward-scale as for\n"
+    "                        'sosmc tune'\n"
+    "  --beta B              samples the model tilted by the reward, exp(-U + R/B), by tempering: the best of all densities\n"
+    "                        for what 'sosmc tune' does with this reward and B, with its KL to the model\n"
     "  --network N           the layers of a MODEL of pictures that does not describe them: mnist or a description\n"
     "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
     "  --out DIR             the run directory (default: samples-MODEL)\n" EBM_COMMON_FLAGS "Example:\n"
     "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n"
+    "  sosmc sample circles/model.safetensors --reward lower --beta 0.25\n"
     "  sosmc sample digits/model.safetensors --reward bright\n";
 
 static int64_t cooling_of(int64_t steps)
@@ -38,6 +44,43 @@ static int is_scored(const flag_values *q, const ebm_subject *s)
     return ebm_of_pictures(s) ? ebm_picture_reward(q) != NULL : flag_given(q, FLAG_REWARD);
 }
 
+/* Flags that choose moves: with them the temperatures are fixed. */
+static ebm_flag chosen_move(const flag_values *q)
+{
+    static const ebm_flag moves[] = {FLAG_STEPS, FLAG_ITERATIONS, FLAG_KERNEL, FLAG_STEP, FLAG_NOISE_SCALE};
+    return ebm_stray(q, moves, sizeof moves / sizeof *moves);
+}
+
+static int check_tilt(const flag_values *q, const ebm_subject *s)
+{
+    ebm_flag move = chosen_move(q);
+    if (!flag_given(q, FLAG_BETA)) return 0;
+    if (ebm_of_pictures(s))
+        return complain(-1,
+                        "--beta tilts a law, and a sampler of pictures follows none that is known; 'sosmc tune' moves "
+                        "pictures towards a reward");
+    if (!flag_given(q, FLAG_REWARD)) return complain(-1, "--beta needs --reward: what the model is tilted by");
+    if (!(flag_number(q, FLAG_BETA, 1) > 0))
+        return complain(-1, "--beta is %s; expected a number above 0", q->value[FLAG_BETA]);
+    return move == EBM_FLAGS ? 0
+                             : complain(-1, "--%s stands beside --beta, which samples by tempering and finds its moves",
+                                        ebm_flag_name(move));
+}
+
+/* The run file of tempering has no settings but the number of particles. */
+static int sample_by_tempering(const flag_values *q, const ebm_subject *s, const char *out)
+{
+    draft d;
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    ebm_put_model(&d, q);
+    draft_put(&d, "objective:\n  type: temper\n");
+    if (is_scored(q, s)) ebm_put_reward(&d, q, s);
+    if (flag_given(q, FLAG_BETA)) draft_put(&d, "  beta: %s\n", q->value[FLAG_BETA]);
+    int64_t points = ebm_of_pictures(s) ? EBM_CHAINS : EBM_TEMPERED;
+    ebm_put_ending(&d, q, flag_whole(q, FLAG_CHAINS, flag_whole(q, FLAG_PARTICLES, points)), -1, 1, 1);
+    return ebm_print_or_run(q, &d, out);
+}
+
 int command_sample(int argc, char **argv)
 {
     flag_values q;
@@ -49,7 +92,11 @@ int command_sample(int argc, char **argv)
     if (ebm_only_one(&q, FLAG_CHAINS, FLAG_PARTICLES) || ebm_only_one(&q, FLAG_STEPS, FLAG_ITERATIONS))
         return SOSMC_EXIT_USAGE;
     if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
-    if (ebm_check_reward(&q, &s)) return SOSMC_EXIT_USAGE;
+    if (ebm_check_reward(&q, &s) || check_tilt(&q, &s)) return SOSMC_EXIT_USAGE;
+    ebm_name_of(q.operand, name);
+    (void)snprintf(out, sizeof out, "%s-%s", flag_given(&q, FLAG_BETA) ? "tilted" : "samples", name);
+    if (flag_given(&q, FLAG_BETA) || (flag_given(&q, FLAG_SMC) && chosen_move(&q) == EBM_FLAGS))
+        return sample_by_tempering(&q, &s, flag_text(&q, FLAG_OUT, out));
     int smc = flag_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
     const ebm_kernel *k = ebm_kernel_named(flag_text(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
     int64_t steps = smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS;
@@ -67,7 +114,5 @@ int command_sample(int argc, char **argv)
         ebm_put_chains(&d, pictures);
     ebm_put_kernel(&d, k, flag_number(&q, FLAG_STEP, k->step), q.value[FLAG_NOISE_SCALE]);
     ebm_put_ending(&d, &q, chains, steps, steps / 1000, 1);
-    ebm_name_of(q.operand, name);
-    (void)snprintf(out, sizeof out, "samples-%s", name);
     return ebm_print_or_run(&q, &d, flag_text(&q, FLAG_OUT, out));
 }

@@ -31,6 +31,7 @@ void draft_put(draft *d, const char *format, ...)
 
 void draft_put_quoted(draft *d, const char *text)
 {
+    if (!files_is_utf8(text)) (void)snprintf(d->foreign, sizeof d->foreign, "%s", text);
     draft_put(d, "\"");
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -48,6 +49,12 @@ config *draft_config(draft *d, const char *name, const char *const *set, int set
 {
     char error[SENTENCE] = "out of memory";
     int rc = fclose(d->out) || !d->bytes ? -1 : 0; /* no bytes: there was no memory for them */
+    if (rc == 0 && *d->foreign)
+        rc = files_fail(
+            error, sizeof error,
+            "'%s' is not valid UTF-8, and a run file can hold nothing else; rename it, or go there through a "
+            "link with a plain name",
+            d->foreign);
     config *c = rc ? NULL : config_parse(d->bytes, name, error, sizeof error);
     free(d->bytes);
     for (int i = 0; c && rc == 0 && i < sets; i++) rc = config_set(c, set[i], error, sizeof error);

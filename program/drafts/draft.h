@@ -12,6 +12,7 @@ typedef struct {
     FILE *out;
     char *bytes;
     size_t size;
+    char foreign[200]; /* the beginning of a text that no run file can hold; empty: none was put */
 } draft;
 
 int draft_open(draft *d); /* 0, or -1 with a message on standard error */

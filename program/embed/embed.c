@@ -85,6 +85,17 @@ static int prepare(config *c, const embed_source *from, char *error, size_t room
     return config_resolve(c, error, room);
 }
 
+/* Standard input belongs to the caller, so "-" is not that here. */
+static int refuse_source(const embed_source *from, char *error, size_t room)
+{
+    const char *wrong = !from->path && !from->text ? "there is neither a path nor a text of a run file"
+                        : from->path && !strcmp(from->path, "-")
+                            ? "the path of the run file is '-'; expected a file, or its text"
+                            : NULL;
+    if (wrong && error && room) (void)snprintf(error, room, "%s", wrong);
+    return wrong != NULL;
+}
+
 /* Structs are copied, as by sosmc_create. */
 static void lend(embed_file *f, const embed_own *own)
 {
@@ -105,10 +116,7 @@ embed_status embed_open(embed_file **out, const embed_source *from, char *error,
     visit v;
     embed_status status;
     *out = NULL;
-    if (!from->path && !from->text) {
-        if (error && room) (void)snprintf(error, room, "there is neither a path nor a text of a run file");
-        return EMBED_EUSAGE;
-    }
+    if (refuse_source(from, error, room)) return EMBED_EUSAGE;
     enter(&v);
     config *c = read_config(from, error, room, &status);
     errno = 0;

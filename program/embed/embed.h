@@ -20,7 +20,8 @@
  *     and a directory has one writer (EMBED_EBUSY);
  *   - numbers are read and written with a decimal point, and sums are rounded to nearest, whatever locale and floating-point
  *     environment the caller has. Hooks are called in this state;
- *   - the report starts gnuplot, where there is one, as a child process and waits for it. */
+ *   - the report starts gnuplot, where there is one, as a child process and waits for it;
+ *   - memory that runs out is EMBED_ENUMERIC with a sentence, but for the parser of JSON (Jansson), which then ends the process. */
 #ifndef SOSMC_EMBED_EMBED_H
 #define SOSMC_EMBED_EMBED_H
 

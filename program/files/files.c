@@ -67,6 +67,12 @@ int files_utf8(const char *s)
     return n;
 }
 
+int files_is_utf8(const char *text)
+{
+    for (int n; (n = files_utf8(text)) > 0;) text += n;
+    return *text == 0;
+}
+
 const char *files_number(double value, char out[32])
 {
     for (int digits = 15; digits <= 17; digits++) {
@@ -85,18 +91,53 @@ uint64_t files_little_endian(const unsigned char *p, int bytes)
 
 /* ------------------------------------------------------------------------------------------------ whole files */
 
+/* Removes the directories of which the path is longer than `kept`, from the last on. */
+static void remove_made(char *path, size_t kept)
+{
+    for (size_t n = strlen(path); n > kept; n = strlen(path)) {
+        (void)rmdir(path);
+        char *slash = strrchr(path, '/');
+        if (!slash) return;
+        *slash = 0;
+    }
+}
+
+/* Makes all of them; -1: `path` ends with the one that could not be made, and those that were are removed. */
+static int make_directories(char *path)
+{
+    size_t n = strlen(path), made = SIZE_MAX, last = 0; /* made: what was there before the first that was made */
+    for (size_t i = 1; i <= n; i++) {
+        if (path[i] != '/' && path[i] != 0) continue;
+        path[i] = 0;
+        if (mkdir(path, 0777) == 0) {
+            if (made == SIZE_MAX) made = last;
+        } else if (errno != EEXIST) {
+            int number = errno;
+            if (made != SIZE_MAX) {
+                char again[FILES_PATH];
+                memcpy(again, path, i + 1);
+                remove_made(again, made);
+            }
+            errno = number;
+            return -1;
+        }
+        last = i;
+        path[i] = i < n ? '/' : 0;
+    }
+    return 0;
+}
+
 int files_directory(const char *path, char *error, size_t room)
 {
+    enum { NAMES = 256 }; /* of the files below it */
     char part[FILES_PATH];
     size_t n = strlen(path);
-    if (n == 0 || n >= sizeof part) return files_fail(error, room, "the directory's path is empty or too long");
+    if (n == 0) return files_fail(error, room, "the directory's path is empty");
+    if (n + NAMES > sizeof part)
+        return files_fail(error, room, "the directory's path %.40s... has %zu bytes; expected at most %d", path, n,
+                          (int)(FILES_PATH - NAMES));
     memcpy(part, path, n + 1);
-    for (size_t i = 1; i <= n; i++) {
-        if (part[i] != '/' && part[i] != 0) continue;
-        part[i] = 0;
-        if (mkdir(part, 0777) && errno != EEXIST) return files_cannot("create", part, errno, error, room);
-        part[i] = i < n ? '/' : 0;
-    }
+    if (make_directories(part)) return files_cannot("create", part, errno, error, room);
     struct stat st;
     if (stat(path, &st)) return files_cannot("open", path, errno, error, room);
     return S_ISDIR(st.st_mode) ? 0 : files_fail(error, room, "%s exists and is not a directory", path);
@@ -417,6 +458,43 @@ json_t *json_parse(const char *bytes, size_t n, json_error_t *why)
     return out;
 }
 
+/* A copy of the text, in which whole numbers beyond 63 bits stand in quotes; NULL: there is no memory. */
+static char *quote_large(const char *text, size_t n, size_t *size)
+{
+    static const char most[] = "9223372036854775807";
+    char *copy = malloc(n + n / 8 + 3), *to = copy;
+    int quoted = 0;
+    for (size_t i = 0; copy && i < n;) {
+        size_t digits = quoted ? 0 : strspn(text + i, "0123456789"), length = digits ? digits : 1;
+        int large = digits > 19 || (digits == 19 && memcmp(text + i, most, 19) > 0);
+        int whole = large && !strchr(".eE", text[i + digits]) && (i == 0 || !strchr(".eE+-", text[i - 1]));
+        if (quoted && text[i] == '\\' && i + 1 < n) length = 2;
+        if (text[i] == '"') quoted = !quoted;
+        if (whole) *to++ = '"';
+        memcpy(to, text + i, length);
+        to += length;
+        if (whole) *to++ = '"';
+        i += length;
+    }
+    *size = copy ? (size_t)(to - copy) : 0;
+    return copy;
+}
+
+/* Jansson has no numbers beyond 63 bits; a seed may be one. */
+static json_t *parse_with_large(const char *bytes, size_t n, json_error_t *why)
+{
+    json_t *out = json_parse(bytes, n, why);
+    if (out || errno == ENOMEM || json_error_code(why) != json_error_numeric_overflow) return out;
+    size_t size = 0;
+    char *copy = quote_large(bytes, n, &size);
+    if (copy) out = json_parse(copy, size, why);
+    if (!copy) errno = ENOMEM;
+    int number = errno;
+    free(copy);
+    errno = number;
+    return out;
+}
+
 int json_read(const char *path, json_t **out, char *error, size_t room)
 {
     char *bytes = NULL;
@@ -424,7 +502,7 @@ int json_read(const char *path, json_t **out, char *error, size_t room)
     json_error_t why;
     *out = NULL;
     if (files_read(path, (size_t)64 << 20, &bytes, &size, error, room)) return -1;
-    *out = json_parse(bytes, size, &why);
+    *out = parse_with_large(bytes, size, &why);
     int no_memory = !*out && errno == ENOMEM;
     free(bytes);
     if (no_memory) return files_fail(error, room, "no memory to read %s", path);

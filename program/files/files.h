@@ -30,7 +30,8 @@ int files_cannot(const char *verb, const char *path, int number, char *error, si
 /* DIR/NAME into `out`; fails when it does not fit. */
 int files_join(char out[FILES_PATH], const char *dir, const char *name, char *error, size_t room);
 const char *files_last_part(const char *path); /* behind the last slash */
-/* Makes the directory and, like mkdir -p, those above it; one that exists is fine. */
+/* Makes the directory and, like mkdir -p, those above it; one that exists is fine. A path that leaves no room for the names of
+ * files is refused, and what was made before a failure is removed again. */
 int files_directory(const char *path, char *error, size_t room);
 /* A regular file for reading, with its size: a pipe would block for ever and has no size to check lengths against. */
 FILE *files_open(const char *path, uint64_t *size, char *error, size_t room);
@@ -41,6 +42,7 @@ int files_read(const char *path, size_t limit, char **bytes, size_t *size, char 
 
 /* Bytes of the UTF-8 character at s; 0 at the end of the string or where the bytes are not UTF-8. */
 int files_utf8(const char *s);
+int files_is_utf8(const char *text); /* all of it: what YAML, JSON and pages can hold */
 /* The shortest of %.15g, %.16g, %.17g that reads back as the same number. */
 const char *files_number(double value, char out[32]);
 uint64_t files_little_endian(const unsigned char *p, int bytes); /* at most 8 of them */
@@ -190,7 +192,8 @@ void json_survive_lack_of_memory(void);
 /* The value that n bytes hold; duplicate keys are an error. NULL: memory ran out and errno is ENOMEM; or the text is wrong,
  * errno is 0 and *why says what is wrong. */
 json_t *json_parse(const char *bytes, size_t n, json_error_t *why);
-/* A JSON file of at most 64 MiB; duplicate keys are an error. The caller calls json_decref. */
+/* A JSON file of at most 64 MiB; duplicate keys are an error, and whole numbers beyond 63 bits become text. The caller calls
+ * json_decref. */
 int json_read(const char *path, json_t **out, char *error, size_t room);
 
 /* ------------------------------------------------------------------------------------------------ traces */

@@ -9,6 +9,15 @@
 
 int share_make_folder(const char *path, char absolute[FILES_PATH], char *error, size_t room)
 {
+    char *here = *path == '/' ? NULL : realpath(".", NULL);
+    int plain = files_is_utf8(path) && (!here || files_is_utf8(here));
+    free(here);
+    if (!plain)
+        return files_fail(
+            error, room,
+            "%s is a folder whose name, or that of a folder above it, is not valid UTF-8, and run files could not "
+            "name what is in it; choose another",
+            path);
     if (files_directory(path, error, room)) return -1;
     if (!realpath(path, absolute)) return files_fail(error, room, "cannot find %s: %s", path, strerror(errno));
     return 0;

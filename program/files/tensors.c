@@ -87,18 +87,12 @@ int tensors_describe(tensor_file *f, const char *key, const char *value)
 
 /* ------------------------------------------------------------------------------------------------ checks */
 
-static int is_utf8(const char *s)
-{
-    for (int n; (n = files_utf8(s)) > 0;) s += n;
-    return *s == 0;
-}
-
 /* Names go into messages: control characters stay out. */
 static int is_plain(const char *s)
 {
     for (const char *p = s; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7F) return 0;
-    return is_utf8(s);
+    return files_is_utf8(s);
 }
 
 static const char *shown(const char *name) { return is_plain(name) ? name : "?"; }
@@ -145,7 +139,7 @@ static int check_metadata(const char *path, const tensor_file *f, char *error, s
     if (f->pairs > TENSORS_MOST) return tensors_too_many(path, error, room);
     for (int i = 0; i < f->pairs; i++) {
         const char *key = f->metadata[i].key, *value = f->metadata[i].value;
-        if (!key || !value || !is_utf8(key) || !is_utf8(value))
+        if (!key || !value || !files_is_utf8(key) || !files_is_utf8(value))
             return files_fail(error, room, "the metadata of %s hold a text that is not UTF-8", path);
         if (tensors_metadata(f, key) != value)
             return files_fail(error, room, "the metadata of %s hold the key '%.60s' twice", path, shown(key));
@@ -201,7 +195,7 @@ int tensors_metadata_from_json(const char *path, json_t *object, tensor_file *f,
 json_t *tensors_parse_json(const char *path, const char *what, const char *text, size_t n, char *error, size_t room)
 {
     json_error_t why;
-    if (strlen(text) != n || !is_utf8(text)) {
+    if (strlen(text) != n || !files_is_utf8(text)) {
         (void)files_fail(error, room, "%s is damaged: its %s is not UTF-8 text", path, what);
         return NULL;
     }

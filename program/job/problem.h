@@ -1,9 +1,11 @@
-/* problem.h: from a resolved run file to what sosmc_create or, where the settings are automatic, sosmc_solver_create takes. */
+/* problem.h: from a resolved run file to what sosmc_create or, where the settings are automatic, sosmc_solver_create or
+ * sosmc_sampler_create takes. */
 #ifndef SOSMC_JOB_PROBLEM_H
 #define SOSMC_JOB_PROBLEM_H
 
 #include <sosmc/models.h>
 #include <sosmc/solve.h>
+#include <sosmc/temper.h>
 
 #include "runfile/config.h"
 #include "points.h"
@@ -12,6 +14,8 @@ typedef struct {
     sosmc_problem problem;
     int automatic;             /* the solver chooses: `solve` is what it takes, `settings` has the library's defaults */
     sosmc_solve_options solve; /* with the limits of the run file; the caller may add an observer */
+    int tempers;               /* objective.type temper: `temper` is what sosmc_sampler_create takes; automatic is 0 */
+    sosmc_temper_task temper;
     sosmc_settings settings;
     int64_t iterations;
     struct parts *parts; /* everything the values above point to; job_free releases it */

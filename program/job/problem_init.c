@@ -178,8 +178,69 @@ static int common_init(builder *b)
                      config_text(b->c, "model.type"));
 }
 
+/* ---------------------------------------------------------------------------- laws that tempering starts from */
+
+static void release_law(void *p) { sosmc_law_free(p); }
+
+static int wrong_law(builder *b, sosmc_status status)
+{
+    return status == SOSMC_ENOMEM ? job_no_memory(b)
+                                  : job_wrong(b, "init.type", "is %s, whose draws have no finite mean and spread",
+                                              config_text(b->c, "init.type"));
+}
+
+/* A normal law as it is: the factor of problem.init's law has the reciprocals of the standard deviations on its diagonal. */
+static int law_as_it_is(builder *b, sosmc_law *law)
+{
+    const sosmc_gaussian *g = b->job->problem.init.self;
+    size_t dim = (size_t)g->dim;
+    double *sd = job_take(b->job, dim * sizeof *sd);
+    if (!sd) return job_no_memory(b);
+    for (size_t j = 0; j < dim; j++) sd[j] = 1 / g->factor[j * dim + j];
+    sosmc_status status = sosmc_law_add(law, 1, g->mean, sd);
+    return status == SOSMC_OK ? 0 : wrong_law(b, status);
+}
+
+static int law_by_fit(builder *b, sosmc_law *law)
+{
+    enum { DRAWS = 2000 };
+    const sosmc_source *init = &b->job->problem.init;
+    int dim = b->job->problem.model.dim_x, n = DRAWS;
+    if (is(b, "init.type", "file") && n > config_integer(b->c, "particles")) n = (int)config_integer(b->c, "particles");
+    size_t row = (size_t)dim * sizeof(double);
+    double *rows = malloc((size_t)n * row + 1), *x = aligned_alloc(64, (row + 63) / 64 * 64);
+    sosmc_rng rng = {.seed = config_unsigned(b->c, "seed"), .stream = SOSMC_STREAM_INIT};
+    int rc = rows && x ? 0 : job_no_memory(b);
+    for (int i = 0; i < n && rc == 0; i++) {
+        sosmc_batch one = {.x = x, .simd = sosmc_simd_best(), .dim = dim, .n = 1, .ld = 1, .first = i};
+        if (init->draw(init->self, rng, &one, x)) rc = job_wrong(b, "init.type", "gives no draws");
+        memcpy(rows + (size_t)i * (size_t)dim, x, row);
+    }
+    sosmc_status status = rc == 0 ? sosmc_law_add_fit(law, 1, n, rows, NULL) : SOSMC_OK;
+    free(rows);
+    free(x);
+    return status == SOSMC_OK ? rc : wrong_law(b, status);
+}
+
+/* The law is a normal one of base_sd, or what `init` says. */
+static int tempered_init(builder *b)
+{
+    int given = config_has(b->c, "init"), dim = b->job->problem.model.dim_x;
+    int as_it_is = !given || is(b, "init.type", "normal") || is(b, "init.type", "base");
+    int rc = JOB_COMMON_INIT;
+    if (!given) rc = job_centred_init(b, config_number(b->c, "objective.base_sd"));
+    if (given && b->p->kind->init) rc = b->p->kind->init(b);
+    if (rc == JOB_COMMON_INIT) rc = common_init(b);
+    if (rc) return rc;
+    sosmc_law *law = job_keep(b->job, sosmc_law_create(dim, !as_it_is), release_law);
+    if (!law) return job_no_memory(b);
+    b->job->temper.start = law;
+    return as_it_is ? law_as_it_is(b, law) : law_by_fit(b, law);
+}
+
 int job_build_init(builder *b)
 {
+    if (b->job->tempers) return tempered_init(b);
     if (is(b, "objective.type", "anneal")) return job_centred_init(b, b->p->tempering.base_sd);
     int rc = b->p->kind->init ? b->p->kind->init(b) : JOB_COMMON_INIT;
     return rc == JOB_COMMON_INIT ? common_init(b) : rc;

@@ -60,8 +60,9 @@ static int new_perceptron(builder *b, model_file *f)
                      ? config_number(b->c, "model.base_sd")
                      : 0;
     int64_t parameters = model_parameters(f->inputs, f->width, f->hidden_layers);
-    if (parameters < 1 || parameters > INT32_MAX)
-        return job_wrong(b, "model.hidden", "makes a network of too many parameters; expected fewer than 2^31");
+    if (parameters < 1)
+        return job_wrong(b, "model.hidden",
+                         "makes a network of too many parameters; expected at most 2^28, which a file holds");
     f->parameters = (int)parameters;
     f->theta = calloc((size_t)parameters, sizeof *f->theta);
     return f->theta ? 0 : job_no_memory(b);

@@ -239,13 +239,18 @@ static int likelihood_objective(builder *b)
 
 /* ---------------------------------------------------------------------------- sampling, and the choice */
 
-/* Sampling leaves theta constant; annealing makes theta the temperature between a normal law and the model. */
+/* Sampling and tempering leave theta constant; annealing makes theta the temperature between a normal law and the model. */
 static int sampling_objective(builder *b)
 {
     sosmc_score score = {0};
     if (config_has(b->c, "objective.reward") && build_reward(b, &score)) return -1;
     b->job->problem.objective = sosmc_sampling(score);
     if (is(b, "objective.type", "none")) return 0;
+    if (is(b, "objective.type", "temper")) {
+        b->job->tempers = 1;
+        b->job->temper.beta = config_has(b->c, "objective.beta") ? config_number(b->c, "objective.beta") : 0;
+        return 0;
+    }
     b->p->tempering = (sosmc_tempering){.model = b->job->problem.model,
                                         .theta = b->p->theta,
                                         .base_sd = config_number(b->c, "objective.base_sd"),
@@ -264,6 +269,6 @@ int job_build_objective(builder *b)
         return 0;
     }
     if (is(b, "objective.type", "ebm_likelihood")) return likelihood_objective(b);
-    if (is(b, "objective.type", "none") || is(b, "objective.type", "anneal")) return sampling_objective(b);
+    if (schema_has_word("none|anneal|temper", config_text(b->c, "objective.type"))) return sampling_objective(b);
     return rewarded_objective(b);
 }

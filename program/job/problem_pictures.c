@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "files/tensors.h"
 #include "files/files.h"
 #include "network_text.h"
 #include "problem_inside.h"
@@ -28,8 +29,9 @@ int job_new_pictures(builder *b, model_file *f)
     if (network_parse(config_text(b->c, "model.layers"), &f->network, words, sizeof words))
         return job_wrong(b, "model.layers", "is not a network: %s", words);
     int64_t parameters = network_parameters(&f->network);
-    if (parameters < 1 || parameters > INT32_MAX)
-        return job_wrong(b, "model.layers", "makes a network of too many parameters; expected fewer than 2^31");
+    if (parameters < 1 || parameters > TENSORS_NUMBERS)
+        return job_wrong(b, "model.layers",
+                         "makes a network of too many parameters; expected at most 2^28, which a file holds");
     f->inputs = f->network.channels * f->network.rows * f->network.columns;
     f->parameters = (int)parameters;
     f->theta = calloc((size_t)parameters, sizeof *f->theta);

@@ -153,12 +153,29 @@ static void build_solve_options(builder *b)
     if (config_has(b->c, "precision")) j->solve.precision = config_number(b->c, "precision");
 }
 
+/* What tempering takes besides its law and beta. */
+static void build_temper_task(job *j, const builder *b)
+{
+    sosmc_temper_task *t = &j->temper;
+    t->model = j->problem.model;
+    t->theta = b->p->theta;
+    t->score = j->problem.objective.score;
+    t->particles = (int)config_integer(b->c, "particles");
+    t->seed = j->settings.seed;
+    t->threads = j->settings.threads;
+    t->why_no_log_z = job_why_no_log_z(j);
+}
+
 void job_build_settings(builder *b)
 {
     sosmc_settings *s = &b->job->settings;
     *s = sosmc_defaults();
     s->seed = config_unsigned(b->c, "seed");
     s->threads = (int)config_integer(b->c, "threads");
+    if (b->job->tempers) {
+        build_temper_task(b->job, b);
+        return;
+    }
     if (is(b, "settings", "automatic")) {
         build_solve_options(b);
         return;

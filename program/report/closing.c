@@ -51,15 +51,37 @@ static void print_theta(const outcome *o, FILE *out)
         fprintf(out, "theta has no standard error, because %s\n", j->why_no_standard_error);
 }
 
+/* What the reward and the divergence allow at best, beside which a tuned model stands. */
+static void print_best(const outcome *o, FILE *out)
+{
+    if (!o->best_loss.exists || isnan(o->best_loss.value)) return;
+    fputs("the best loss of all densities is", out);
+    print_number(out, o->best_loss.value, o->best_loss.error);
+    fputs(", with reward", out);
+    print_number(out, o->best_reward.value, o->best_reward.error);
+    fputs(" and KL", out);
+    print_number(out, o->best_kl.value, o->best_kl.error);
+    fputs(o->best_loss.exact ? " (exact)\n" : "\n", out);
+    print_value(out, "this loss is above it by", &o->excess, 1);
+}
+
 static void print_outcome(const outcome *o, FILE *out)
 {
     fprintf(out, "%s, %s, by %s\n", o->model, o->objective, o->method);
     if (o->optimises && !o->network) print_theta(o, out);
     print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
-    print_value(out, "the best loss of all densities is", &o->best_loss, 1);
     print_value(out, "reward", &o->reward, 1);
     print_value(out, "KL", &o->kl, 1);
+    print_best(o, out);
     if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
+    print_value(out, "before it was tilted, the model has the reward", &o->model_reward, 1);
+    print_value(out, "... and log Z", &o->model_log_z, 1);
+    if (o->tempers && o->iterations > 0) {
+        fprintf(out, "ESS %.0f at the last temperature", o->temper.ess);
+        if (!isnan(o->temper.accept)) fprintf(out, ", acceptance %.2g", o->temper.accept);
+        fputc('\n', out);
+        return;
+    }
     if (o->weighted && o->iterations > 0) {
         double ess = o->automatic ? o->solve.ess : o->last.ess,
                accept = o->automatic ? o->solve.accept : o->last.accept;
@@ -74,6 +96,12 @@ static void print_work(const run_result *r, FILE *out)
     const sosmc_solve_info *info = &r->outcome.solve;
     if (!r->automatic) {
         fprintf(out, "%lld iterations in %.2f s\n", (long long)r->iterations, r->seconds);
+        return;
+    }
+    if (r->outcome.tempers) {
+        fprintf(out, "%lld temperatures, %.3g evaluations in %.2f s%s\n", (long long)r->iterations,
+                (double)r->outcome.temper.evaluations, r->seconds,
+                r->limit ? "; ended by --budget-seconds, --resume goes on" : "");
         return;
     }
     fprintf(out, "%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,

@@ -205,7 +205,7 @@ int run_report(const char *dir, char *error, size_t room)
             extra.density = extra.reward = NULL;
         if (p.job.settings.kernel.name) { /* the job could be built */
             extra.no_weights = !p.job.settings.scheme.weighted;
-            extra.no_acceptance = !p.job.automatic && !p.job.settings.kernel.metropolis;
+            extra.no_acceptance = !p.job.automatic && !p.job.tempers && !p.job.settings.kernel.metropolis;
         }
         rc = draw_exact(&p, dir, &extra, error, room);
         if (rc == 0) rc = report_write(dir, &extra, error, room);

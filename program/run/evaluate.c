@@ -384,6 +384,9 @@ static evaluation_values values_of(const double row[COLUMNS])
                                .loss = row[LOSS],
                                .loglik = row[LOGLIK],
                                .best_loss = row[BEST_LOSS],
+                               .best_reward = row[BEST_REWARD],
+                               .best_kl = row[BEST_KL],
+                               .ref_reward = row[REF_REWARD],
                                .edge = row[EDGE]};
 }
 

@@ -55,8 +55,9 @@ int evaluation_summary(const evaluation *e, json_writer *w);
  * the value does not exist. */
 typedef struct {
     double logz, reward, kl, loss, loglik;
-    double best_loss; /* the loss of the best of all densities */
-    double edge;      /* share of the mass on the outermost nodes: not tiny, and the box is too small */
+    double best_loss, best_reward, best_kl; /* of the best of all densities */
+    double ref_reward;                      /* of the reference */
+    double edge; /* share of the mass on the outermost nodes: not tiny, and the box is too small */
 } evaluation_values;
 /* -1: the model is not of the plane, or gives no finite values there. */
 int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, evaluation_values *value,

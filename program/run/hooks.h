@@ -4,12 +4,14 @@
 #define SOSMC_RUN_HOOKS_H
 
 #include <sosmc/solve.h>
+#include <sosmc/temper.h>
 
 /* How far a run has come. */
 typedef struct {
     int64_t done, total;           /* iterations; of an automatic run the solver's steps, whose total is not known: 0 */
     const sosmc_info *info;        /* NULL: the run is automatic, and the next is there instead */
     const sosmc_solve_info *solve; /* NULL otherwise */
+    const sosmc_sampler_info *temper; /* of a run that tempers, instead of both; NULL otherwise */
     const double *theta;
     int dim_theta;
     double strength; /* of a prior that is learnt; NaN: there is none */

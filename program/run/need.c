@@ -31,9 +31,12 @@ int need_inputs(const config *c, char *error, size_t room)
 
 static double dimension(const job *j) { return j->problem.model.dim_x; }
 
+/* The run is one of the engine, whose settings somebody chose. */
+static int iterates(const job *j) { return !j->automatic && !j->tempers; }
+
 static double particles_of(const job *j)
 {
-    int chosen = j->automatic ? j->solve.particles : j->settings.scheme.particles;
+    int chosen = j->tempers ? j->temper.particles : j->automatic ? j->solve.particles : j->settings.scheme.particles;
     return chosen > 0 ? chosen : fmax(1024, 8 * dimension(j)); /* of solve.h */
 }
 
@@ -43,7 +46,7 @@ static double rows_of_cloud(const job *j, double more) { return NUMBER * particl
 static double judgement(const job *j)
 {
     const sosmc_judge_options options = {.cost = 0.5 * j->settings.judge, .why_no_log_z = job_why_no_log_z(j)};
-    if (j->automatic || !(j->settings.judge > 0)) return 0;
+    if (!iterates(j) || !(j->settings.judge > 0)) return 0;
     return (double)sosmc_judge_memory(&j->problem, &j->settings, &options, j->iterations);
 }
 
@@ -62,7 +65,7 @@ static double lattice(const config *c, const job *j)
     const sosmc_objective *o = &j->problem.objective;
     double nodes = jumps(c) ? OUTCOME_MANY_NODES : OUTCOME_NODES;
     if (j->problem.model.dim_x != 2) return 0;
-    if (!j->automatic && config_integer(c, "evaluate.every") > 0) nodes = (double)config_integer(c, "evaluate.nodes");
+    if (iterates(j) && config_integer(c, "evaluate.every") > 0) nodes = (double)config_integer(c, "evaluate.nodes");
     return NUMBER * nodes * nodes * (1 + (o->theta_ref != NULL) + (o->score.eval != NULL));
 }
 
@@ -72,16 +75,17 @@ static double beside(const config *c, const job *j)
     double bytes = 0;
     int64_t points = 0;
     if (config_has(c, "output.moments_from")) bytes += rows_of_cloud(j, 1) + 5 * NUMBER * dimension(j);
-    if (j->automatic || config_integer(c, "evaluate.every") < 1) return bytes;
+    if (!iterates(j) || config_integer(c, "evaluate.every") < 1) return bytes;
     if (dimension(j) == 2 && job_points(j, &points)) bytes += NUMBER * (double)points;
     return bytes + lattice(c, j);
 }
 
-/* What comes and goes: the judgement, exact values, the cloud that is written, the cloud that is scored. */
+/* What comes and goes: the judgement, exact values, the cloud that is written, the cloud that is scored. Tempered particles are drawn
+ * anew from their weighted cloud when they are written, which takes it twice. */
 static double passing(const config *c, const job *j)
 {
-    double bytes = fmax(judgement(j), lattice(c, j));
-    if (config_flag(c, "output.particles")) bytes = fmax(bytes, rows_of_cloud(j, 1));
+    double bytes = fmax(judgement(j), lattice(c, j)), drawn = j->tempers ? dimension(j) : 0;
+    if (config_flag(c, "output.particles")) bytes = fmax(bytes, rows_of_cloud(j, 1 + drawn));
     if (j->problem.objective.score.eval) bytes = fmax(bytes, rows_of_cloud(j, 2));
     return bytes;
 }
@@ -94,6 +98,7 @@ static double report(const config *c, const job *j)
 
 static double engine(const job *j)
 {
+    if (j->tempers) return (double)sosmc_sampler_memory(&j->temper);
     return (double)(j->automatic ? sosmc_solver_memory(&j->problem, &j->solve)
                                  : sosmc_memory(&j->problem, &j->settings));
 }
@@ -113,6 +118,7 @@ static job with_particles(const job *j, int n)
     sosmc_scheme *s = &other.settings.scheme;
     if (s->pool == s->particles) s->pool = n;
     s->particles = n;
+    other.temper.particles = n;
     other.solve.particles = n / 16 * 16; /* of solve.h */
     return other;
 }
@@ -120,7 +126,7 @@ static job with_particles(const job *j, int n)
 /* The most particles with which the run takes at most `bytes`; 0: there are none, or the solver chooses. */
 static int most_particles(const config *c, const job *j, double bytes)
 {
-    int low = 0, high = j->automatic ? j->solve.particles : j->settings.scheme.particles;
+    int low = 0, high = j->automatic ? j->solve.particles : (int)particles_of(j);
     while (high - low > 1) {
         int middle = low + (high - low) / 2;
         job other = with_particles(j, middle);

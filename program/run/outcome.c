@@ -34,6 +34,15 @@ typedef struct {
 
 /* ---------------------------------------------------------------------------- exact values of models of the plane */
 
+/* Why there is no judgement; NULL: there is one. */
+static const char *why_not_judged(const subject *s)
+{
+    const outcome *o = s->o;
+    if (o->failed) return "the run failed";
+    if (o->stopped) return "the run was stopped before it was judged";
+    return o->not_judged ? "the run was not judged (judge: none)" : NULL;
+}
+
 static void cover(sosmc_lattice *l, const double *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -97,7 +106,24 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     o->kl = exact(v->kl, e->kl);
     o->loss = o->mmle ? exact(-v->logz, e->logz) : exact(v->loss, e->loss);
     o->best_loss = exact(v->best_loss, e->best_loss);
-    if (!o->optimises) o->loss = o->kl = o->best_loss = (told){.exists = 0};
+    o->best_reward = exact(v->best_reward, e->best_reward);
+    o->best_kl = exact(v->best_kl, e->best_kl);
+    o->excess = exact(v->loss - v->best_loss, e->loss + e->best_loss);
+    if (o->optimises) return;
+    told *of_a_loss[] = {&o->loss, &o->kl, &o->best_loss, &o->best_reward, &o->best_kl, &o->excess};
+    for (size_t k = 0; k < sizeof of_a_loss / sizeof *of_a_loss; k++) *of_a_loss[k] = (told){.exists = 0};
+}
+
+/* The verdict knows the distance to the best of all densities by what is told. */
+static void judge_by_exact(const subject *s, const evaluation_values *v)
+{
+    outcome *o = s->o;
+    sosmc_measured *m = &o->judged.measured;
+    if (why_not_judged(s) || o->automatic || o->tempers || !o->optimises || isnan(v->best_loss)) return;
+    m->excess = v->loss - v->best_loss;
+    m->excess_error = o->excess.error;
+    m->to_gain = -v->ref_reward - v->best_loss;
+    sosmc_verdict(m, &o->judged.verdict);
 }
 
 /* Takes the values on the lattice of the run file, if it has one, even where another lattice would be better. */
@@ -115,6 +141,7 @@ static int take_asked(const subject *s, const sosmc_lattice *l)
         return -1;
     }
     keep_exact(o, &v, &e);
+    judge_by_exact(s, &v);
     return 0;
 }
 
@@ -137,6 +164,7 @@ static int take_own(const subject *s)
     }
     if (!(roughness(&v, &e) <= USABLE)) return -1;
     keep_exact(s->o, &v, &e);
+    judge_by_exact(s, &v);
     return 0;
 }
 
@@ -150,6 +178,28 @@ static void take_formula(const subject *s)
     if (o->mmle) o->loss = exact(-value, 0);
 }
 
+/* Of a tilted model of the plane, which is the best of all densities for its reward: the values of that, and what the model had. */
+static void take_exact_tilted(const subject *s)
+{
+    outcome *o = s->o;
+    job rewarded = *s->job;
+    const sosmc_temper_task *t = &s->job->temper;
+    subject other = *s;
+    rewarded.problem.objective = sosmc_reward_reverse(t->score, t->beta, t->theta);
+    other.job = &rewarded;
+    o->optimises = 1;
+    int rc = o->iterations > 0 && t->model.dim_x == 2 ? take_own(&other) : -1;
+    o->optimises = 0;
+    if (rc) return;
+    o->model_reward = o->reward;
+    o->model_log_z = o->log_z;
+    o->reward = o->best_reward;
+    o->kl = o->best_kl;
+    o->loss = o->best_loss;
+    o->log_z = exact(o->model_log_z.value - o->loss.value / t->beta, o->model_log_z.error + o->loss.error / t->beta);
+    o->best_loss = o->best_reward = o->best_kl = o->excess = (told){.exists = 0};
+}
+
 static void take_exact(const subject *s)
 {
     sosmc_lattice asked = evaluation_lattice(s->from->evaluation);
@@ -160,15 +210,6 @@ static void take_exact(const subject *s)
 }
 
 /* ---------------------------------------------------------------------------- judged values */
-
-/* Why there is no judgement; NULL: there is one. */
-static const char *why_not_judged(const subject *s)
-{
-    const outcome *o = s->o;
-    if (o->failed) return "the run failed";
-    if (o->stopped) return "the run was stopped before it was judged";
-    return o->not_judged ? "the run was not judged (judge: none)" : NULL;
-}
 
 static void fill(told *t, const sosmc_number *n, int exists, const char *why_not)
 {
@@ -184,6 +225,34 @@ static void fill(told *t, const sosmc_number *n, int exists, const char *why_not
         (void)snprintf(t->why, sizeof t->why, "%s", *why_not ? why_not : "the judgement has none");
 }
 
+/* A lattice that holds the mass shows that the model is a law, which nobody knew before; what is left to judge are the particles. */
+static void judge_tempered_by_exact(const subject *s, const sosmc_tempered *r)
+{
+    sosmc_measured m = sosmc_nothing_measured();
+    if (!s->o->log_z.exact || why_not_judged(s)) return;
+    m.particles = m.pass_particles = s->o->particles;
+    m.pass_arrived = s->o->temper.temperature;
+    m.pass_survivors = r->survivors;
+    sosmc_verdict(&m, &s->o->judged.verdict);
+}
+
+/* What tempered particles tell. */
+static void take_tempered(const subject *s)
+{
+    outcome *o = s->o;
+    sosmc_tempered r;
+    const char *why_not = why_not_judged(s);
+    int tilted = s->job->temper.beta > 0;
+    sosmc_sampler_result(s->at->sampler, &r);
+    judge_tempered_by_exact(s, &r);
+    fill(&o->log_z, &r.log_z, 1, why_not);
+    fill(&o->reward, &r.reward, s->job->temper.score.eval != NULL, why_not);
+    fill(&o->kl, &r.kl, tilted, why_not);
+    fill(&o->loss, &r.loss, tilted, why_not);
+    fill(&o->model_reward, &r.model_reward, tilted, why_not);
+    fill(&o->model_log_z, &r.model_log_z, tilted, why_not);
+}
+
 /* Every quantity that the objective has and that is not exact. */
 static void take_judged(const subject *s)
 {
@@ -197,6 +266,11 @@ static void take_judged(const subject *s)
     fill(&o->reward, &j->reward, objective->score.eval != NULL, why_not);
     fill(&o->kl, &j->kl, divergence, why_not);
     fill(&o->log_z, &j->log_z, 1, why_not);
+    int best = objective->loss == SOSMC_LOSS_REVERSE_KL && !isnan(j->best_loss.value);
+    fill(&o->best_loss, &j->best_loss, best, why_not);
+    fill(&o->best_reward, &j->best_reward, best, why_not);
+    fill(&o->best_kl, &j->best_kl, best, why_not);
+    fill(&o->excess, &j->excess, best, why_not);
 }
 
 /* From the loss that is told, which may be better than the judged one. */
@@ -265,6 +339,14 @@ static int judge(const subject *s)
         return 0;
     }
     if (o->automatic) return take_solution(s);
+    if (o->tempers) {
+        sosmc_tempered r;
+        sosmc_sampler_result(s->at->sampler, &r);
+        o->judged.verdict = r.verdict;
+        (void)snprintf(o->judged.why_no_mc_error, SOSMC_WHY, "nothing is optimised");
+        (void)snprintf(o->judged.why_no_standard_error, SOSMC_WHY, "nothing is optimised");
+        return 0;
+    }
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
     if (status == SOSMC_OK) return 0;
     if (status == SOSMC_STOPPED) {
@@ -282,7 +364,7 @@ static int take_theta(const subject *s)
 {
     outcome *o = s->o;
     size_t p = (size_t)o->dim_theta, bytes = p * sizeof(double);
-    const double *average = o->automatic ? stepper_theta(s->at) : sosmc_theta_average(s->at->engine);
+    const double *average = s->at->engine ? sosmc_theta_average(s->at->engine) : stepper_theta(s->at);
     o->theta = malloc(bytes + 1);
     if (!o->theta) return -1;
     memcpy(o->theta, o->judged.theta && o->optimises ? o->judged.theta : average, bytes);
@@ -330,13 +412,19 @@ static void describe(const subject *s)
                    .particles = stepper_particles(s->at),
                    .dim_theta = s->job->problem.model.dim_theta,
                    .iterations = stepper_done(s->at),
-                   .automatic = s->job->automatic};
+                   .automatic = s->job->automatic,
+                   .tempers = s->job->tempers};
     (void)snprintf(o->model, sizeof o->model, "%s",
                    config_text(c, config_has(c, "model.name") ? "model.name" : "model.type"));
     (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
     if (o->automatic) {
         o->solve = *sosmc_solver_info(s->at->solver);
         (void)snprintf(o->method, sizeof o->method, "the solver");
+        return;
+    }
+    if (o->tempers) {
+        o->temper = *sosmc_sampler_state(s->at->sampler);
+        (void)snprintf(o->method, sizeof o->method, "tempering");
         return;
     }
     o->weighted = cfg->scheme.weighted;
@@ -361,8 +449,15 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o))
         return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
-    if (!o->failed) take_exact(&s);
-    take_judged(&s);
+    /* Tempered particles have honest errors; a lattice is for what they cannot tell. */
+    if (!o->failed && o->tempers && s.job->temper.why_no_log_z && s.job->temper.beta > 0)
+        take_exact_tilted(&s);
+    else if (!o->failed && (!o->tempers || s.job->temper.why_no_log_z))
+        take_exact(&s);
+    if (o->tempers)
+        take_tempered(&s);
+    else
+        take_judged(&s);
     take_criteria(o);
     return 0;
 }
@@ -478,8 +573,23 @@ static void put_last_step(const outcome *o, json_writer *w)
     json_close(w);
 }
 
+static void put_tempering(const outcome *o, json_writer *w)
+{
+    const sosmc_sampler_info *info = &o->temper;
+    json_put_number(w, "ess", info->ess);
+    json_put_whole(w, "particles", o->particles);
+    json_put_number(w, "acceptance", info->accept);
+    json_put_whole(w, "evaluations", info->evaluations);
+    json_put_number(w, "temperature", info->temperature);
+    json_put_whole(w, "resamplings", info->resamplings);
+}
+
 static void put_work(const outcome *o, json_writer *w)
 {
+    if (o->tempers) {
+        put_tempering(o, w);
+        return;
+    }
     json_put_number(w, "ess", !o->weighted ? NAN : o->automatic ? o->solve.ess : o->last.ess);
     json_put_whole(w, "particles", o->particles);
     json_put_number(w, "acceptance", !o->accepts ? NAN : o->automatic ? o->solve.accept : o->last.accept);
@@ -507,9 +617,14 @@ void outcome_write(const outcome *o, json_writer *w)
     put_theta(o, w);
     put(w, "loss", &o->loss);
     put(w, "best_loss", &o->best_loss);
+    put(w, "best_reward", &o->best_reward);
+    put(w, "best_kl", &o->best_kl);
+    put(w, "excess", &o->excess);
     put(w, "log_z", &o->log_z);
     put(w, "kl", &o->kl);
     put(w, "reward", &o->reward);
+    put(w, "model_reward", &o->model_reward);
+    put(w, "model_log_z", &o->model_log_z);
     if (!isnan(o->aic)) json_put_number(w, "aic", o->aic);
     if (!isnan(o->bic)) json_put_number(w, "bic", o->bic);
     put_work(o, w);

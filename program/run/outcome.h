@@ -42,8 +42,11 @@ typedef struct {
     int64_t iterations; /* of an automatic run, the solver's steps */
     int automatic;      /* the settings are: `solve` is what the solver's last step said, and `last` means nothing */
     sosmc_solve_info solve;
-    sosmc_info last;    /* what the last iteration said */
-    double *last_theta; /* of the last iteration, then the average; NULL: theta is a network's */
+    int tempers; /* the run tempers: `temper` is what its last step said, and `last` and `solve` mean nothing */
+    sosmc_sampler_info temper;
+    told model_reward, model_log_z; /* of a tilted model: what it was before */
+    sosmc_info last;                /* what the last iteration said */
+    double *last_theta;             /* of the last iteration, then the average; NULL: theta is a network's */
 
     double *theta;          /* the estimate; of a network too */
     char (*name)[JOB_NAME]; /* of its numbers; NULL: theta is a network's */
@@ -52,9 +55,10 @@ typedef struct {
     double *low,
         *high; /* 95 %: with both errors for likelihoods, with the Monte Carlo error otherwise; NULL: there is none */
     told loss, reward, kl, log_z;
-    told best_loss;  /* of all densities, where it is known */
-    double aic, bic; /* NaN: there is none */
-    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    told best_loss, best_reward, best_kl; /* of the best of all densities, where it is known */
+    told excess;                          /* of the loss over that */
+    double aic, bic;                      /* NaN: there is none */
+    int warnings; /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     int told_before; /* the first so many of them were told when the run began */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
     int64_t left_out; /* rows of the data that were left out because a value is missing */
@@ -64,7 +68,7 @@ typedef struct {
 typedef struct {
     const config *c;
     const job *job;
-    const stepper *at;            /* the engine or the solver */
+    const stepper *at;            /* the engine, the solver or the sampler */
     const evaluation *evaluation; /* NULL: there is none */
     const char *warning;          /* that was known when the run began; empty: none */
     const char *failed;           /* the sentence with which the run broke off; NULL: it did not */

@@ -322,7 +322,7 @@ static void say_warning(const run *r, const char *warning)
 static void warn_first(run *r)
 {
     for (int i = 0; job_note_at(&r->job, i); i++) say_warning(r, job_note_at(&r->job, i));
-    if (r->job.automatic) return;
+    if (!r->at.engine) return;
     if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
 }
 
@@ -333,7 +333,9 @@ static void tell_progress(const run *r)
                       .dim_theta = r->job.problem.model.dim_theta,
                       .weighted = 1,
                       .strength = NAN};
-    if (r->job.automatic) {
+    if (r->at.sampler) {
+        p.temper = sosmc_sampler_state(r->at.sampler);
+    } else if (r->job.automatic) {
         p.solve = sosmc_solver_info(r->at.solver);
     } else {
         p.total = r->job.iterations;
@@ -480,13 +482,13 @@ static int write_summary(run *r)
     json_put_text(&w, "settings", config_text(r->c, "settings"));
     json_put_truth(&w, "finished", stepper_finished(&r->at) && !r->result->outcome.stopped);
     json_put_whole(&w, "iterations", stepper_done(&r->at));
-    if (r->job.automatic) json_put_text(&w, "limit", r->limit);
+    if (!r->at.engine) json_put_text(&w, "limit", r->limit);
     outcome_write(&r->result->outcome, &w);
     (void)evaluation_summary(r->evaluation, &w);
     if (r->moments) json_put_whole(&w, "moments_clouds", moments_clouds(r->moments));
     if (r->inputs.changes) inputs_tell(&r->inputs, &w);
     json_put_number(&w, "seconds", r->seconds);
-    json_put_whole(&w, "seed", (int64_t)r->job.settings.seed);
+    json_put_unsigned(&w, "seed", r->job.settings.seed);
     state_hash(r, hash);
     json_put_text(&w, "state_hash", hash);
     json_close(&w);
@@ -591,6 +593,9 @@ static run_status finish(run *r)
     if (config_flag(r->c, "output.report")) forget(r, "report.html");
     if (write_arrays(r) || write_summary(r)) return tell_error(r, RUN_EIO);
     if (!must_stop(r)) return RUN_OK;
+    if (r->at.sampler)
+        return fail(r, RUN_STOPPED, "stopped after temperature %lld; everything is saved, continue with --resume",
+                    done);
     if (r->job.automatic)
         return fail(r, RUN_STOPPED,
                     "stopped after step %lld, in the phase %s; everything is saved, continue with --resume", done,
@@ -640,7 +645,7 @@ run_status run_execute(const config *c, const run_options *options, const run_ho
     }
     out->status = status;
     out->iterations = stepper_done(&r->at);
-    out->automatic = r->job.automatic;
+    out->automatic = !r->at.engine;
     out->limit = r->limit;
     out->seconds = r->seconds;
     close_run(r);

@@ -8,6 +8,7 @@
 sosmc_status stepper_create(stepper *s, const job *j)
 {
     *s = (stepper){.job = j};
+    if (j->tempers) return sosmc_sampler_create(&s->sampler, &j->temper);
     return j->automatic ? sosmc_solver_create(&s->solver, &j->problem, &j->solve)
                         : sosmc_create(&s->engine, &j->problem, &j->settings);
 }
@@ -16,29 +17,37 @@ void stepper_free(stepper *s)
 {
     sosmc_free(s->engine);
     sosmc_solver_free(s->solver);
+    sosmc_sampler_free(s->sampler);
     *s = (stepper){.job = NULL};
 }
 
 const char *stepper_message(const stepper *s)
 {
+    if (s->job->tempers) return sosmc_sampler_message(s->sampler);
     return s->solver ? sosmc_solver_message(s->solver) : sosmc_message(s->engine);
 }
 
-sosmc_status stepper_step(stepper *s) { return s->solver ? sosmc_solver_step(s->solver) : sosmc_step(s->engine); }
+sosmc_status stepper_step(stepper *s)
+{
+    if (s->sampler) return sosmc_sampler_step(s->sampler);
+    return s->solver ? sosmc_solver_step(s->solver) : sosmc_step(s->engine);
+}
 
 int64_t stepper_done(const stepper *s)
 {
+    if (s->sampler) return sosmc_sampler_state(s->sampler)->step;
     if (s->solver) return sosmc_solver_info(s->solver)->step;
     return s->engine ? sosmc_iteration(s->engine) : 0;
 }
 
 int stepper_finished(const stepper *s)
 {
+    if (s->sampler) return sosmc_sampler_state(s->sampler)->done;
     return s->solver ? sosmc_solver_info(s->solver)->phase == SOSMC_PHASE_DONE
                      : sosmc_iteration(s->engine) >= s->job->iterations;
 }
 
-const char *stepper_unit(const stepper *s) { return s->solver ? "step" : "iteration"; }
+const char *stepper_unit(const stepper *s) { return s->engine ? "iteration" : "step"; }
 
 const char *stepper_limit(const stepper *s)
 {
@@ -51,28 +60,45 @@ const char *stepper_limit(const stepper *s)
 
 const double *stepper_theta(const stepper *s)
 {
+    if (s->sampler) return s->job->temper.theta;
     return s->solver ? sosmc_solver_theta(s->solver) : sosmc_theta(s->engine);
 }
 
 int stepper_particles(const stepper *s)
 {
+    if (s->sampler) return s->job->temper.particles;
     return s->solver ? sosmc_solver_particles(s->solver) : sosmc_particles(s->engine);
+}
+
+/* Tempered particles are handed out with equal weights, as many as the run file asks for. */
+static sosmc_status tempered_cloud(const stepper *s, double *x, double *logw)
+{
+    int n = stepper_particles(s);
+    for (int i = 0; i < n && logw; i++) logw[i] = -log((double)n);
+    return x ? sosmc_sampler_points(s->sampler, n, x) : SOSMC_OK;
 }
 
 sosmc_status stepper_cloud(const stepper *s, double *x, double *logw)
 {
+    if (s->sampler) return tempered_cloud(s, x, logw);
     return s->solver ? sosmc_solver_cloud(s->solver, x, logw) : sosmc_cloud(s->engine, x, logw);
 }
 
-uint64_t stepper_hash(const stepper *s) { return s->solver ? sosmc_solver_hash(s->solver) : sosmc_hash(s->engine); }
+uint64_t stepper_hash(const stepper *s)
+{
+    if (s->sampler) return sosmc_sampler_hash(s->sampler);
+    return s->solver ? sosmc_solver_hash(s->solver) : sosmc_hash(s->engine);
+}
 
 sosmc_status stepper_save(stepper *s, sosmc_write put, void *ctx)
 {
+    if (s->sampler) return sosmc_sampler_save(s->sampler, put, ctx);
     return s->solver ? sosmc_solver_save(s->solver, put, ctx) : sosmc_save(s->engine, put, ctx);
 }
 
 sosmc_status stepper_load(stepper *s, sosmc_read get, void *ctx)
 {
+    if (s->sampler) return sosmc_sampler_load(s->sampler, get, ctx);
     return s->solver ? sosmc_solver_load(s->solver, get, ctx) : sosmc_load(s->engine, get, ctx);
 }
 
@@ -82,11 +108,13 @@ sosmc_status stepper_load(stepper *s, sosmc_read get, void *ctx)
     "step,phase,updates,temperature,stage,round,gain,decrease,left,left_error,wanted,loss,loss_error,ess,mean_score," \
     "accept,mobility,moves,evaluations,contractions"
 enum { SOLVER_VALUES = 19 }; /* between the step and theta */
+#define SAMPLER_COLUMNS "step,phase,temperature,logz,ess,accept,h,resamplings,evaluations"
 
 int stepper_open_trace(const stepper *s, trace **out, const char *path, int64_t from, char *error, size_t room)
 {
     char columns[TRACE_COLUMNS] = SOLVER_COLUMNS;
     int p = s->job->problem.model.dim_theta;
+    if (s->sampler) return trace_open(out, path, SAMPLER_COLUMNS, from, error, room);
     if (!s->solver) return trace_open_info(out, path, p, from, error, room);
     trace_name_theta(p, columns);
     return trace_open(out, path, columns, from, error, room);
@@ -94,13 +122,20 @@ int stepper_open_trace(const stepper *s, trace **out, const char *path, int64_t 
 
 int stepper_open_timing(const stepper *s, trace **out, const char *path, int64_t from, char *error, size_t room)
 {
-    return trace_open(out, path, s->solver ? "step,seconds" : TRACE_TIMING, from, error, room);
+    return trace_open(out, path, s->engine ? TRACE_TIMING : "step,seconds", from, error, room);
 }
 
 void stepper_row(const stepper *s, trace *t)
 {
     const double *theta = stepper_theta(s);
     int p = s->job->problem.model.dim_theta;
+    if (s->sampler) {
+        const sosmc_sampler_info *i = sosmc_sampler_state(s->sampler);
+        const double value[] = {i->phase,  i->temperature, i->log_z,       i->ess,
+                                i->accept, i->kernel_step, i->resamplings, (double)i->evaluations};
+        trace_append(t, i->step - 1, value, sizeof value / sizeof *value);
+        return;
+    }
     if (!s->solver) {
         trace_info(t, sosmc_last(s->engine), theta, p);
         return;

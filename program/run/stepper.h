@@ -1,5 +1,5 @@
-/* stepper.h: what a run steps: an engine, where the run file chooses the settings, or a solver, where they are automatic. The
- * rest of the run library asks here and does not need to know which of the two it is. */
+/* stepper.h: what a run steps: an engine, where the run file chooses the settings, a solver, where they are automatic, or a sampler,
+ * where particles are tempered. The rest of the run library asks here and does not need to know which of them it is. */
 #ifndef SOSMC_RUN_STEPPER_H
 #define SOSMC_RUN_STEPPER_H
 
@@ -8,8 +8,9 @@
 
 typedef struct {
     const job *job;
-    sosmc *engine;        /* NULL: the settings are automatic */
-    sosmc_solver *solver; /* NULL: they are chosen */
+    sosmc *engine;          /* NULL: the settings are automatic */
+    sosmc_solver *solver;   /* NULL: they are chosen */
+    sosmc_sampler *sampler; /* instead of the two, where the objective is temper */
 } stepper;
 
 /* Borrows the job. On failure stepper_message says what is wrong. Free it in either case; zeros are fine. */
@@ -17,7 +18,7 @@ sosmc_status stepper_create(stepper *s, const job *j);
 void stepper_free(stepper *s);
 const char *stepper_message(const stepper *s);
 
-sosmc_status stepper_step(stepper *s);      /* an iteration of the engine, or a step of the solver */
+sosmc_status stepper_step(stepper *s);      /* an iteration of the engine, or a step of the others */
 int64_t stepper_done(const stepper *s);     /* how many are behind it */
 int stepper_finished(const stepper *s);     /* none is left */
 const char *stepper_unit(const stepper *s); /* what one of them is called: "iteration" or "step" */

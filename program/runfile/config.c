@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/files.h"
+
 /* ---------------------------------------------------------------------------- files */
 
 static char *folder_of(const char *path)
@@ -260,7 +262,7 @@ int config_set(config *c, const char *assignment, char *error, size_t room)
     if (!like.source) return -1;
     if (!equals) return config_fail(c, &like, "there is no '='; expected PATH=VALUE, such as kernel.step=0.1");
     if (strlen(equals) > MOST_TEXT) return config_fail(c, &like, "the value is longer than %d bytes", MOST_TEXT);
-    if (!config_is_utf8(assignment)) return config_fail(c, &like, "not valid UTF-8");
+    if (!files_is_utf8(assignment)) return config_fail(c, &like, "not valid UTF-8");
     char *path = config_take(c, (size_t)(equals - assignment) + 1);
     if (!path) return -1;
     memcpy(path, assignment, (size_t)(equals - assignment));

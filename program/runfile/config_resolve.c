@@ -480,12 +480,36 @@ static int rule_scheme(config *c)
     return 0;
 }
 
+/* Tempering finds its settings, and ends by itself. */
+static int rule_temper(config *c)
+{
+    static const char *const idle[] = {"precision", "limits.seconds", "limits.evaluations"};
+    const node *settings = config_find(c, "settings"), *beta = config_find(c, "objective.beta");
+    if (!is(c, "objective.type", "temper")) return 0;
+    if (!is(c, "settings", "automatic"))
+        return config_fail(
+            c, config_find(c, "objective.type"),
+            "objective.type is temper, which finds its moves and temperatures, and settings is %s; expected none "
+            "of scheme, kernel, iterations and the like, or objective.type anneal",
+            settings->text);
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
+        const node *n = config_find(c, idle[i]);
+        if (n && config_number(c, idle[i]) > 0)
+            return config_fail(c, n, "%s is for solvers, and objective.type is temper, which ends by itself", idle[i]);
+    }
+    if (beta && !config_has(c, "objective.reward"))
+        return config_fail(c, beta, "objective.beta stands without objective.reward, which the model is tilted by");
+    return 0;
+}
+
 /* The solver keeps particles in groups. */
 static int rule_particles(config *c)
 {
     enum { LEAST = 128, MULTIPLE = 16 };
     const node *n = config_find(c, "particles");
-    if (!is(c, "settings", "automatic") || ((int64_t)n->whole >= LEAST && n->whole % MULTIPLE == 0)) return 0;
+    if (!is(c, "settings", "automatic") || is(c, "objective.type", "temper") ||
+        ((int64_t)n->whole >= LEAST && n->whole % MULTIPLE == 0))
+        return 0;
     return config_fail(c, n,
                        "particles is %lld; expected a multiple of %d of at least %d, because settings is automatic",
                        (long long)n->whole, MULTIPLE, LEAST);
@@ -548,8 +572,8 @@ static int rule_adapt(config *c)
 
 int config_resolve(config *c, char *error, size_t room)
 {
-    static int (*const rules[])(config *) = {rule_theta,     rule_dimension, rule_observations, rule_scheme,
-                                             rule_particles, rule_kernel,    rule_adapt};
+    static int (*const rules[])(config *) = {rule_theta,  rule_dimension, rule_observations, rule_scheme,
+                                             rule_temper, rule_particles, rule_kernel,       rule_adapt};
     config_listen(c, error, room);
     c->resolved = 0;
     forget(c->root);

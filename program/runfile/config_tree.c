@@ -117,29 +117,6 @@ void config_listen(config *c, char *error, size_t room)
     if (error && room) error[0] = 0;
 }
 
-/* Well-formed UTF-8: what YAML can hold, and therefore what can be written back. */
-int config_is_utf8(const char *text)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    while (*p) {
-        int more = *p < 0x80                 ? 0
-                   : *p >= 0xC2 && *p < 0xE0 ? 1
-                   : *p >= 0xE0 && *p < 0xF0 ? 2
-                   : *p >= 0xF0 && *p < 0xF5 ? 3
-                                             : -1;
-        if (more < 0) return 0;
-        unsigned code = more == 0 ? *p : *p & (0x3FU >> more);
-        p++;
-        for (int i = 0; i < more; i++, p++) {
-            if (!is_middle_of_character((char)*p)) return 0;
-            code = code << 6 | (*p & 0x3FU);
-        }
-        if ((more == 2 && code < 0x800) || (more == 3 && code < 0x10000)) return 0;
-        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
-    }
-    return 1;
-}
-
 /* ---------------------------------------------------------------------------- nodes */
 
 node *node_make(config *c, node_kind kind, const node *like)

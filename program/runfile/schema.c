@@ -23,8 +23,8 @@
 #define GENERATED "objective.data.type=two_moons|circles|blobs"
 #define IMAGES "objective.data.type=images"
 #define PICTURE_REWARD "objective.reward.type=bright|dark|half|mask"
-#define MAYBE_REWARDED "objective.type=none|anneal"
-#define SCORED "objective.type=reward_forward|reward_reverse|none|anneal"
+#define MAYBE_REWARDED "objective.type=none|anneal|temper"
+#define SCORED "objective.type=reward_forward|reward_reverse|none|anneal|temper"
 #define FITTED "objective.type=ebm_likelihood"
 #define NOT_ANNEALED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood|none"
 #define OPTIMISED "objective.type=reward_forward|reward_reverse|mmle|ebm_likelihood"
@@ -40,7 +40,8 @@
 const schema_key schema_keys[] = {
     {"settings", TYPE_CHOICE, "automatic|explicit|paper",
      "?@" CHOSEN
-     " explicit; model.type=deblur|mlp|network|stored explicit; objective.type=none|anneal explicit; automatic",
+     " explicit; objective.type=temper automatic; model.type=deblur|mlp|network|stored explicit; objective.type=none|anneal "
+     "explicit; automatic",
      NULL,
      "Who chooses how the problem is solved. A key that `--set` adds does not change the default: choosing is said, by "
      "`--set settings=explicit`."},
@@ -135,8 +136,8 @@ const schema_key schema_keys[] = {
      "are sampled far colder than 1."},
 
     {"objective", TYPE_MAP, "type", REQUIRED, NULL, "What is minimised over theta."},
-    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal", REQUIRED, NULL,
-     "Which objective."},
+    {"objective.type", TYPE_CHOICE, "reward_forward|reward_reverse|mmle|ebm_likelihood|none|anneal|temper", REQUIRED,
+     NULL, "Which objective."},
     {"objective.reward", TYPE_MAP, "formula", REQUIRED, REWARDED,
      "The reward R(x): a mapping, or just a formula such as `\"(x1 >= 0) * exp(-x2^2)\"`."},
     {"objective.reward", TYPE_MAP, "formula", ABSENT, MAYBE_REWARDED,
@@ -180,6 +181,8 @@ const schema_key schema_keys[] = {
      "Pixels are held to this distance from 0 before they count (of a formula, in its statistics of pictures); 0 takes "
      "them as they are."},
     {"objective.beta", TYPE_NUMBER, "[0, inf)", "0", REWARDED, "The weight of the Kullback-Leibler divergence."},
+    {"objective.beta", TYPE_NUMBER, "(0, inf)", ABSENT, "objective.type=temper",
+     "Tilts the model by the reward: the particles follow exp(-U + R / beta), the law that makes E[R] - beta KL largest."},
     {"objective.ramp", TYPE_LONG, "[0, inf)", "0", REWARDED,
      "The reward's weight grows from next to nothing to 1 in so many updates; 0: it has all of it at once. Coming in "
      "gradually, a reward leaves no part of the cloud behind; the loss that is logged has the whole of it."},
@@ -243,11 +246,14 @@ const schema_key schema_keys[] = {
      "Iterations in which the temperature goes from the base to the model; later ones stay there."},
     {"objective.power", TYPE_NUMBER, "(0, inf)", "2", "objective.type=anneal",
      "Iteration k has t = (k / steps)^power: above 1 the first steps are smaller."},
-    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal",
-     "The standard deviation of the normal law that the particles come from; wider than the model's."},
+    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal|temper",
+     "The standard deviation of the normal law that the particles come from; wider than the model's. (With `temper`, unless "
+     "there is an `init`.)"},
 
     {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
      "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
+    {"init", TYPE_MAP, "type", ABSENT, "objective.type=temper",
+     "The law that tempering starts from: `normal` and `base` as they are, any other by a normal fit of 2,000 of its draws."},
     {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
@@ -515,7 +521,11 @@ const schema_choice schema_choices[] = {
     {"objective.type", "ebm_likelihood", "-mean log pi_theta of data points: training an energy-based model"},
     {"objective.type", "none", "nothing: theta stays, the particles sample the model"},
     {"objective.type", "anneal",
-     "nothing: the particles are carried from a normal law to the model by tempering, with log Z"},
+     "nothing: the particles are carried from a normal law to the model along temperatures that are written down, by the kernel "
+     "of the file"},
+    {"objective.type", "temper",
+     "nothing: the particles are carried to the model, or to the model tilted by a reward, along temperatures that are found, with "
+     "log Z and its error"},
     {"objective.reward.type", "hard_gate", "1{x1 >= 0} exp(-|x - center|^2 / tau) / alpha"},
     {"objective.reward.type", "smooth_gate", "logistic(x1 / lambda) exp(-|x - center|^2 / tau) / alpha"},
     {"objective.reward.type", "multi_modal", "the largest of exp(-|x - center|^2 / tau) / alpha over several centres"},
@@ -889,7 +899,8 @@ static const char *const manual_head =
     "paper. A solver then finds where the particles start, how they move, how far theta goes in every update and when to end; "
     "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
     "`settings: automatic`, so it replays what was run. Networks and the picture model `deblur` are beyond the solver, and runs "
-    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name.\n"
+    "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name. `temper` finds "
+    "its moves and temperatures: its files are automatic, whatever the model.\n"
     "\n"
     "```yaml\n"
     "model: {type: hierarchical_gaussian, y: [0.3, 1.9, 2.4, -0.6, 1.5, 2.0]}\n"

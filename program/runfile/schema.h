@@ -168,6 +168,5 @@ node *config_find(const config *c, const char *path);
 int node_is_null(const node *n); /* null, as YAML spells it */
 /* 0, with the value in the node; else -1 with the message, which calls the key `path`. */
 int config_check_value(config *c, const schema_key *row, node *n, const char *path);
-int config_is_utf8(const char *text);
 
 #endif

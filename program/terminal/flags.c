@@ -124,7 +124,9 @@ static int add_set(flag_values *v, const char *assignment)
 static int add_key(flag_values *v, const flag_row *row, int at, const char *value)
 {
     int n = snprintf(v->assignment[at], FLAGS_ASSIGNMENT, "%s=%s", row->key, value);
-    if (n < 0 || n >= FLAGS_ASSIGNMENT) return complain(-1, "--%s is '%.32s...'; expected a number", row->name, value);
+    if (n < 0 || n >= FLAGS_ASSIGNMENT)
+        return complain(-1, "--%s is '%.32s...', %zu characters; expected a number of at most %zu", row->name, value,
+                        strlen(value), (size_t)FLAGS_ASSIGNMENT - strlen(row->key) - 2);
     return add_set(v, v->assignment[at]);
 }
 

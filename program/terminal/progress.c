@@ -117,6 +117,18 @@ void progress_solve(progress *p, const sosmc_solve_info *info, const double *the
     put_line(p, line);
 }
 
+void progress_temper(progress *p, const sosmc_sampler_info *info)
+{
+    char line[256] = "";
+    if (!progress_due(p)) return;
+    add(line, "%s  step %lld  temperature %.3g", info->phase == 0 ? "trial" : "measurement", (long long)info->step,
+        info->temperature);
+    add(line, "  log Z so far %.5g  ESS %.0f", info->log_z, info->ess);
+    if (!isnan(info->accept)) add(line, "  acceptance %.2f", info->accept);
+    add(line, "  %.2g evaluations", (double)info->evaluations);
+    put_line(p, line);
+}
+
 void progress_end(progress *p)
 {
     if (p->quiet || !p->terminal || p->shown == 0) return;

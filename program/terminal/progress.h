@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include <sosmc/solve.h>
+#include <sosmc/temper.h>
 
 #include "run/clock.h"
 
@@ -28,6 +29,7 @@ void progress_line(progress *p, int64_t done, int64_t total, const char *what, d
 void progress_info(progress *p, int64_t done, int64_t total, const sosmc_info *info, double strength, int weighted);
 /* A solver: its phase, the loss with its error where it is known, theta, and what is left against what may be left. */
 void progress_solve(progress *p, const sosmc_solve_info *info, const double *theta, int dim_theta);
+void progress_temper(progress *p, const sosmc_sampler_info *info);
 void progress_end(progress *p); /* clears the live line */
 
 #endif

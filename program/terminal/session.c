@@ -42,7 +42,9 @@ static void show(void *ctx, const run_progress *p)
 {
     session *s = ctx;
     if (!s->begun) progress_begin(&s->bar, s->options->quiet, p->done);
-    if (s->begun && p->solve)
+    if (s->begun && p->temper)
+        progress_temper(&s->bar, p->temper);
+    else if (s->begun && p->solve)
         progress_solve(&s->bar, p->solve, p->theta, p->dim_theta);
     else if (s->begun)
         progress_info(&s->bar, p->done, p->total, p->info, p->strength, p->weighted);

@@ -294,12 +294,14 @@ void sosmc_i_fresh_close(fresh *f)
     f->c.C = NULL;
 }
 
-static pass_task task_of(const fresh *f, const double *theta, int whole)
+static pass_task task_of(const fresh *f, const double *theta, fresh_kind kind)
 {
+    int whole = kind == FRESH_WHOLE, tilted = kind == FRESH_TILTED;
     const sosmc_objective *o = &f->problem->objective;
     return (pass_task){.model = &f->problem->model,
                        .theta = theta,
-                       .score = whole && o->score.eval ? &o->score : NULL,
+                       .score = (whole || tilted) && o->score.eval ? &o->score : NULL,
+                       .beta = tilted ? o->kl : 0,
                        .theta_ref = whole && o->kl != 0 ? o->theta_ref : NULL,
                        .q = &f->q,
                        .c = &f->c,
@@ -314,10 +316,10 @@ static pass_task task_of(const fresh *f, const double *theta, int whole)
                        .stop_ctx = f->options->stop_ctx};
 }
 
-sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out)
+sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, fresh_kind kind, pass_cloud *out)
 {
     enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
-    pass_task task = task_of(f, theta, whole);
+    pass_task task = task_of(f, theta, kind);
     for (int k = 0;; k++) {
         task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);

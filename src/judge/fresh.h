@@ -32,7 +32,12 @@ void sosmc_i_fresh_close(fresh *f);
 size_t sosmc_i_fresh_bytes(const fresh *f);
 size_t sosmc_i_fresh_pass_bytes(const fresh *f);
 /* The pass at theta; repeated with twice the particles, at most three times, while too few ancestors survive. `number` names its
- * random numbers, 0 to 7. With scores, reference energies and gradients in theta where `whole`. */
-sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, int whole, pass_cloud *out);
+ * random numbers, 0 to 7. */
+typedef enum {
+    FRESH_PLAIN,  /* log Z alone */
+    FRESH_WHOLE,  /* with scores, reference energies and gradients in theta */
+    FRESH_TILTED, /* on to the law that is tilted by the score over the weight of the divergence */
+} fresh_kind;
+sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number, fresh_kind kind, pass_cloud *out);
 
 #endif

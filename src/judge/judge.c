@@ -12,6 +12,7 @@
 #include "result.h"
 
 static const double LIKELIHOOD_PRECISION = 1e-3, LOSS_PRECISION = 2e-3; /* of a nat per parameter; of the loss's unit */
+static const double WELL_REJECTED = 0.9;
 
 typedef struct {
     const sosmc *engine;
@@ -46,7 +47,9 @@ static void describe(judging *j)
         const sosmc_adapt *a = &j->settings->adapt[i];
         if (a->factor == 0 || a->factor == 1 || a->target != SOSMC_ADAPT_STEP) continue;
         if (m->step <= a->min) m->step_bound = a->min;
-        if (m->step >= a->max) m->step_bound = a->max;
+        /* A longest step whose proposals are still rejected now and then is long enough. */
+        if (m->step >= a->max && !(j->settings->kernel.metropolis && last->accept < WELL_REJECTED))
+            m->step_bound = a->max;
     }
 }
 

@@ -28,7 +28,10 @@ static sosmc_status add(sosmc_law *l, double weight, const double *mean, const d
 }
 
 /* A mean and a factor, as one piece of memory; NULL: there is none. */
-static double *room_of(const sosmc_law *l) { return calloc((size_t)l->q.dim + sosmc_i_law_doubles(&l->q), sizeof(double)); }
+static double *room_of(const sosmc_law *l)
+{
+    return calloc((size_t)l->q.dim + sosmc_i_law_doubles(&l->q), sizeof(double));
+}
 
 sosmc_status sosmc_law_add(sosmc_law *l, double weight, const double *mean, const double *sd)
 {

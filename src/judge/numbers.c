@@ -113,14 +113,49 @@ static sosmc_status over_data(const data_task *t, data_means *out)
 
 /* ---------------------------------------------------------------------------- the numbers */
 
-/* log Z at theta_ref with its squared error. */
-static sosmc_status reference_log_z(const fresh *f, double *log_z, double *error2, int *trusted)
+/* log Z at theta_ref with its error, and of the law that is best of all where that is asked for. */
+typedef struct {
+    int trusted; /* the particles have arrived */
+    double log_z, error;
+    int best; /* they have gone on to the best law */
+    double best_log_z, best_error;
+} reference;
+
+void sosmc_i_tilted_numbers(const pass_cloud *p, double beta, double *scratch, sosmc_number *reward, sosmc_number *kl,
+                            sosmc_number *loss)
 {
+    double gain = p->log_z - p->halfway_log_z;
+    for (int i = 0; i < p->n; i++) scratch[i] = p->R[i] / beta;
+    *reward = sosmc_i_reward_of(p);
+    *kl = number(reward->value / beta - gain, sosmc_i_pass_ratio_error(p, scratch, -1));
+    *loss = number(-beta * gain, beta * sosmc_i_pass_ratio_error(p, NULL, 1));
+}
+
+static void best_numbers(const fresh *f, const pass_cloud *p, reference *r, sosmc_judgement *out)
+{
+    double *scratch = malloc((size_t)p->n * sizeof *scratch), beta = f->problem->objective.kl;
+    if (!scratch) return; /* a number less */
+    r->best = 1;
+    r->best_log_z = p->log_z;
+    r->best_error = sosmc_i_pass_error(p, NULL, 1);
+    sosmc_i_tilted_numbers(p, beta, scratch, &out->best_reward, &out->best_kl, &out->best_loss);
+    out->measured.to_gain = -p->halfway_reward - out->best_loss.value;
+    free(scratch);
+}
+
+static sosmc_status at_reference(const fresh *f, reference *r, sosmc_judgement *out)
+{
+    const sosmc_objective *o = &f->problem->objective;
     pass_cloud p = {.n = 0};
-    sosmc_status status = sosmc_i_fresh_pass(f, f->problem->objective.theta_ref, PASS_AT_REFERENCE, 0, &p);
-    *trusted = status == SOSMC_OK && p.arrived >= 1;
-    *log_z = p.log_z;
-    *error2 = *trusted ? sosmc_i_pass_error(&p, NULL, 1) * sosmc_i_pass_error(&p, NULL, 1) : NAN;
+    int tilted = f->engine && o->loss == SOSMC_LOSS_REVERSE_KL && o->kl > 0 && o->score.eval;
+    sosmc_status status = sosmc_i_fresh_pass(f, o->theta_ref, PASS_AT_REFERENCE, tilted ? FRESH_TILTED : FRESH_PLAIN,
+                                             &p);
+    *r = (reference){.trusted = status == SOSMC_OK && p.arrived >= (tilted ? 0.5 : 1)};
+    if (r->trusted) {
+        r->log_z = tilted ? p.halfway_log_z : p.log_z;
+        r->error = tilted ? p.halfway_log_z_error : sosmc_i_pass_error(&p, NULL, 1);
+        if (tilted && p.arrived >= 1) best_numbers(f, &p, r, out);
+    }
     sosmc_i_pass_free(&p);
     return status;
 }
@@ -149,8 +184,7 @@ static sosmc_status forward(const fresh *f, const double *theta, const pass_clou
     const sosmc_objective *o = &f->problem->objective;
     data_task task = {.f = f, .theta = theta, .density = o->data.logpdf != NULL};
     data_means data = {.mean = 0};
-    double log_z_ref = 0, ref2 = 0;
-    int trusted = 1;
+    reference ref = {.trusted = 1};
     double reward = p->R ? out->reward.value : 0;
     for (int i = 0; i < p->n; i++) values[i] = p->R ? -p->R[i] : 0;
     if (o->b == 0) {
@@ -165,14 +199,14 @@ static sosmc_status forward(const fresh *f, const double *theta, const pass_clou
     }
     if (!task.density) task.theta_ref = o->theta_ref;
     sosmc_status status = over_data(&task, &data);
-    if (status == SOSMC_OK && !task.density) status = reference_log_z(f, &log_z_ref, &ref2, &trusted);
+    if (status == SOSMC_OK && !task.density) status = at_reference(f, &ref, out);
     if (status != SOSMC_OK) return status;
-    if (!trusted) {
+    if (!ref.trusted) {
         without_reference(out);
         return SOSMC_OK;
     }
-    double error = sosmc_i_pass_error(p, NULL, 1);
-    out->kl = number(data.mean + p->log_z - log_z_ref, sqrt(error * error + data.error2 + ref2));
+    double error = sosmc_i_pass_error(p, NULL, 1), ref2 = ref.error * ref.error;
+    out->kl = number(data.mean + p->log_z - ref.log_z, sqrt(error * error + data.error2 + ref2));
     error = sosmc_i_pass_error(p, values, o->b);
     out->loss = number(o->b * out->kl.value - reward, sqrt(error * error + o->b * o->b * (data.error2 + ref2)));
     return SOSMC_OK;
@@ -181,26 +215,30 @@ static sosmc_status forward(const fresh *f, const double *theta, const pass_clou
 static sosmc_status reverse(const fresh *f, const pass_cloud *p, double *values, sosmc_judgement *out)
 {
     const double beta = f->problem->objective.kl;
-    double log_z_ref, ref2;
-    int trusted;
+    reference ref;
     if (!p->Uref) { /* the divergence has no weight */
         out->loss = number(-out->reward.value, out->reward.error);
         sosmc_i_no_number(&out->kl, "the divergence has no weight in the loss (beta 0) and is not measured");
         return SOSMC_OK;
     }
-    sosmc_status status = reference_log_z(f, &log_z_ref, &ref2, &trusted);
+    sosmc_status status = at_reference(f, &ref, out);
     if (status != SOSMC_OK) return status;
-    if (!trusted) {
+    if (!ref.trusted) {
         without_reference(out);
         return SOSMC_OK;
     }
     for (int i = 0; i < p->n; i++) values[i] = -(p->U[i] - p->Uref[i]);
-    double error = sosmc_i_pass_error(p, values, -1);
-    out->kl = number(sosmc_i_pass_mean(p, values) - p->log_z + log_z_ref, sqrt(error * error + ref2));
+    double error = sosmc_i_pass_error(p, values, -1), ref2 = ref.error * ref.error;
+    out->kl = number(sosmc_i_pass_mean(p, values) - p->log_z + ref.log_z, sqrt(error * error + ref2));
     for (int i = 0; i < p->n; i++) values[i] = beta * values[i] - (p->R ? p->R[i] : 0);
     error = sosmc_i_pass_error(p, values, -beta);
-    out->loss = number(sosmc_i_pass_mean(p, values) + beta * (log_z_ref - p->log_z),
-                       sqrt(error * error + beta * beta * ref2));
+    double mean = sosmc_i_pass_mean(p, values);
+    out->loss = number(mean + beta * (ref.log_z - p->log_z), sqrt(error * error + beta * beta * ref2));
+    if (!ref.best) return SOSMC_OK;
+    double best2 = beta * beta * ref.best_error * ref.best_error; /* log Z of the reference is in both and cancels */
+    out->excess = number(mean + beta * (ref.best_log_z - p->log_z), sqrt(error * error + best2));
+    out->measured.excess = out->excess.value;
+    out->measured.excess_error = out->excess.error;
     return SOSMC_OK;
 }
 

@@ -14,5 +14,9 @@ sosmc_status sosmc_i_contradiction(const fresh *f, const double *theta, const pa
 
 /* E R. Its error is at least one particle's share: a reward that is nearly the same everywhere could state none. */
 sosmc_number sosmc_i_reward_of(const pass_cloud *p);
+/* Reward, KL to the model and loss of particles that follow a tilted model. The gain log Z_tilted - log Z has the same ancestors at both
+ * ends. scratch: n doubles. */
+void sosmc_i_tilted_numbers(const pass_cloud *p, double beta, double *scratch, sosmc_number *reward, sosmc_number *kl,
+                            sosmc_number *loss);
 
 #endif

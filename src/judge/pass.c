@@ -580,7 +580,8 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
                         .dim_theta = m->dim_theta,
                         .tile = s->h.tile,
                         .ld = s->h.ld,
-                        .vector = s->h.vector};
+                        .vector = s->h.vector,
+                        .acceptance = NAN};
     status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;
     s->cut = cut_of(s);

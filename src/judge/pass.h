@@ -18,11 +18,11 @@ typedef struct {
     const sosmc_model *model;
     const double *theta;
     const sosmc_score *score; /* NULL: none */
-    double beta;              /* above 0: on to the tilted law, U - R/beta, with R the score; log Z is then that law's */
-    const double *theta_ref;  /* NULL: no reference energies */
+    double beta;             /* above 0: on to the tilted law, U - R/beta, with R the score; log Z is then that law's */
+    const double *theta_ref; /* NULL: no reference energies */
     const laws *q;
     const preconditioner *c; /* NULL: found on the way, for each half of the particles from the other half */
-    const sosmc_simd *simd; /* NULL: the best of this machine */
+    const sosmc_simd *simd;  /* NULL: the best of this machine */
     int particles, threads;
     int moves;   /* at every temperature */
     int leaps;   /* leapfrog steps of a move; 0 or 1: MALA */
@@ -52,7 +52,7 @@ typedef struct {
     double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error, *halfway;
     int parts,
         part_end[2 * LAW_MOST]; /* first ancestors were drawn component by component: part k ends before part_end[k] */
-    double *class_sum;      /* scratch, n numbers */
+    double *class_sum;          /* scratch, n numbers */
     void *memory;
 } pass_cloud;
 

@@ -11,16 +11,16 @@ typedef struct {
     const tile_code *code;
     pass_cloud *p;
     host h, ref;
-    int gradient;                             /* moves use gradients */
-    int leaps;                                /* leapfrog steps of a move */
-    int leg;                                  /* 0: from the law to the model; 1: from the model to the tilted one */
-    int lost;                                 /* no particle has a weight any more, or there were too many temperatures */
-    int cut;                                  /* where the second half begins; n: there is one half */
-    double t, step, increment;                /* the last increment of t */
-    double accepted_sum;                      /* over all moves */
-    int64_t moves;                            /* so far */
-    uint64_t number;                          /* names the move */
-    double *gU, *gq, *keep;                   /* tiles of all particles, like p->x; the last is scratch */
+    int gradient;              /* moves use gradients */
+    int leaps;                 /* leapfrog steps of a move */
+    int leg;                   /* 0: from the law to the model; 1: from the model to the tilted one */
+    int lost;                  /* no particle has a weight any more, or there were too many temperatures */
+    int cut;                   /* where the second half begins; n: there is one half */
+    double t, step, increment; /* the last increment of t */
+    double accepted_sum;       /* over all moves */
+    int64_t moves;             /* so far */
+    uint64_t number;           /* names the move */
+    double *gU, *gq, *keep;    /* tiles of all particles, like p->x; the last is scratch */
     double *Lq, *logw, *d, *accepted, *spare; /* n numbers each; d: log of the weights per unit of t */
     double *scratch;                          /* 2 n + 1 numbers */
     preconditioner own[2];                    /* of the halves, where the task gives none */

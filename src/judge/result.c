@@ -18,6 +18,8 @@ sosmc_status sosmc_i_result_open(sosmc_judgement *out, int dim)
     sosmc_i_no_number(&out->log_z, NULL);
     sosmc_i_no_number(&out->kl, NULL);
     sosmc_i_no_number(&out->reward, NULL);
+    sosmc_number *best[] = {&out->best_loss, &out->best_kl, &out->best_reward, &out->excess};
+    for (int k = 0; k < 4; k++) sosmc_i_no_number(best[k], NULL);
     out->memory = out->theta = calloc(5 * (size_t)dim + 1, sizeof(double));
     return out->memory ? SOSMC_OK : SOSMC_ENOMEM;
 }

@@ -25,7 +25,8 @@ static sosmc_status refuse(sosmc_sampler *s, sosmc_status status, const char *wo
 static const char *wrong(const sosmc_temper_task *t)
 {
     if (!t->model.energy || t->model.dim_x < 1) return "the model has no energy or no coordinates";
-    if (t->model.dim_x > SOSMC_TEMPER_LARGEST) return "a particle has more than 2000 coordinates, too many for tempering";
+    if (t->model.dim_x > SOSMC_TEMPER_LARGEST)
+        return "a particle has more than 2000 coordinates, too many for tempering";
     if (t->model.prox) return "the energy has a non-smooth part, for which tempering has no moves";
     if (!t->start || t->start->q.count == 0) return "there is no law to start from";
     if (t->start->q.dim != t->model.dim_x) return "the starting law has another number of coordinates than the model";
@@ -56,22 +57,30 @@ static int particles_of(const sosmc_sampler *s)
     return n > least ? n : least;
 }
 
-sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+/* The pass of the phase that the sampler is in. */
+static pass_task pass_of(const sosmc_sampler *s)
 {
     const sosmc_temper_task *t = &s->task;
-    s->pass = (pass_task){.model = &t->model,
-                          .theta = t->theta,
-                          .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
-                          .beta = s->phase == MEASUREMENT ? t->beta : 0,
-                          .q = s->fitted.count > 0 ? &s->fitted : &s->given,
-                          .simd = t->simd,
-                          .particles = particles_of(s),
-                          .threads = t->threads > 0 ? t->threads : 1,
-                          .moves = t->moves > 0 ? t->moves : t->model.dim_x > FEW_COORDINATES ? 1 : 2,
-                          .leaps = leaps_of(t),
-                          .cess = t->cess,
-                          .seed = t->seed,
-                          .number = (uint64_t)s->phase};
+    return (pass_task){.model = &t->model,
+                       .theta = t->theta,
+                       .score = t->score.eval && s->phase == MEASUREMENT ? &t->score : NULL,
+                       .beta = s->phase == MEASUREMENT ? t->beta : 0,
+                       .q = s->fitted.count > 0 ? &s->fitted : &s->given,
+                       .simd = t->simd,
+                       .particles = particles_of(s),
+                       .threads = t->threads > 0 ? t->threads : 1,
+                       .moves = t->moves > 0                       ? t->moves
+                                : t->model.dim_x > FEW_COORDINATES ? 1
+                                                                   : 2,
+                       .leaps = leaps_of(t),
+                       .cess = t->cess,
+                       .seed = t->seed,
+                       .number = (uint64_t)s->phase};
+}
+
+sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
+{
+    s->pass = pass_of(s);
     sosmc_status status = sosmc_i_pass_open(&s->run, &s->pass, &s->cloud);
     s->ready = status == SOSMC_OK;
     if (status == SOSMC_EMODEL) return refuse(s, status, "the model could not be prepared at this theta");
@@ -91,6 +100,15 @@ sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *
     sosmc_i_laws_close(&s->given);
     s->phase = task->direct ? MEASUREMENT : TRIAL;
     return sosmc_i_sampler_open(s);
+}
+
+size_t sosmc_sampler_memory(const sosmc_temper_task *task)
+{
+    if (wrong(task)) return 0;
+    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT};
+    pass_task pass = pass_of(&s);
+    size_t bytes = sosmc_i_pass_bytes(&pass);
+    return bytes > SIZE_MAX - sizeof s ? SIZE_MAX : bytes + sizeof s;
 }
 
 void sosmc_i_sampler_close(sosmc_sampler *s)
@@ -165,8 +183,7 @@ sosmc_status sosmc_sampler_cloud(const sosmc_sampler *s, double *x, double *logw
     if (!s->ready) return s->failed;
     for (int i = 0; i < p->n; i++) {
         const double *at = p->x + (size_t)(i / p->tile) * p->vector + (size_t)(i % p->tile);
-        for (int j = 0; x && j < p->dim; j++)
-            x[(size_t)i * (size_t)p->dim + (size_t)j] = at[(size_t)j * (size_t)p->ld];
+        for (int j = 0; x && j < p->dim; j++) x[(size_t)i * (size_t)p->dim + (size_t)j] = at[(size_t)j * (size_t)p->ld];
         if (logw) logw[i] = s->run.logw[i];
     }
     return SOSMC_OK;
@@ -196,14 +213,10 @@ sosmc_status sosmc_sampler_points(const sosmc_sampler *s, int n, double *x)
 
 static sosmc_number number(double value, double error) { return (sosmc_number){.value = value, .error = error}; }
 
-/* log Z_tilted - log Z = the gain of the loss over beta, whose error has the same ancestors at both ends. */
 static void tilted_numbers(const sosmc_sampler *s, sosmc_tempered *out)
 {
     const pass_cloud *p = &s->cloud;
-    double beta = s->task.beta, gain = p->log_z - p->halfway_log_z, *scaled = s->run.spare;
-    for (int i = 0; i < p->n; i++) scaled[i] = p->R[i] / beta;
-    out->kl = number(out->reward.value / beta - gain, sosmc_i_pass_ratio_error(p, scaled, -1));
-    out->loss = number(-beta * gain, beta * sosmc_i_pass_ratio_error(p, NULL, 1));
+    sosmc_i_tilted_numbers(p, s->task.beta, s->run.spare, &out->reward, &out->kl, &out->loss);
     out->model_log_z = number(p->halfway_log_z, p->halfway_log_z_error);
     out->model_reward = number(p->halfway_reward, p->halfway_reward_error);
 }
@@ -212,7 +225,8 @@ static sosmc_measured measured(const sosmc_sampler *s)
 {
     sosmc_measured m = sosmc_nothing_measured();
     m.dim_theta = s->task.model.dim_theta;
-    m.particles = m.pass_particles = s->cloud.n;
+    m.particles = s->cloud.n;
+    if (!s->task.why_no_log_z || s->cloud.arrived < 1) m.pass_particles = s->cloud.n;
     m.weighted = 1;
     m.pass_temperatures = s->cloud.temperatures;
     m.pass_arrived = s->cloud.arrived;
@@ -223,10 +237,10 @@ static sosmc_measured measured(const sosmc_sampler *s)
 void sosmc_sampler_result(const sosmc_sampler *s, sosmc_tempered *out)
 {
     const pass_cloud *p = &s->cloud;
-    const char *why = s->failed          ? "the sampler failed"
-                      : !s->info.done    ? "the particles are still on their way"
-                      : p->arrived < 1   ? "the particles did not reach the target"
-                                         : NULL;
+    const char *why = s->failed        ? "the sampler failed"
+                      : !s->info.done  ? "the particles are still on their way"
+                      : p->arrived < 1 ? "the particles did not reach the target"
+                                       : s->task.why_no_log_z;
     sosmc_measured m = measured(s);
     *out = (sosmc_tempered){.temperatures = p->temperatures,
                             .evaluations = s->info.evaluations,
@@ -236,8 +250,7 @@ void sosmc_sampler_result(const sosmc_sampler *s, sosmc_tempered *out)
     m.failed = s->failed;
     m.failed_why = s->message;
     sosmc_verdict(&m, &out->verdict);
-    sosmc_number *all[] = {&out->log_z,       &out->reward,       &out->kl, &out->loss,
-                           &out->model_log_z, &out->model_reward};
+    sosmc_number *all[] = {&out->log_z, &out->reward, &out->kl, &out->loss, &out->model_log_z, &out->model_reward};
     int tilted = s->task.beta > 0, has[] = {1, s->task.score.eval != NULL, tilted, tilted, tilted, tilted};
     for (int k = 0; k < 6; k++) sosmc_i_no_number(all[k], has[k] ? why : NULL);
     if (why) return;

@@ -12,7 +12,7 @@ enum { TRIAL, MEASUREMENT };
 struct sosmc_sampler {
     sosmc_temper_task task;
     int phase;
-    int begun; /* the pass of this phase has its particles */
+    int begun;   /* the pass of this phase has its particles */
     laws given;  /* the components are those of task.start; the weights add up to 1 */
     laws fitted; /* what the measurement starts from; empty before */
     pass_task pass;

@@ -201,8 +201,8 @@ static sosmc_status same_shape(sosmc_sampler *s, const header *there)
                        (long long)there->shape[k], (long long)mine.shape[k]);
         return SOSMC_EINVAL;
     }
-    int possible = (there->phase == TRIAL || there->phase == MEASUREMENT) && (there->phase == TRIAL ? !there->fitted : 1) &&
-                   (s->task.direct ? there->phase == MEASUREMENT : 1);
+    int possible = (there->phase == TRIAL || there->phase == MEASUREMENT) &&
+                   (there->phase == TRIAL ? !there->fitted : 1) && (s->task.direct ? there->phase == MEASUREMENT : 1);
     return possible ? SOSMC_OK : say(s, SOSMC_EIO, "the saved state is damaged");
 }
 

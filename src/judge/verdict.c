@@ -5,7 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7;
+static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7,
+                    SHORT = 0.05; /* of what there was to gain: so much may be missing */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -16,7 +17,10 @@ const char *sosmc_verdict_name(sosmc_verdict_status status)
 
 sosmc_measured sosmc_nothing_measured(void)
 {
-    return (sosmc_measured){.tail_from = -1,
+    return (sosmc_measured){.excess = NAN,
+                            .excess_error = NAN,
+                            .to_gain = NAN,
+                            .tail_from = -1,
                             .observed = -1,
                             .newton = NAN,
                             .newton_expected = NAN,
@@ -89,6 +93,22 @@ static void judge_failure(const sosmc_measured *m, sosmc_verdict_words *v)
             m->gradient_which ? m->gradient_which : "a gradient", m->gradient_rate);
 }
 
+/* Where the best of all densities is known, theta is judged by how near it comes, whatever else is known of theta. */
+static void judge_excess(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    double error = isfinite(m->excess_error) ? m->excess_error : 0;
+    if (m->theta_unknown && m->excess > SHORT * m->to_gain + 2 * error)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the loss is %.2g above that of the best of all densities (error %.1g), which is %.0f %% of what there was to gain (at "
+            "most %.0f %% is wanted); take more iterations, a larger rate or a larger network",
+            m->excess, error, 100 * m->excess / m->to_gain, 100 * SHORT);
+    else if (m->theta_unknown && error > SHORT * m->to_gain)
+        say(v, SOSMC_NOT_CONVERGED,
+            "whether the loss is near that of the best of all densities is not known: its distance is %.2g with an error of %.2g; "
+            "let judging take more (judge: cost)",
+            m->excess, error);
+}
+
 static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
 {
     char name[32];
@@ -97,6 +117,8 @@ static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
         say(v, SOSMC_NOT_CONVERGED,
             "%lld iterations are too few to tell whether theta has converged; it takes at least %d",
             (long long)m->iterations, SHORTEST);
+    else if (isfinite(m->excess))
+        judge_excess(m, v);
     else if (m->theta_unknown)
         say(v, SOSMC_NOT_CONVERGED, "whether theta has converged is not known: %s", m->theta_unknown);
     if (m->at_bound >= 0)

@@ -299,8 +299,6 @@ sosmc_status sosmc_solver_load(sosmc_solver *s, sosmc_read get, void *ctx)
 
 /* ---------------------------------------------------------------------------- a step that is taken back */
 
-size_t sosmc_i_solver_bytes(sosmc_solver *s) { return (size_t)describe(s).bytes; }
-
 void sosmc_i_solver_keep(sosmc_solver *s)
 {
     span spans[SPANS];

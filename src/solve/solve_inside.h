@@ -184,7 +184,6 @@ sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream); /* the name of 
 
 /* ---------------------------------------------------------------------------- keep.c */
 
-size_t sosmc_i_solver_bytes(sosmc_solver *s);   /* of s->before */
 void sosmc_i_solver_keep(sosmc_solver *s);      /* s->before becomes the state */
 void sosmc_i_solver_take_back(sosmc_solver *s); /* the state becomes s->before, and stale */
 sosmc_status sosmc_i_solver_wake(

@@ -270,7 +270,7 @@ static sosmc_status open_memory(sosmc_solver *s)
     if (!s->memory || !s->ancestor || !s->helpers_memory) return SOSMC_ENOMEM;
     memset(s->memory, 0, doubles * sizeof(double)); /* a model may read padding */
     lay_out(s, s->memory, &doubles);
-    s->before = malloc(sosmc_i_solver_bytes(s));
+    s->before = malloc(sosmc_i_solver_state_bytes(s));
     if (!s->before) return SOSMC_ENOMEM;
     for (int k = 0; k < 2; k++) s->m.c[k].dim = s->start_metric.c[k].dim = s->dim;
     if (s->at.workers > 1) s->helpers = sosmc_i_crew_start(s->helpers_memory, s->at.workers);
@@ -322,7 +322,8 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
 
 static size_t sum_of(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
-/* The arrays, and what comes and goes beside them: the pass of the answer, or a state that is read back. */
+/* The arrays, the state that a stopped step is taken back to, and what comes and goes beside them: the pass of the answer, or a
+ * state that is read back. */
 size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_options *options)
 {
     host_row host[HOSTS];
@@ -336,7 +337,7 @@ size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_optio
         for (int k = 0; k < HOSTS; k++)
             if (host[k].wanted) bytes = sum_of(bytes, sosmc_i_host_bytes(host[k].h, host[k].vectors, host[k].rows));
         size_t answer = sosmc_i_answer_bytes(s), state = sosmc_i_solver_state_bytes(s);
-        bytes = sum_of(bytes, answer > state ? answer : state);
+        bytes = sum_of(sum_of(bytes, state), answer > state ? answer : state);
     }
     sosmc_solver_free(s);
     return bytes;

@@ -332,6 +332,24 @@ static void sampling_is_printed(void **state)
     expect_number(c, "objective.steps", 50);
     expect_number(c, "particles", 77);
     config_free(c);
+    c = printed("sample small.npz --smc --seed 3");
+    expect_word(c, "settings", "automatic");
+    expect_word(c, "objective.type", "temper");
+    expect_number(c, "particles", 10000);
+    expect_number(c, "seed", 3);
+    config_free(c);
+    c = printed("sample small.npz --reward right --beta 0.5 --chains 700");
+    expect_word(c, "objective.type", "temper");
+    expect_word(c, "objective.reward.type", "half_plane");
+    expect_number(c, "objective.beta", 0.5);
+    expect_number(c, "particles", 700);
+    config_free(c);
+    expect(SOSMC_EXIT_USAGE, "--beta needs --reward", "sample small.npz --beta 1");
+    expect(SOSMC_EXIT_USAGE, "--beta is 0; expected a number above 0", "sample small.npz --reward left --beta 0");
+    expect(SOSMC_EXIT_USAGE, "--kernel stands beside --beta, which samples by tempering and finds its moves",
+           "sample small.npz --reward left --beta 1 --kernel mala");
+    expect(SOSMC_EXIT_USAGE, "--beta tilts a law, and a sampler of pictures follows none that is known",
+           "sample pixels.npz --reward bright --beta 1");
 }
 
 /* The recipe of MNIST, with 40 pictures instead of 60,000. */
@@ -504,6 +522,11 @@ static void samples(void **state)
     npy_free(&x);
     expect(0, "reward 0.", "sample small.npz --smc --chains 30 --steps 12 --reward lower " FAST);
     if (npz_read("samples-small/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
+    assert_true(x.shape[0] == 30);
+    npy_free(&x);
+    expect(0, "before it was tilted, the model has the reward 0.",
+           "sample small.npz --chains 30 --reward lower --beta 1 --out tilted");
+    if (npz_read("tilted/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
     assert_true(x.shape[0] == 30);
     npy_free(&x);
 }

@@ -312,6 +312,9 @@ static void what_is_missing_is_named(void **state)
     embed_source none = {.path = NULL}, absent = {.path = "/nowhere/x.yaml"}, text = {.text = texts[AUTOMATIC]};
     const char *set[] = {"settings=explicit", "kernel.stepp=1"};
     assert_int_equal(embed_open(&f, &none, error, sizeof error), EMBED_EUSAGE);
+    none.path = "-"; /* standard input is the caller's */
+    assert_int_equal(embed_open(&f, &none, error, sizeof error), EMBED_EUSAGE);
+    assert_contains(error, "is '-'");
     assert_int_equal(embed_open(&f, &absent, error, sizeof error), EMBED_EIO);
     assert_null(f);
     assert_contains(error, "/nowhere/x.yaml");

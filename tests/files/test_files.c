@@ -105,6 +105,12 @@ static void directories_are_made_with_their_parents(void **state)
     assert_says("not a directory");
     assert_int_equal(files_directory(at("p/file/deeper"), ERROR), -1);
     assert_int_equal(files_directory("", ERROR), -1);
+    char long_name[512] = "p/new/newer/", path[1024];
+    memset(long_name + strlen(long_name), 'x', 300); /* longer than a name may be: what was made on the way is removed */
+    (void)snprintf(path, sizeof path, "%s", at(long_name));
+    assert_int_equal(files_directory(path, ERROR), -1);
+    assert_int_not_equal(access(at("p/new"), F_OK), 0);
+    assert_int_equal(access(at("p/q/r"), F_OK), 0);
     char deep[FILES_PATH], out[FILES_PATH];
     memset(deep, 'x', sizeof deep - 1);
     deep[sizeof deep - 1] = 0;
@@ -192,6 +198,30 @@ static void json_round_trip(void **state)
     json_decref(j);
 }
 
+/* A seed may have 64 bits; Jansson has 63. */
+static void large_numbers_become_text(void **state)
+{
+    json_t *j = NULL;
+    atomic_file f;
+    assert_int_equal(atomic_open(&f, at("large.json"), ERROR), 0);
+    json_writer w = json_to(&f);
+    json_open_object(&w, NULL);
+    json_put_unsigned(&w, "most", UINT64_MAX);
+    json_put_unsigned(&w, "fits", INT64_MAX);
+    json_put_text(&w, "text", "a \"18446744073709551615\" \\");
+    json_put_number(&w, "real", 1e300);
+    json_close(&w);
+    assert_int_equal(atomic_close(&f, ERROR), 0);
+    if (json_read(at("large.json"), &j, ERROR)) fail_msg("%s", sentence);
+    assert_string_equal(json_string_value(json_object_get(j, "most")), "18446744073709551615");
+    assert_true(json_integer_value(json_object_get(j, "fits")) == INT64_MAX);
+    assert_string_equal(json_string_value(json_object_get(j, "text")), "a \"18446744073709551615\" \\");
+    assert_true(json_real_value(json_object_get(j, "real")) == 1e300);
+    json_decref(j);
+    write_text("large.json", "[1e999, 99999999999999999999]");
+    assert_int_equal(json_read(at("large.json"), &j, ERROR), -1);
+}
+
 static void bad_json_is_refused_with_its_line(void **state)
 {
     json_t *j = NULL;
@@ -218,6 +248,7 @@ int main(void)
         cmocka_unit_test(utf8_is_recognised),
         cmocka_unit_test(numbers_are_short_and_exact),
         cmocka_unit_test(json_round_trip),
+        cmocka_unit_test(large_numbers_become_text),
         cmocka_unit_test(bad_json_is_refused_with_its_line),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -296,9 +296,9 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted),
-                                       cmocka_unit_test(other_laws),       cmocka_unit_test(a_walk),
-                                       cmocka_unit_test(bits),             cmocka_unit_test(interruptions),
-                                       cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted), cmocka_unit_test(other_laws),
+        cmocka_unit_test(a_walk),           cmocka_unit_test(bits),   cmocka_unit_test(interruptions),
+        cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

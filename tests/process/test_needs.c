@@ -59,6 +59,7 @@ static const struct {
      MIXTURE REWARD "scheme: {type: unweighted}\nkernel: {type: ula, step: 0.1}\nparticles: 500000\niterations: 2\n"},
     {"twelve latents", LATENT "kernel: {type: mala, step: 0.1}\nparticles: 100000\niterations: 2\n"},
     {"the pass of a judgement", LATENT "kernel: {type: mala, step: 0.1}\nparticles: 50000\niterations: 40\n" SMALL},
+    {"tempering", "model: {type: hierarchical_gaussian, data: y.csv}\nobjective: temper\nparticles: 200000\n"},
     {"the solver", LATENT "particles: 16384\n"},
     {"moments", LATENT
      "kernel: {type: mala, step: 0.1}\nparticles: 100000\niterations: 2\noutput: {moments_from: 0, report: false}\n"},

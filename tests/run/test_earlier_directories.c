@@ -90,8 +90,8 @@ static void those_of_other_runs_too(void **state)
 static void elsewhere_they_are_refused(void **state)
 {
     assert_contains(runtext_complaint(COOL_KEYS),
-                    "init applies only when objective.type is reward_forward, reward_reverse, mmle, ebm_likelihood or "
-                    "none; here it is anneal");
+                    "init applies only when objective.type is reward_forward, reward_reverse, mmle, ebm_likelihood, "
+                    "none or temper; here it is anneal");
 }
 
 static void what_is_set_is_never_dropped(void **state)

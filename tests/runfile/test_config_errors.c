@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files/files.h"
 #include "runfile/config.h"
 #include "runtext.h"
 #include "runfile/schema.h"
@@ -68,13 +69,20 @@ static void wrong_files(void **state)
          "run.yaml:3: scheme.sweeps applies only when scheme.type is sosmc, "
          "unweighted, soul or pcd; here it is impdiff"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: mmle,\n reward: x1}",
-         "run.yaml:3: objective.reward applies only when objective.type is reward_forward, reward_reverse, none or "
-         "anneal; here it is mmle"},
+         "run.yaml:3: objective.reward applies only when objective.type is reward_forward, reward_reverse, none, "
+         "anneal or temper; here it is mmle"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: temper\nkernel: mala",
+         "run.yaml:2: objective.type is temper, which finds its moves and temperatures, and settings is explicit; expected "
+         "none of scheme, kernel, iterations and the like, or objective.type anneal"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: {type: temper,\n beta: 2}",
+         "run.yaml:3: objective.beta stands without objective.reward, which the model is tilted by"},
+        {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: temper\nprecision: 0.1",
+         "run.yaml:3: precision is for solvers, and objective.type is temper, which ends by itself"},
         {"model: {type: hierarchical_gaussian, y: [1],\n column: 2}\nobjective: mmle",
          "run.yaml:2: model.column applies only when model.data is given; here model.y is"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: anneal\ninit: normal",
-         "run.yaml:3: init applies only when objective.type is reward_forward, reward_reverse, mmle, ebm_likelihood or "
-         "none; here it is anneal"},
+         "run.yaml:3: init applies only when objective.type is reward_forward, reward_reverse, mmle, ebm_likelihood, "
+         "none or temper; here it is anneal"},
         {"model: {type: hierarchical_gaussian, y: [1]}\nobjective: none\noptimiser: {rate: 1}",
          "run.yaml:3: optimiser applies only when objective.type is reward_forward, reward_reverse, mmle or "
          "ebm_likelihood; here it is none"},
@@ -255,7 +263,7 @@ static void long_and_strange_values(void **state)
                         "run.yaml:3: kernel.step is '?[2J?'; expected a positive number");
     /* a clipped value ends with a whole character */
     const char *text = runtext_complaint(SMALL "kernel: {step: aééééééééééééééééééééééééééééééé}");
-    assert_true(config_is_utf8(text));
+    assert_true(files_is_utf8(text));
     assert_non_null(strstr(text, "é...'"));
     assert_non_null(strstr(runtext_complaint(SMALL "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz: 1"),
                            "unknown key 'abcdefgh"));

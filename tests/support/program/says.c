@@ -12,7 +12,7 @@
 const char *program_says(const char *folder, int code, const char *format, ...)
 {
     static char said[PROGRAM_WORDS];
-    char arguments[1024];
+    char arguments[8192];
     program_setting s = {.folder = folder};
     va_list list;
     va_start(list, format);

@@ -1,0 +1,304 @@
+/* bench_evidence.c: how accurate tempering is, and how honest its errors are, where exact answers are known.
+ *
+ *     bench/evidence [--runs R] [--first R] [--particles N] [--no-peers]          two modes in 10 and in 50 dimensions
+ *     bench/evidence --model FILE [--tuned FILE] [--runs R] [--first R] [--particles N] [--beta-thousandths B]
+ *
+ * The first form goes from N(0, 16 I) to two normal modes of unit covariance at -4 and 4 on the first axis, with 0.25 and 0.75 of the
+ * mass: log Z by sosmc_temper, with its trial and straight, beside the adaptive tempering of BlackJAX where
+ * build/peers has it (SOSMC_PEER_PYTHON names another interpreter). It prints the rms error, the mean stated error, the coverage of the
+ * 95 % interval, evaluations of U, processor seconds, and the rms error that the same accuracy would have at 100,000 evaluations.
+ *
+ * The second takes a stored network of the plane, whose answers a lattice knows: log Z, the mean reward of the lower half-plane, and of the
+ * network tilted by that reward log Z, reward, KL and loss; with --tuned also what sosmc_judge tells of a tuned network. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <sosmc/lattice.h>
+#include <sosmc/models.h>
+#include <sosmc/temper.h>
+
+#include "job/model_file.h"
+#include "options.h"
+#include "peer.h"
+
+typedef struct {
+    int64_t runs, first, particles, beta; /* beta in thousandths */
+    const char *model, *tuned;
+    int no_peers;
+} request;
+
+static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* ---------------------------------------------------------------------------- errors against exact values */
+
+typedef struct {
+    double n, square, sum, stated, held, far, missing;
+} tally;
+
+static void count(tally *t, const sosmc_number *told, double exact)
+{
+    double off = told->value - exact;
+    if (!isfinite(off) || !isfinite(told->error)) {
+        t->missing++;
+        return;
+    }
+    t->n++;
+    t->sum += off;
+    t->square += off * off;
+    t->stated += told->error * told->error;
+    t->held += fabs(off) <= 1.959964 * told->error;
+    t->far += fabs(off) > 3 * told->error;
+}
+
+static void print_tally(const char *name, const tally *t)
+{
+    printf("  %-28s mean %+9.2g   rms %8.2g   stated %8.2g   coverage %3.0f %%   beyond three %2.0f of %3.0f", name,
+           t->sum / t->n, sqrt(t->square / t->n), sqrt(t->stated / t->n), 100 * t->held / t->n, t->far, t->n);
+    if (t->missing > 0) printf("   no number %.0f", t->missing);
+    printf("\n");
+}
+
+/* ---------------------------------------------------------------------------- two modes */
+
+enum { DIMS = 2, MOST = 50, KINDS = 2 };
+static const int dims[DIMS] = {10, 50};
+static const char *const advice =
+    "python3 -m venv build/peers && build/peers/bin/pip install -r bench/peers/requirements.txt";
+
+static void two_modes(const request *r, int dim, int direct)
+{
+    double means[2 * MOST] = {0}, sd[MOST], theta[2] = {log(0.25), log(0.75)}, evaluations = 0, begun, seconds;
+    sosmc_mixture mixture = {.dim = dim, .components = 2, .means = means, .variance = 1};
+    sosmc_law *wide = sosmc_law_create(dim, 0);
+    tally t = {0};
+    means[0] = -4;
+    means[dim] = 4;
+    for (int j = 0; j < dim; j++) sd[j] = 4;
+    if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
+    begun = processor_seconds();
+    for (int64_t k = 0; k < r->runs; k++) {
+        sosmc_temper_task task = {.model = sosmc_mixture_model(&mixture),
+                                  .theta = theta,
+                                  .start = wide,
+                                  .particles = (int)r->particles,
+                                  .direct = direct,
+                                  .seed = (uint64_t)(r->first + k)};
+        sosmc_tempered told;
+        if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
+        count(&t, &told.log_z, sosmc_mixture_logz(&mixture));
+        evaluations += (double)told.evaluations;
+    }
+    seconds = (processor_seconds() - begun) / (double)r->runs;
+    evaluations /= (double)r->runs;
+    double rms = sqrt(t.square / t.n);
+    printf("  %-34s rms %.3f   stated %.3f   coverage %3.0f %%   %8.0f evaluations   %.3f s   at 100,000: %.3f\n",
+           direct ? "sosmc, straight" : "sosmc", rms, sqrt(t.stated / t.n), 100 * t.held / t.n, evaluations, seconds,
+           rms * sqrt(evaluations / 1e5));
+    sosmc_law_free(wide);
+}
+
+static int peer(const request *r, int dim)
+{
+    char text[8192], number[3][24];
+    (void)snprintf(number[0], sizeof number[0], "%d", dim);
+    (void)snprintf(number[1], sizeof number[1], "%lld", (long long)r->runs);
+    (void)snprintf(number[2], sizeof number[2], "%lld", (long long)r->particles);
+    const char *const argv[] = {
+        peer_interpreter(), "bench/peers/evidence_blackjax.py", number[0], number[1], number[2], NULL};
+    if (access(argv[0], X_OK) || peer_output(argv, text, sizeof text)) {
+        printf("  BlackJAX is not installed, or did not run (%s)\n", advice);
+        return -1;
+    }
+    fputs(text, stdout);
+    return 0;
+}
+
+static int compare(const request *r)
+{
+    printf("log Z of two modes from N(0, 16 I), %lld particles, %lld seeds\n", (long long)r->particles,
+           (long long)r->runs);
+    int there = !r->no_peers;
+    for (int d = 0; d < DIMS; d++) {
+        printf("%d dimensions\n", dims[d]);
+        for (int direct = 0; direct < 2; direct++) two_modes(r, dims[d], direct);
+        (void)fflush(stdout);
+        if (there) there = peer(r, dims[d]) == 0;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------- networks of the plane */
+
+enum { NODES = 600 };
+static const double REACH = 9;
+
+typedef struct {
+    model_file file, tuned;
+    sosmc_mlp mlp;
+    sosmc_model model;
+    double normal[2], beta;
+    sosmc_half_plane lower;
+    sosmc_score score;
+    sosmc_exact exact, exact_tuned;
+} subject;
+
+static int read_models(const request *r, subject *s)
+{
+    char error[512];
+    if (model_read(r->model, &s->file, error, sizeof error) ||
+        (r->tuned && model_read(r->tuned, &s->tuned, error, sizeof error))) {
+        fprintf(stderr, "%s\n", error);
+        return -1;
+    }
+    s->model = model_energy(&s->file, &s->mlp);
+    if (s->model.dim_x == 2) return 0;
+    fprintf(stderr, "%s is no network of points in the plane\n", r->model);
+    return -1;
+}
+
+/* Both thetas on the lattice. */
+static int take_exact(subject *s)
+{
+    const sosmc_lattice l = {.nodes = NODES, .low = {-REACH, -REACH}, .high = {REACH, REACH}};
+    size_t n = (size_t)NODES * NODES;
+    double *U = malloc(3 * n * sizeof *U), *R = U ? U + n : NULL, *V = U ? U + 2 * n : NULL;
+    int rc = !U || sosmc_lattice_energy(&s->model, s->file.theta, &l, 1, U) != SOSMC_OK ||
+             sosmc_lattice_score(&s->score, &l, R) != SOSMC_OK;
+    if (!rc) sosmc_lattice_exact(&l, U, U, R, s->beta, &s->exact);
+    if (!rc && s->tuned.theta) {
+        rc = sosmc_lattice_energy(&s->model, s->tuned.theta, &l, 1, V) != SOSMC_OK;
+        if (!rc) sosmc_lattice_exact(&l, V, U, R, s->beta, &s->exact_tuned);
+    }
+    free(U);
+    return rc;
+}
+
+static sosmc_law *wide_law(void)
+{
+    double sd[2] = {4, 4};
+    sosmc_law *wide = sosmc_law_create(2, 0);
+    if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
+    return wide;
+}
+
+enum {
+    LOG_Z,
+    REWARD,
+    TILTED_LOG_Z,
+    TILTED_REWARD,
+    TILTED_KL,
+    TILTED_LOSS,
+    JUDGED,
+    JUDGED_LOG_Z = JUDGED,
+    JUDGED_REWARD,
+    JUDGED_KL,
+    JUDGED_LOSS,
+    JUDGED_BEST,
+    JUDGED_EXCESS,
+    QUANTITIES
+};
+static const char *const names[QUANTITIES] = {"log Z",      "reward",       "tilted: log Z",    "tilted: reward",
+                                              "tilted: KL", "tilted: loss", "tuned: log Z",     "tuned: reward",
+                                              "tuned: KL",  "tuned: loss",  "tuned: best loss", "tuned: excess"};
+
+static void by_tempering(const request *r, const subject *s, uint64_t seed, tally t[QUANTITIES])
+{
+    sosmc_law *wide = wide_law();
+    sosmc_temper_task task = {.model = s->model,
+                              .theta = s->file.theta,
+                              .start = wide,
+                              .score = s->score,
+                              .beta = s->beta,
+                              .particles = (int)r->particles,
+                              .seed = seed};
+    sosmc_tempered told;
+    if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
+    count(&t[LOG_Z], &told.model_log_z, s->exact.logz);
+    count(&t[REWARD], &told.model_reward, s->exact.reward);
+    count(&t[TILTED_LOG_Z], &told.log_z, s->exact.logz - s->exact.best_loss / s->beta);
+    count(&t[TILTED_REWARD], &told.reward, s->exact.best_reward);
+    count(&t[TILTED_KL], &told.kl, s->exact.best_kl);
+    count(&t[TILTED_LOSS], &told.loss, s->exact.best_loss);
+    sosmc_law_free(wide);
+}
+
+/* What a judgement tells of a run that ends at the tuned theta: an engine whose cloud is drawn there. */
+static void by_judgement(const request *r, const subject *s, uint64_t seed, tally t[QUANTITIES])
+{
+    int n = (int)r->particles;
+    sosmc_law *wide = wide_law();
+    double *x = malloc(2 * (size_t)n * sizeof *x);
+    sosmc_temper_task task = {.model = s->model, .theta = s->tuned.theta, .start = wide, .particles = n, .seed = seed};
+    sosmc_tempered told;
+    if (!x || sosmc_temper(&task, &told, x) != SOSMC_OK) exit(1);
+    sosmc_rows rows = {.data = x, .rows = n, .mode = SOSMC_ROWS_IN_ORDER};
+    sosmc_problem problem = {.model = s->model,
+                             .theta0 = s->tuned.theta,
+                             .objective = sosmc_reward_reverse(s->score, s->beta, s->file.theta),
+                             .init = sosmc_rows_source(&rows)};
+    problem.init.exact = 1;
+    sosmc_settings cfg = sosmc_defaults();
+    cfg.scheme.particles = n;
+    cfg.kernel = sosmc_mala(0.02);
+    cfg.optimiser = sosmc_sgd(0);
+    cfg.seed = seed;
+    sosmc *engine = NULL;
+    sosmc_judgement j;
+    sosmc_judge_options options = {.pass_particles = n};
+    if (sosmc_create(&engine, &problem, &cfg) != SOSMC_OK || sosmc_step(engine) != SOSMC_OK ||
+        sosmc_judge(engine, &options, &j, NULL, 0) != SOSMC_OK)
+        exit(1);
+    count(&t[JUDGED_LOG_Z], &j.log_z, s->exact_tuned.logz);
+    count(&t[JUDGED_REWARD], &j.reward, s->exact_tuned.reward);
+    count(&t[JUDGED_KL], &j.kl, s->exact_tuned.kl);
+    count(&t[JUDGED_LOSS], &j.loss, s->exact_tuned.loss);
+    count(&t[JUDGED_BEST], &j.best_loss, s->exact_tuned.best_loss);
+    count(&t[JUDGED_EXCESS], &j.excess, s->exact_tuned.excess);
+    sosmc_judgement_free(&j);
+    sosmc_free(engine);
+    sosmc_law_free(wide);
+    free(x);
+}
+
+static int on_networks(const request *r)
+{
+    static subject s;
+    tally t[QUANTITIES] = {{0}};
+    s = (subject){.normal = {0, -1}, .beta = 1e-3 * (double)r->beta};
+    s.lower = (sosmc_half_plane){.dim = 2, .normal = s.normal};
+    s.score = sosmc_half_plane_reward(&s.lower);
+    int rc = read_models(r, &s) || take_exact(&s);
+    double begun = processor_seconds();
+    for (int64_t k = 0; k < r->runs && !rc; k++) {
+        by_tempering(r, &s, (uint64_t)(r->first + k), t);
+        if (r->tuned) by_judgement(r, &s, (uint64_t)(r->first + k), t);
+    }
+    printf(
+        "%s%s%s, beta %g, %lld particles, %lld seeds, %.2f s each; on the lattice log Z %.4f, reward %.4f, edge %.1g\n",
+        r->model, r->tuned ? ", tuned " : "", r->tuned ? r->tuned : "", s.beta, (long long)r->particles,
+        (long long)r->runs, (processor_seconds() - begun) / (double)r->runs, s.exact.logz, s.exact.reward,
+        s.exact.edge);
+    for (int q = 0; q < (r->tuned ? QUANTITIES : JUDGED) && !rc; q++) print_tally(names[q], &t[q]);
+    model_free(&s.file);
+    model_free(&s.tuned);
+    return rc != 0;
+}
+
+int main(int argc, char **argv)
+{
+    request r = {.runs = 50, .particles = 1000, .beta = 250};
+    const bench_option options[] = {{"--runs", .number = &r.runs},           {"--first", .number = &r.first},
+                                    {"--particles", .number = &r.particles}, {"--beta-thousandths", .number = &r.beta},
+                                    {"--model", .text = &r.model},           {"--tuned", .text = &r.tuned},
+                                    {"--no-peers", .flag = &r.no_peers}};
+    const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
+    if (wrong || r.runs < 2 || r.particles < 2 || r.beta < 1) {
+        fprintf(stderr, "bench/evidence: %s%s\n", wrong ? "not understood: " : "a number is too small",
+                wrong ? wrong : "");
+        return 2;
+    }
+    return r.model ? on_networks(&r) : compare(&r);
+}

@@ -1,0 +1,99 @@
+/* test_limits.c: the program under limits on its address space and its stack. Whatever they are, it ends with a sentence or does
+ * its work; no limit ends it with a signal. Where the heap had taken the rest of the address space, a stack that was still to
+ * grow did. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "assertions.h"
+#include "folder.h"
+#include "program.h"
+#include "runtext.h"
+
+static char folder[FOLDER_ROOM];
+
+static rlim_t space, stack; /* of the next child, in KiB; 0: no limit of ours */
+
+static void set_limits(void)
+{
+    struct rlimit none = {0, 0}, s = {space << 10, space << 10}, t = {stack << 10, stack << 10};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    if (stack && setrlimit(RLIMIT_STACK, &t)) return;
+    if (space) (void)setrlimit(RLIMIT_AS, &s);
+}
+
+static int run_limited(const char *arguments, char said[PROGRAM_WORDS])
+{
+    program_setting s = {.folder = folder, .in_child = set_limits};
+    return program_run(&s, arguments, said);
+}
+
+/* The smallest space, in steps of 64 KiB, in which the program can be loaded and speaks. */
+static rlim_t least_space(void)
+{
+    char said[PROGRAM_WORDS];
+    for (space = 2048; space < 1 << 20; space += 64)
+        if (run_limited("--version", said) == 0) return space;
+    return 0;
+}
+
+/* Steps of 8 KiB, since the room in which the stack cannot grow is as small as that. */
+static void no_space_ends_it_with_a_signal(void **state)
+{
+    enum { TRIES = 180, STEP = 8 };
+    char said[PROGRAM_WORDS];
+    int done = 0, refused = 0;
+    if (!program_faults()) {
+        print_message("skipped: sanitizers need the address space for themselves\n");
+        skip();
+    }
+    rlim_t first = least_space();
+    assert_true(first > 0);
+    for (int i = 0; i < TRIES; i++) {
+        space = first + (rlim_t)(i * STEP);
+        (void)folder_remove(folder_path(folder, "o"));
+        int code = run_limited("run toy.yaml --out o --quiet", said);
+        if (code != 0 && code != 3 && code != 4)
+            fail_msg("%lu KiB: exit code %d, '%s'", (unsigned long)space, code, said);
+        if (code == 3 || code == 4) assert_contains(said, "memory");
+        done += code == 0;
+        refused += code == 3 || code == 4;
+    }
+    space = 0;
+    assert_true(done > 0 && refused > 0);
+}
+
+static void a_small_stack_is_told(void **state)
+{
+    char said[PROGRAM_WORDS];
+    stack = 160;
+    assert_int_equal(run_limited("run toy.yaml --out o --overwrite --quiet", said), 3);
+    assert_contains(said, "the limit on the stack is 160 KiB; expected at least 384 (ulimit -s)");
+    stack = 0;
+}
+
+static int set_up(void **state)
+{
+    if (folder_make(folder, "limits") || program_furnish(folder)) return -1;
+    runtext_save(
+        folder_path(folder, "toy.yaml"),
+        "model: {type: hierarchical_gaussian, y: [1, 2, 3, 2.5]}\nobjective: mmle\nkernel: mala\nparticles: 64\n"
+        "iterations: 5\njudge: none\noutput: {report: false}\n");
+    return 0;
+}
+static int tear_down(void **state) { return folder_remove(folder); }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_space_ends_it_with_a_signal),
+        cmocka_unit_test(a_small_stack_is_told),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
