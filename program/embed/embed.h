@@ -150,4 +150,8 @@ void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room); /*
 int64_t embed_job_rows(const embed_job *j);
 const char *embed_job_why_no_log_z(const embed_job *j);
 
+/* EMBED_OK where the memory that a run of this job takes is free; else EMBED_ENUMERIC, with a sentence that has both numbers and, where
+ * that helps, how many particles fit. To be asked before an engine or a solver is created. */
+embed_status embed_job_fits(const embed_job *j, char *error, size_t room);
+
 #endif

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import _calls as _calls
 from ._c import lib as _lib
 from ._errors import FileError, ModelError, NumericError, SettingError, SosmcError, text as _text
@@ -25,14 +27,13 @@ __all__ = [
     "WHOLE", "Check", "FileError", "Law", "Model", "ModelError", "Number", "NumericError", "Objective", "Result", "Run", "Sampler", "SettingError",
     "SosmcError", "check", "iterate", "keep_memory", "likelihood",
     "load_run", "minimize", "mmle", "models", "reward", "run_file", "sampling",
-    "from_jax", "from_torch", "from_numpyro", "from_pymc",
 ]
 
 #: Adapters and the modules that hold them; each is imported when it is first used.
 _ADAPTERS = {"from_jax": "jax", "from_torch": "torch", "from_numpyro": "numpyro", "from_pymc": "pymc"}
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name not in _ADAPTERS:
         raise AttributeError(f"module 'sosmc' has no attribute {name!r}")
     import importlib
@@ -45,6 +46,10 @@ def __getattr__(name: str) -> object:
             raise
         raise ModuleNotFoundError(f"sosmc.{name} needs {e.name}: pip install 'sosmc[{extra}]'", name=e.name) from None
     return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_ADAPTERS])
 
 
 def keep_memory() -> bool:

@@ -59,6 +59,12 @@ class Job:
         self.solve = lib.embed_job_solve(self.pointer)
         self.iterations = int(lib.embed_job_iterations(self.pointer))
 
+    def must_fit(self) -> None:
+        """Refuses a run whose memory is not free."""
+        error = ffi.new("char[]", SENTENCE)
+        if lib.embed_job_fits(self.pointer, error, SENTENCE) != lib.EMBED_OK:
+            raise MemoryError(text(error))
+
     def theta_names(self) -> list[str]:
         name, names = ffi.new("char[]", lib.EMBED_NAME), []
         for k in range(self.problem.model.dim_theta):
@@ -93,6 +99,8 @@ def plain(value: Any) -> Any:
         return plain(value.item())
     if isinstance(value, float) and not np.isfinite(value):
         raise ValueError(f"a setting is {value}; expected a finite number")
+    if value is not None and not isinstance(value, (str, bool, int, float)):
+        raise TypeError(f"a setting is of type {type(value).__name__}; expected a number, a text, a list or a mapping")
     return value
 
 

@@ -36,6 +36,7 @@ class Problem:
         self._threads(keys)
         self.file = RunFile(keys, own=self.own)
         self.job = Job(self.file)
+        self.job.must_fit()
         self.automatic, self.iterations = self.job.automatic, self.job.iterations
         self.problem = ffi.new("sosmc_problem *", self.job.problem[0])
         self.settings = ffi.new("sosmc_settings *", self.job.settings[0])

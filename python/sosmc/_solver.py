@@ -35,6 +35,9 @@ class Solver:
         out = ffi.new("sosmc_solver **")
         status = lib.sosmc_solver_create(out, problem.problem, options)
         self.owner.pointer = self.pointer = out[0]
+        if status == lib.SOSMC_EINVAL and self.calls.error is None:
+            raise exception(status, f"the solver refuses this problem: {text(lib.sosmc_solver_message(self.pointer))}; a keyword such as "
+                                    'kernel="mala" makes it an explicit run')
         self._check(status)
 
     def _check(self, status: int) -> None:

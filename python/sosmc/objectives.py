@@ -33,12 +33,14 @@ def mmle() -> Objective:
     return Objective("mmle")
 
 
-def likelihood(data: Any, batch: int = 0, *, batches: str = "random", energy2: float = 0.0) -> Objective:
+def likelihood(data: Any, batch: int = 0, *, batches: str = "random", energy2: float = 0.0,
+               gradient_penalty: float = 0.0) -> Objective:
     """Minus the mean log-likelihood of data under pi_theta: training an energy model.
 
     data is an array (n, dim_x), a run-file value such as {"type": "two_moons"} or the name of a file, or a `sosmc.Law` that draws
     points. With `batch` so many points are drawn in every iteration ("random", or "epochs": every point once before any comes
-    again); 0 takes all of them. energy2 adds so many times the mean of U^2, which keeps the level of the energy near 0.
+    again); 0 takes all of them. energy2 adds so many times the mean of U^2, which keeps the level of the energy near 0;
+    gradient_penalty, for `sosmc.models.mlp`, so many times the mean of (|dU/dx| - 1)^2 over the data.
     """
     keys: dict[str, Any] = {}
     if batch:
@@ -47,6 +49,8 @@ def likelihood(data: Any, batch: int = 0, *, batches: str = "random", energy2: f
         keys["batches"] = batches
     if energy2:
         keys["energy2"] = float(energy2)
+    if gradient_penalty:
+        keys["gradient_penalty"] = float(gradient_penalty)
     if isinstance(data, (str, dict)):
         return Objective("ebm_likelihood", {"data": data, **keys})
     if isinstance(data, Law):

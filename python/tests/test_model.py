@@ -166,10 +166,20 @@ def test_keywords_that_do_not_exist(pair):
         sosmc.minimize(pair, kernel="mela")
     with pytest.raises(TypeError, match="belongs to runs that leave a folder"):
         sosmc.minimize(pair, output={})
+    with pytest.raises(TypeError, match="a setting is of type type; expected a number"):
+        sosmc.minimize(pair, kernel=float)
+    many = sosmc.Model(lambda t, x: (0.5 * (x * x).sum(1), x), lambda t, x, c: np.zeros(300), theta0=np.zeros(300), dim_x=2)
+    with pytest.raises(ValueError, match="the solver refuses this problem: the model has 300 parameters.*explicit run"):
+        sosmc.minimize(many)
     with pytest.raises(TypeError, match="model is int"):
         sosmc.minimize(3)
     with pytest.raises(TypeError, match="objective is str"):
         sosmc.minimize(pair, "mmle")
+
+
+def test_a_run_that_does_not_fit_into_memory_is_refused_before_it_takes_any(pair):
+    with pytest.raises(MemoryError, match="particles of at most"):
+        sosmc.minimize(pair, particles=2 * 10**9, iterations=5)
 
 
 def test_bad_objectives(pair):

@@ -115,6 +115,9 @@ def test_built_in_models():
     mlp = sosmc.minimize(sosmc.models.mlp(2, (8, 8), base="gaussian", base_sd=2.0), sosmc.likelihood({"type": "two_moons", "points": 100}),
                          iterations=5, init="base", particles=50)
     assert mlp.theta.shape == (8 * 3 + 8 * 9 + 9,)
+    penalised = sosmc.likelihood({"type": "two_moons", "points": 100}, gradient_penalty=0.1)
+    assert np.isfinite(sosmc.minimize(sosmc.models.mlp(2, (8, 8), base="gaussian", base_sd=2.0), penalised, iterations=3, init="base",
+                                      particles=50).trace["penalty"]).all()
     with pytest.raises(ValueError, match="model.means"):
         sosmc.models.from_keys(type="gaussian_mixture")
 
