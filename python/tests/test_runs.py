@@ -188,7 +188,9 @@ def test_examples_have_the_bytes_of_the_program(name, program, tmp_path):
     small = {"output.report": False, "threads": 1}
     text = (SOURCE / "examples" / name).read_text()
     values = sosmc.files.RunFile(path=str(SOURCE / "examples" / name)).values()
-    if values["settings"] == "automatic":
+    if values["objective"]["type"] == "temper":
+        small["particles"] = 128
+    elif values["settings"] == "automatic":
         small["limits.evaluations"] = 20000
     else:
         small |= {"iterations": 3, "particles": min(values["particles"], 64), "judge": "none"}
