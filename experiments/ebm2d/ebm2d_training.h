@@ -33,7 +33,7 @@ int ebm2d_loglik(const char *model, double box, int nodes, int64_t n, const doub
 
 typedef struct {
     int made;  /* otherwise nothing else is set */
-    int brief; /* the weighted run is shorter than `sosmc train --weighted` makes it: no verdict on the method */
+    int brief; /* the weighted run is shorter than its run file makes it: no verdict on the method */
     double bound;
     ebm2d_likelihood of[EBM2D_TRAININGS];
     /* The weighted run: its seconds, the log-likelihood of the last mini-batch by the running log Z, and how far that log Z
@@ -43,7 +43,7 @@ typedef struct {
     double *iteration, *exact, *by_particles;
 } ebm2d_training;
 
-/* The run file of the training with weights (what `sosmc train NAME --weighted --print` writes) for a network of this shape. */
+/* The run file of the training with weights (experiments/ebm2d/train-NAME.yaml) for a network of this shape. */
 experiment_file ebm2d_training_file(const ebm2d_plan *plan, ebm2d_dataset data, const model_file *like);
 /* Trains with weights a network of the pre-trained one's shape, or goes on with it. Returns an exit code, having said what
  * went wrong. */

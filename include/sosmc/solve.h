@@ -18,9 +18,14 @@
  * The particles live in groups, whose scatter is the error of what they tell, and nothing that is fitted on a group is applied to it. Everything is
  * the same bits on any number of threads, with any vector code, and across a stop and a later start.
  *
+ * A model with more than SOSMC_SOLVE_PARAMETERS parameters is a network, for which there is no Hessian, and is searched in another way
+ * (maths.md LEARN): the likelihood of data that are rows, in at most 200 coordinates. Theta then follows Adam, and the answer is an average of it, where the
+ * loss of rows that do not steer theta, measured with fresh particles, no longer falls. There is no phase `measure`, and theta has no error; log Z
+ * and loss have theirs, and the loss is that of all rows. The model's law has to be normalisable, as a network over a base law is.
+ *
  * Needed: energy, with gx (or with model.no_gx and at most 20 coordinates), and grad_theta (scores where there is one). The initial law may be missing (init.draw NULL); where there is
  * one it helps to find modes. Refused with a sentence: a proximal map, an objective with H of its own, more than
- * SOSMC_SOLVE_PARAMETERS parameters. The section is experimental: fields may be added. */
+ * SOSMC_SOLVE_PARAMETERS parameters with another objective than the likelihood of rows. The section is experimental: fields may be added. */
 #ifndef SOSMC_SOLVE_H
 #define SOSMC_SOLVE_H
 
@@ -73,11 +78,11 @@ typedef int (*sosmc_solve_observer)(void *ctx, const sosmc_solver *s,
 typedef struct {
     /* How small the Monte Carlo error has to be. Marginal likelihoods and likelihoods of data: relative to the statistical standard
      * errors of theta; 0: 0.045, which costs 0.001 nats per parameter (0.14 of a standard error, and at most 0.02 nats in all, for data). Rewards: in the loss;
-     * 0: 0.002 of the decrease of the loss. */
+     * 0: 0.002 of the decrease of the loss. Networks: the gain of 50 updates that is little, in nats per row; 0: 0.001. */
     double precision;
     double seconds;      /* wall-clock time; 0: no limit */
     int64_t evaluations; /* evaluations of U for one particle; 0: no limit */
-    int particles;       /* 0: 1,024, and 8 dim_x for dim_x from 129 to 600; a multiple of 16 from 128 on */
+    int particles; /* 0: 1,024, 8 dim_x for dim_x from 129 to 600, 4,096 for networks; a multiple of 16 from 128 on */
     uint64_t seed;
     int threads;              /* 0 or 1: the calling thread alone */
     double low, high;         /* theta is held between them; equal: nowhere */

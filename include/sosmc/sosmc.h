@@ -571,7 +571,8 @@ typedef int (*sosmc_read)(void *ctx, void *bytes, size_t n);
 SOSMC_API sosmc_status sosmc_save(sosmc *s, sosmc_write put, void *ctx);
 SOSMC_API sosmc_status sosmc_load(sosmc *s, sosmc_read get, void *ctx);
 
-/* Files: written under a temporary name, flushed to disk, then renamed; the one before is kept as PATH.previous.
+/* Files: written under a temporary name (PATH.XXXXXXXXXXXXXXXX.tmp, random digits; no link is followed, and what a process that
+ * died has left is removed), flushed to disk, then renamed; the one before is kept as PATH.previous.
  * Loading takes PATH, or PATH.previous when PATH is missing or damaged. */
 SOSMC_API sosmc_status sosmc_save_file(sosmc *s, const char *path);
 SOSMC_API sosmc_status sosmc_load_file(sosmc *s, const char *path);

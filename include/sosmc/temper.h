@@ -76,6 +76,9 @@ typedef struct {
  * SOSMC_OK whatever the verdict is; SOSMC_EINVAL, SOSMC_EMODEL, SOSMC_ENOMEM. */
 SOSMC_API sosmc_status sosmc_temper(const sosmc_temper_task *task, sosmc_tempered *out, double *x);
 
+/* The bytes that it takes besides x, as sosmc_memory says those of an engine; 0: the task is refused. */
+SOSMC_API size_t sosmc_temper_memory(const sosmc_temper_task *task);
+
 /* The same in steps, each of which is a temperature: create, step until info.done, ask for the result, free. Between two steps it may be
  * saved; another one of the same task that loads what was saved goes on with the same bits. *out is set even on failure (except out
  * of memory), so that the message can say what is wrong; free it in either case. */
@@ -91,8 +94,6 @@ typedef struct {
     int resamplings;
 } sosmc_sampler_info;
 SOSMC_API sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *task);
-/* The bytes that a sampler of this task takes at most, as sosmc_memory says those of an engine; 0: the task is refused. */
-SOSMC_API size_t sosmc_sampler_memory(const sosmc_temper_task *task);
 SOSMC_API sosmc_status sosmc_sampler_step(sosmc_sampler *s); /* nothing happens when it is done */
 SOSMC_API const sosmc_sampler_info *sosmc_sampler_state(const sosmc_sampler *s);
 SOSMC_API const char *sosmc_sampler_message(const sosmc_sampler *s);

@@ -54,6 +54,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_THREADS] = {.name = "threads", .like = "threads", .takes_value = 1},
     [FLAG_BUDGET] = {.name = "budget-seconds", .like = "output.checkpoint_seconds", .takes_value = 1},
     [FLAG_SET] = {.name = "set", .takes_value = 1},
+    [FLAG_CD] = {.name = "cd", .commands = FOR_TRAIN},
     [FLAG_WEIGHTED] = {.name = "weighted", .commands = FOR_TRAIN},
     [FLAG_NO_STANDARDISE] = {.name = "no-standardise", .commands = FOR_TRAIN},
     [FLAG_DROP_MISSING] = {.name = "drop-missing", .commands = FOR_TRAIN},
@@ -91,10 +92,15 @@ int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const cha
 
 /* ---------------------------------------------------------------------------- running it */
 
+void ebm_put_seed(draft *d, const flag_values *q)
+{
+    draft_put(d, "seed: %s\nthreads: %s\n", flag_text(q, FLAG_SEED, "0"), flag_text(q, FLAG_THREADS, "1"));
+}
+
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report)
 {
-    draft_put(d, "particles: %" PRId64 "\nseed: %s\nthreads: %s\n", particles, flag_text(q, FLAG_SEED, "0"),
-              flag_text(q, FLAG_THREADS, "1"));
+    draft_put(d, "particles: %" PRId64 "\n", particles);
+    ebm_put_seed(d, q);
     if (iterations >= 0) draft_put(d, "iterations: %" PRId64 "\n", iterations);
     draft_put(d, "output: {thin: %" PRId64 ", report: %s}\n", thin > 1 ? thin : 1, report ? "true" : "false");
 }

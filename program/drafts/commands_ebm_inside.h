@@ -56,6 +56,7 @@ typedef enum {
     FLAG_THREADS,
     FLAG_BUDGET,
     FLAG_SET,
+    FLAG_CD,
     FLAG_WEIGHTED,
     FLAG_NO_STANDARDISE,
     FLAG_DROP_MISSING,
@@ -86,6 +87,7 @@ void ebm_name_of(const char *path, char out[EBM_NAME]);
 
 /* ------------------------------------------------------------------------------------------------ running it */
 
+void ebm_put_seed(draft *d, const flag_values *q); /* and threads */
 /* iterations below 0: the run ends by itself. */
 void ebm_put_ending(draft *d, const flag_values *q, int64_t particles, int64_t iterations, int64_t thin, int report);
 /* Turns the draft into a resolved run file and frees the draft. */

@@ -80,7 +80,8 @@ int ebm_subject_of(const flag_values *q, ebm_subject *s)
 {
     model_file f;
     char error[EBM_SENTENCE];
-    if (model_read_as(q->operand, q->value[FLAG_NETWORK], q->value[FLAG_ACTIVATION], &f, error, sizeof error)) return complain(-1, "%s", error);
+    if (model_read_as(q->operand, q->value[FLAG_NETWORK], q->value[FLAG_ACTIVATION], &f, error, sizeof error))
+        return complain(-1, "%s", error);
     *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns};
     model_free(&f);
     return 0;

@@ -19,22 +19,28 @@ const char train_text[] =
     "--network on pictures: an IDX file, an NPY array or a folder of PNG files.\n"
     "The network is left as DIR/model.safetensors, for 'sosmc tune' and 'sosmc sample'.\n"
     "\n"
-    "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
-    "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
-    "  --weighted            weighted particles (SOSMC) instead of persistent contrastive divergence: the network is\n"
-    "                        added to a Gaussian, and the likelihood is known while it trains\n"
-    "  --epochs E            passes through the data (default 500; 200 for blobs and files; 50 with --weighted; 60 for\n"
-    "                        pictures)\n"
-    "  --iterations K        updates, instead of --epochs\n"
+    "On points the network is added to a Gaussian and trained with weighted particles. The solver finds its settings and ends by\n"
+    "itself, and the log-likelihood of the points is told with its error, and that of a tenth of them which is held out (of 50\n"
+    "points or more; --set objective.held_out=SHARE). On pictures weights mean nothing: there, and with --cd, it is contrastive\n"
+    "divergence, which knows no likelihood and ends after --epochs.\n"
+    "\n"
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
-    "  --batch B             points or pictures per update (default 512, or 128 pictures; all when there are fewer)\n"
-    "  --sweeps S            moves of each particle per update (default 80; 60 for pictures)\n"
-    "  --particles N         default: as many as --batch; 10000 with --weighted\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
     "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
+    "  --particles N         default: 4096; with contrastive divergence as many as --batch\n"
+    "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
+    "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
+    "  --cd                  points too by persistent contrastive divergence, as in the paper; no Gaussian is added\n"
+    "  --weighted            by weighted particles, which points are without it too\n"
+    "With contrastive divergence only:\n"
+    "  --epochs E            passes through the data (default 500; 200 for blobs and files; 60 for pictures)\n"
+    "  --iterations K        updates, instead of --epochs\n"
+    "  --batch B             points or pictures per update (default 512, or 128 pictures; all when there are fewer)\n"
+    "  --sweeps S            moves of each particle per update (default 80; 60 for pictures)\n"
+    "\n"
     "  --out DIR             the run directory (default: trained-DATA)\n" EBM_COMMON_FLAGS
-    "Points in the plane get about 20 exact log-likelihoods on the way.\n"
+    "With --cd points in the plane get about 20 exact log-likelihoods on the way.\n"
     "\n"
     "Example:\n"
     "  sosmc train circles --threads 2 --out circles\n"
@@ -42,7 +48,7 @@ const char train_text[] =
 
 /* ---------------------------------------------------------------------------- what the flags default to */
 
-/* Training: persistent contrastive divergence as in the paper, and what differs with weights. */
+/* Persistent contrastive divergence as in the paper. */
 static const struct {
     int batch, pool, sweeps, points;
     double energy2, gradient_penalty, refresh, step, rate, clip, init_sd, box, file_scale;
@@ -59,11 +65,9 @@ static const struct {
               .init_sd = 0.02,
               .box = 4.5, /* particles start within it, and are held to 4/3 of it */
               .file_scale = 2};
-/* Weighted training has no regulariser, so the weights of the network start larger: from 0.02 training makes no progress. */
-static const struct {
-    int particles, epochs;
-    double resample_below, ess_level, factor, min_step, max_step, init_sd, rate;
-} weighted_training = {10000, 50, 0.5, 0.95, 1.01, 1e-8, 0.01, 0.1, 1e-3};
+/* Training with weights chooses for itself, but for what belongs to the data. */
+enum { FEW_POINTS = 50 };
+static const double held_out = 0.1;
 
 /* Training of pictures: the tutorial's recipe for MNIST. */
 static const struct {
@@ -178,14 +182,16 @@ static int put_perceptron(draft *d, const flag_values *q, int inputs)
         if (!at[digits]) break;
         at += digits + 1;
     }
-    draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, init_sd: %.17g%s}\n", inputs, hidden,
-              flag_text(q, FLAG_ACTIVATION, "silu"),
-              flag_given(q, FLAG_WEIGHTED) ? weighted_training.init_sd : training.init_sd,
-              flag_given(q, FLAG_WEIGHTED) ? ", base: gaussian" : "");
+    draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, ", inputs, hidden,
+              flag_text(q, FLAG_ACTIVATION, "silu"));
+    if (flag_given(q, FLAG_CD))
+        draft_put(d, "init_sd: %.17g}\n", training.init_sd);
+    else
+        draft_put(d, "base: gaussian}\n");
     return 0;
 }
 
-static void put_data(draft *d, const flag_values *q, const dataset *s, int64_t batch)
+static void put_data(draft *d, const flag_values *q, const dataset *s)
 {
     int standardise = !flag_given(q, FLAG_NO_STANDARDISE);
     draft_put(d, "objective:\n  type: ebm_likelihood\n  data: ");
@@ -198,39 +204,27 @@ static void put_data(draft *d, const flag_values *q, const dataset *s, int64_t b
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
+    if (!flag_given(q, FLAG_CD) && s->points >= FEW_POINTS) draft_put(d, "  held_out: %.17g\n", held_out);
+}
+
+/* The particles of persistent contrastive divergence, and how theta follows them. */
+static void put_divergence(draft *d, const flag_values *q, const dataset *s, int64_t particles, int64_t batch)
+{
     draft_put(d, "  batch: %" PRId64 "\n  batches: epochs\n", batch);
-    if (!flag_given(q, FLAG_WEIGHTED))
-        draft_put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
+    draft_put(d, "  energy2: %.17g\n  gradient_penalty: %.17g\n", training.energy2, training.gradient_penalty);
+    draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
+    draft_put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
+              particles > training.pool ? particles : (int64_t)training.pool,
+              flag_whole(q, FLAG_SWEEPS, training.sweeps), training.refresh);
+    draft_put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
+    draft_put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g}\n", training.rate, training.clip);
 }
 
-static void put_training(draft *d, const flag_values *q, const dataset *s, int64_t particles, int64_t iterations)
+static void put_evaluation(draft *d, int64_t iterations, double box)
 {
-    double rate = flag_given(q, FLAG_WEIGHTED) ? weighted_training.rate : training.rate;
-    if (flag_given(q, FLAG_WEIGHTED)) {
-        draft_put(d, "init: base\nscheme: sosmc\nkernel: {type: ula, step: %.17g}\n", training.step);
-        draft_put(d, "resampling: {scheme: systematic, threshold: %.17g}\n", weighted_training.resample_below);
-        draft_put(d, "adapt: {signal: ess, threshold: %.17g, factor: %.17g, min: %.17g, max: %.17g}\n",
-                  weighted_training.ess_level, weighted_training.factor, weighted_training.min_step,
-                  weighted_training.max_step);
-    } else {
-        draft_put(d, "init: {type: uniform, low: %.17g, high: %.17g}\n", -s->box, s->box);
-        draft_put(d, "scheme: {type: pcd, pool: %" PRId64 ", sweeps: %" PRId64 ", refresh: %.17g}\n",
-                  particles > training.pool ? particles : (int64_t)training.pool,
-                  flag_whole(q, FLAG_SWEEPS, training.sweeps), training.refresh);
-        draft_put(d, "kernel: {type: ula, step: %.17g, clamp: %.17g}\n", training.step, s->box * 4 / 3);
-    }
-    draft_put(d, "optimiser: {type: adam, rate: %.17g, clip: %.17g", rate, training.clip);
-    if (flag_given(q, FLAG_WEIGHTED)) draft_put(d, ", schedule: {type: cosine, a: %" PRId64 ", b: 0.05}", iterations);
-    draft_put(d, "}\n");
-}
-
-/* At the start of training a network with a Gaussian base has wide tails, so its lattice covers more of the plane, at the same
- * spacing. */
-static void put_evaluation(draft *d, int64_t iterations, double box, int wide)
-{
-    double reach = wide ? 3 * box : box * 4 / 3;
-    draft_put(d, "evaluate: {every: %" PRId64 ", nodes: %d, low: %.17g, high: %.17g}\n",
-              iterations / 20 > 1 ? iterations / 20 : 1, wide ? 900 : 400, -reach, reach);
+    double reach = box * 4 / 3;
+    draft_put(d, "evaluate: {every: %" PRId64 ", nodes: 400, low: %.17g, high: %.17g}\n",
+              iterations / 20 > 1 ? iterations / 20 : 1, -reach, reach);
 }
 
 /* The batch that --batch asks for, at most all there is; 0: a sentence was said. */
@@ -241,33 +235,54 @@ static int64_t batch_of(const flag_values *q, int64_t usual, int64_t data, const
     return complain(0, "--batch is %" PRId64 "; %s has %" PRId64 " %s", batch, q->operand, data, what);
 }
 
+/* What the flags make of the points' run file, behind the model and the data. 0: it was written. */
+static int put_method(draft *d, const flag_values *q, const dataset *s)
+{
+    if (!flag_given(q, FLAG_CD)) {
+        if (flag_given(q, FLAG_PARTICLES)) draft_put(d, "particles: %s\n", q->value[FLAG_PARTICLES]);
+        ebm_put_seed(d, q);
+        return 0;
+    }
+    int64_t batch = batch_of(q, training.batch, s->points, "points");
+    if (batch == 0) return -1;
+    int64_t updates = s->points / batch, particles = flag_whole(q, FLAG_PARTICLES, batch);
+    int64_t iterations = flag_whole(q, FLAG_ITERATIONS, flag_whole(q, FLAG_EPOCHS, s->epochs) * updates);
+    put_divergence(d, q, s, particles, batch);
+    if (s->dim == 2) put_evaluation(d, iterations, s->box);
+    ebm_put_ending(d, q, particles, iterations, updates, 1);
+    return 0;
+}
+
+/* A flag that only contrastive divergence knows. */
+static int check_divergence(const flag_values *q)
+{
+    static const ebm_flag of_divergence[] = {FLAG_EPOCHS, FLAG_ITERATIONS, FLAG_BATCH, FLAG_SWEEPS};
+    ebm_flag wrong = ebm_stray(q, of_divergence, sizeof of_divergence / sizeof *of_divergence);
+    if (flag_given(q, FLAG_CD) || wrong == EBM_FLAGS) return ebm_only_one(q, FLAG_CD, FLAG_WEIGHTED);
+    return complain(-1,
+                    "--%s is for --cd and for pictures; training with weights finds it by itself and ends by itself "
+                    "(--budget-seconds B or --set limits.seconds=S end it before)",
+                    ebm_flag_name(wrong));
+}
+
 static int train_on_points(const flag_values *q)
 {
     dataset s = {.points = 1};
     draft d;
     int code;
     char name[EBM_NAME], out[EBM_NAME + 32];
-    if (flag_given(q, FLAG_SWEEPS) && flag_given(q, FLAG_WEIGHTED))
-        return complain(SOSMC_EXIT_USAGE, "--sweeps stands beside --weighted; weighted particles move once per update");
+    if (check_divergence(q)) return SOSMC_EXIT_USAGE;
     if (find_data(q, &s, &code)) return code;
-    int64_t batch = batch_of(q, training.batch, s.points, "points");
-    if (batch == 0) return SOSMC_EXIT_USAGE;
-    int64_t updates = s.points / batch, epochs = flag_given(q, FLAG_WEIGHTED) ? weighted_training.epochs : s.epochs;
-    int64_t iterations = flag_whole(q, FLAG_ITERATIONS, flag_whole(q, FLAG_EPOCHS, epochs) * updates);
-    int64_t particles = flag_whole(q, FLAG_PARTICLES,
-                                   flag_given(q, FLAG_WEIGHTED) ? (int64_t)weighted_training.particles : batch);
     if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
-    if (put_perceptron(&d, q, s.dim)) {
+    int wrong = put_perceptron(&d, q, s.dim);
+    if (!wrong) put_data(&d, q, &s);
+    if (wrong || put_method(&d, q, &s)) {
         (void)fclose(d.out);
         free(d.bytes);
         return SOSMC_EXIT_USAGE;
     }
-    put_data(&d, q, &s, batch);
-    put_training(&d, q, &s, particles, iterations);
-    if (s.dim == 2) put_evaluation(&d, iterations, s.box, flag_given(q, FLAG_WEIGHTED));
-    ebm_put_ending(&d, q, particles, iterations, updates, 1);
     ebm_name_of(q->operand, name);
-    (void)snprintf(out, sizeof out, "trained-%s%s", name, flag_given(q, FLAG_WEIGHTED) ? "-weighted" : "");
+    (void)snprintf(out, sizeof out, "trained-%s%s", name, flag_given(q, FLAG_CD) ? "-cd" : "");
     return ebm_print_or_run(q, &d, flag_text(q, FLAG_OUT, out));
 }
 
@@ -276,8 +291,8 @@ static int train_on_points(const flag_values *q)
 /* The number of pictures in the file. The run itself checks that they have the size of the network. */
 static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
-    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN, FLAG_ACTIVATION, FLAG_NO_STANDARDISE,
-                                         FLAG_DROP_MISSING};
+    static const ebm_flag of_points[] = {FLAG_WEIGHTED,       FLAG_HIDDEN, FLAG_ACTIVATION,
+                                         FLAG_NO_STANDARDISE, FLAG_CD,     FLAG_DROP_MISSING};
     char error[EBM_SENTENCE];
     image_set set;
     sosmc_network network;

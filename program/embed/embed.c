@@ -179,7 +179,8 @@ static char *written(const config *c, int (*write)(const config *c, FILE *out))
     visit v;
     words t;
     enter(&v);
-    char *made = words_close(&t, words_open(&t) || write(c, t.out));
+    int failed = words_open(&t) || write(c, t.out);
+    char *made = words_close(&t, failed);
     leave(&v);
     return made;
 }
@@ -217,7 +218,8 @@ static void show(void *ctx, const run_progress *p)
                            .info = p->info,
                            .solve = p->solve,
                            .theta = p->theta,
-                           .dim_theta = p->dim_theta};
+                           .dim_theta = p->dim_theta,
+                           .temper = p->temper};
     if (h->progress) h->progress(h->ctx, &told);
 }
 
@@ -387,6 +389,7 @@ const sosmc_problem *embed_job_problem(const embed_job *j) { return &j->values.p
 int embed_job_automatic(const embed_job *j) { return j->values.automatic; }
 const sosmc_settings *embed_job_settings(const embed_job *j) { return &j->values.settings; }
 const sosmc_solve_options *embed_job_solve(const embed_job *j) { return j->values.automatic ? &j->values.solve : NULL; }
+const sosmc_temper_task *embed_job_temper(const embed_job *j) { return j->values.tempers ? &j->values.temper : NULL; }
 int64_t embed_job_iterations(const embed_job *j) { return j->values.iterations; }
 
 void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room)

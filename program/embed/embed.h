@@ -26,6 +26,7 @@
 #define SOSMC_EMBED_EMBED_H
 
 #include <sosmc/solve.h>
+#include <sosmc/temper.h>
 
 enum { EMBED_SENTENCE = 2048, EMBED_PATH = 4096, EMBED_NAME = 32 };
 
@@ -85,10 +86,12 @@ void embed_text_free(char *text);
 
 typedef struct {
     int64_t done, total;           /* iterations; of an automatic run the solver's steps, whose total is not known: 0 */
-    const sosmc_info *info;        /* of the last iteration; NULL: the run is automatic */
-    const sosmc_solve_info *solve; /* of the solver's last step; NULL: it is not */
+    const sosmc_info *info;        /* of the last iteration; NULL: the run is automatic, or tempers */
+    const sosmc_solve_info *solve; /* of the solver's last step; NULL: it is not automatic */
     const double *theta;
     int dim_theta;
+    const sosmc_sampler_info
+        *temper; /* of the last step of a run that tempers (objective.type temper); NULL: it does not */
 } embed_progress;
 
 /* Functions that a run calls, each from the thread of embed_run; each may be NULL. */
@@ -131,7 +134,7 @@ embed_status embed_report(const char *dir, char *error, size_t room);
 
 /* ------------------------------------------------------------------------------------------------ values of the library */
 
-/* What a run file describes, as the values that sosmc_create and sosmc_solver_create take. They point into the job, which must
+/* What a run file describes, as the values that sosmc_create, sosmc_solver_create or sosmc_sampler_create take. They point into the job, which must
  * be kept until the engine or the solver is freed; the file may be closed before. */
 typedef struct embed_job embed_job;
 embed_status embed_job_make(embed_job **out, const embed_file *f, char *error, size_t room);
@@ -142,7 +145,8 @@ int embed_job_automatic(const embed_job *j); /* the solver chooses the settings 
 /* Of an automatic job the library's defaults with the seed, threads and particles of the file. */
 const sosmc_settings *embed_job_settings(const embed_job *j);
 const sosmc_solve_options *embed_job_solve(const embed_job *j);               /* NULL: the job is not automatic */
-int64_t embed_job_iterations(const embed_job *j);                             /* 0: it is */
+const sosmc_temper_task *embed_job_temper(const embed_job *j);                /* NULL: objective.type is not temper */
+int64_t embed_job_iterations(const embed_job *j);                             /* 0: it is, or tempers */
 void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room); /* EMBED_NAME bytes suffice */
 
 /* What sosmc_judge_options takes: the observations behind a marginal likelihood, 0: not known; and why exp(-U_theta) has no

@@ -97,6 +97,14 @@ const double *job_points(const job *j, int64_t *rows)
     return fitted ? j->parts->points : NULL;
 }
 
+const double *job_held_out(const job *j, int64_t *rows)
+{
+    const double *points = job_points(j, rows);
+    int64_t fitted = *rows;
+    *rows = points ? j->parts->held_out : 0;
+    return *rows > 0 ? points + (size_t)fitted * (size_t)j->problem.model.dim_x : NULL;
+}
+
 int job_picture(const job *j, picture_shape *out)
 {
     return j->parts && j->parts->model && j->parts->kind->picture ? j->parts->kind->picture(j, out) : 0;

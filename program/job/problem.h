@@ -42,6 +42,8 @@ void job_free(job *j);
 int job_recipe(const config *c, points_recipe *out);
 /* The data points of the objective, rows of dim_x, and their number; NULL: there are none. */
 const double *job_points(const job *j, int64_t *rows);
+/* Those that were held out, likewise. */
+const double *job_held_out(const job *j, int64_t *rows);
 
 /* Returns whether the particles are pictures. If so, *out holds channels, rows and columns, and the values that are shown
  * black and white. */

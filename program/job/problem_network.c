@@ -147,7 +147,8 @@ static int network_fit(builder *b)
 /* Weighted training needs a start that is a law with a finite, known mass. */
 static int network_check(builder *b)
 {
-    if (!is(b, "objective.type", "ebm_likelihood") || !is(b, "scheme.type", "sosmc")) return 0;
+    int automatic = is(b, "settings", "automatic");
+    if (!is(b, "objective.type", "ebm_likelihood") || (!automatic && !is(b, "scheme.type", "sosmc"))) return 0;
     if (is(b, "model.type", "network") && base_of(b->p->model) == 0)
         return job_wrong(b, "model.layers",
                          "has no base: the energy of an untrained network is flat, and there is nothing to weigh "

@@ -7,6 +7,8 @@
 #include "problem_inside.h"
 #include "runfile/schema.h"
 
+enum { STREAM_HELD_OUT = SOSMC_STREAM_USER + 1 };
+
 /* ---------------------------------------------------------------------------- rewards */
 
 static void release_formula(void *p) { sosmc_expression_free(p); }
@@ -195,17 +197,60 @@ static int stored_points(builder *b, double **out, int64_t *rows)
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }
 
+/* Puts the points of which `out` is set behind the others; each of the two keeps its order. */
+static int part_points(builder *b, int64_t rows, const char *out, double *points)
+{
+    size_t dim = (size_t)b->job->problem.model.dim_x, at = 0;
+    double *copy = malloc((size_t)rows * dim * sizeof *copy);
+    if (!copy) return job_no_memory(b);
+    for (char wanted = 0; wanted < 2; wanted++)
+        for (int64_t i = 0; i < rows; i++)
+            if (out[i] == wanted) memcpy(copy + at++ * dim, points + (size_t)i * dim, dim * sizeof *copy);
+    memcpy(points, copy, (size_t)rows * dim * sizeof *copy);
+    free(copy);
+    return 0;
+}
+
+/* Takes the share of objective.held_out from the points: each is drawn on its own, under a name that the seed gives it. */
+static int hold_out(builder *b, double *points, int64_t *rows)
+{
+    double share = config_number(b->c, "objective.held_out");
+    sosmc_rng name = {.seed = config_unsigned(b->c, "seed"), .stream = STREAM_HELD_OUT};
+    int64_t n = *rows, held = 0;
+    if (share == 0) return 0;
+    if (!points)
+        return job_wrong(b, "objective.held_out", "is %g, and objective.data are pictures; expected 0 for them", share);
+    char *out = calloc((size_t)n, 1);
+    if (!out) return job_no_memory(b);
+    for (int64_t i = 0; i < n; i++) {
+        double u;
+        sosmc_batch one = {.simd = sosmc_simd_best(), .dim = 1, .n = 1, .ld = 1, .first = i};
+        sosmc_uniforms(name, 0, &one, &u);
+        held += out[i] = u <= share;
+    }
+    int rc = held > 0 && held < n
+                 ? part_points(b, n, out, points)
+                 : job_wrong(
+                       b, "objective.held_out",
+                       "is %g, which takes %lld of %lld points; expected a share that leaves some and takes some, or 0",
+                       share, (long long)held, (long long)n);
+    free(out);
+    b->p->held_out = held;
+    *rows = n - held;
+    return rc;
+}
+
 static int build_points(builder *b, int64_t *rows)
 {
     double *points = NULL;
     points_recipe recipe;
-    if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows);
+    if (is(b, "objective.data.type", "images")) return job_picture_data(b, rows) || hold_out(b, NULL, rows) ? -1 : 0;
     if (is(b, "objective.data.type", "own")) return job_own_points(b, rows);
     int rc = job_recipe(b->c, &recipe) == 0 ? generated_points(b, &recipe, &points, rows)
                                             : stored_points(b, &points, rows);
     if (points && !job_keep(b->job, points, free)) return job_no_memory(b);
     b->p->points = b->p->rows.data = points;
-    return rc;
+    return rc ? rc : hold_out(b, points, rows);
 }
 
 /* What the model takes from the data. */
@@ -220,8 +265,9 @@ static int fit_model(builder *b)
 
 static int likelihood_objective(builder *b)
 {
-    int64_t rows = 0, batch = config_integer(b->c, "objective.batch");
-    int epochs = is(b, "objective.batches", "epochs");
+    int chosen = !is(b, "settings", "automatic"); /* otherwise the solver has batches of its own */
+    int64_t rows = 0, batch = chosen ? config_integer(b->c, "objective.batch") : 0;
+    int epochs = chosen && is(b, "objective.batches", "epochs");
     if (build_points(b, &rows)) return -1;
     if (rows < 1 || rows > INT32_MAX)
         return job_wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);

@@ -65,11 +65,24 @@ static void print_best(const outcome *o, FILE *out)
     print_value(out, "this loss is above it by", &o->excess, 1);
 }
 
+/* Models that are fitted to points: their mean log-density there, in place of the loss, which is minus the first. */
+static void print_likelihoods(const outcome *o, FILE *out)
+{
+    char name[80];
+    (void)snprintf(name, sizeof name, "log-likelihood of the %lld points, mean", (long long)o->fitted_rows);
+    print_value(out, name, &o->log_likelihood, 1);
+    (void)snprintf(name, sizeof name, "log-likelihood of %lld held-out points, mean", (long long)o->held_out_rows);
+    print_value(out, name, &o->held_out, 1);
+    if (o->held_out.exists && isfinite(o->held_out.value))
+        fprintf(out, "  as a sample of further points: +- %.2g\n", o->held_out_spread);
+}
+
 static void print_outcome(const outcome *o, FILE *out)
 {
     fprintf(out, "%s, %s, by %s\n", o->model, o->objective, o->method);
     if (o->optimises && !o->network) print_theta(o, out);
-    print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
+    print_likelihoods(o, out);
+    if (!o->log_likelihood.exists) print_value(out, o->mmle ? "log-likelihood" : "loss", &o->loss, o->mmle ? -1 : 1);
     print_value(out, "reward", &o->reward, 1);
     print_value(out, "KL", &o->kl, 1);
     print_best(o, out);

@@ -128,6 +128,8 @@ typedef struct {
 } told_name;
 static const told_name told_names[] = {{"loss", "loss"},
                                        {"best_loss", "loss of the best of all densities"},
+                                       {"log_likelihood", "mean log-likelihood of the points"},
+                                       {"held_out", "mean log-likelihood of held-out points"},
                                        {"reward", "mean reward"},
                                        {"kl", "divergence"},
                                        {"log_z", "log Z"}};

@@ -174,11 +174,18 @@ static void say_ess(const report_data *r, exhibit *e)
     if (y) (void)snprintf(e->caption + n, room, " Resampled in %d of %d %s.", times, r->rows, rows_are(r));
 }
 
+/* The solver measures a network's loss, and does not estimate it on the way. */
+static const char *about(const report_data *r, const curve *c)
+{
+    const char *model = json_string_value(json_object_get(r->summary, "model"));
+    return c->learnt && model && strcmp(model, "mlp") == 0 && strcmp(r->unit, "step") == 0 ? c->learnt : c->about;
+}
+
 static void describe(const report_data *r, exhibit *e, const curve *c, const digest *d, int panels)
 {
     (void)snprintf(e->caption, sizeof e->caption,
-                   "%s: %.5g at the start, %.5g at the end, %.5g on average over the last tenth.", c->about, d->first,
-                   d->last, d->mean);
+                   "%s: %.5g at the start, %.5g at the end, %.5g on average over the last tenth.", about(r, c),
+                   d->first, d->last, d->mean);
     (void)snprintf(e->alt, sizeof e->alt, "%s against %s%s; from %.4g at the start to %.4g at the end.", c->title,
                    r->unit, panels == 2 ? " and wall-clock time" : "", d->first, d->last);
 }

@@ -34,9 +34,10 @@ typedef struct {
     const char *title, *label; /* above the figure; at its axis */
     const char *about;         /* in the caption */
     section section;
-    double sign; /* -1: shown with the sign turned */
-    int log;     /* logarithmic when it spans more than a factor of 20 */
-    int noisy;   /* Monte Carlo noise around a path: shown with its running mean when rough */
+    double sign;        /* -1: shown with the sign turned */
+    int log;            /* logarithmic when it spans more than a factor of 20 */
+    int noisy;          /* Monte Carlo noise around a path: shown with its running mean when rough */
+    const char *learnt; /* in the caption where the solver trained a network; NULL: as otherwise */
 } curve;
 extern const curve report_curves[];
 extern const int report_curve_count;

@@ -98,7 +98,7 @@ static double report(const config *c, const job *j)
 
 static double engine(const job *j)
 {
-    if (j->tempers) return (double)sosmc_sampler_memory(&j->temper);
+    if (j->tempers) return (double)sosmc_temper_memory(&j->temper);
     return (double)(j->automatic ? sosmc_solver_memory(&j->problem, &j->solve)
                                  : sosmc_memory(&j->problem, &j->settings));
 }

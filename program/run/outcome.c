@@ -283,6 +283,52 @@ static void take_criteria(outcome *o)
     if (rows > 0) o->bic = p * log(rows) + 2 * times * o->loss.value;
 }
 
+/* ---------------------------------------------------------------------------- the likelihood of points */
+
+/* The mean energy of the points at theta, and the standard error of that mean. -1: it is not to be had. */
+static int mean_energy(const subject *s, const double *points, int64_t rows, double *mean, double *spread)
+{
+    double *U = malloc((size_t)rows * sizeof *U), sum = 0, squares = 0, n = (double)rows;
+    int threads = s->job->settings.threads;
+    int rc = U && sosmc_energies(&s->job->problem.model, s->o->theta, rows, points, threads, U) == SOSMC_OK ? 0 : -1;
+    for (int64_t i = 0; i < rows && rc == 0; i++) sum += U[i];
+    *mean = sum / n;
+    for (int64_t i = 0; i < rows && rc == 0; i++) squares += (U[i] - *mean) * (U[i] - *mean);
+    *spread = rows > 1 ? sqrt(squares / (n - 1) / n) : NAN;
+    free(U);
+    return rc;
+}
+
+/* From the energies of the points and the log Z that is told. */
+static told likelihood_of(const subject *s, const double *points, int64_t rows, double *spread)
+{
+    told t = s->o->log_z;
+    double mean = NAN;
+    t.exists = points != NULL && !s->o->failed;
+    *spread = NAN;
+    if (!t.exists || isnan(t.value)) return t;
+    t.value = mean_energy(s, points, rows, &mean, spread) ? NAN : -mean - t.value;
+    if (isnan(t.value)) (void)snprintf(t.why, sizeof t.why, "the energies of the points could not be taken");
+    return t;
+}
+
+static void take_likelihoods(const subject *s)
+{
+    outcome *o = s->o;
+    double spread = NAN, gap, noise;
+    const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
+    o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
+    o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
+    gap = o->log_likelihood.value - o->held_out.value;
+    noise = sqrt(spread * spread + o->held_out_spread * o->held_out_spread);
+    if (gap > 0.05 && gap > 5 * noise)
+        warn(
+            o,
+            "the points that were held out are less likely than those that were fitted, by %.2g nats each: the model knows its "
+            "points by heart; take more points or fewer parameters",
+            gap);
+}
+
 /* ---------------------------------------------------------------------------- theta and the verdict */
 
 static void add_reason(sosmc_verdict_words *v, const char *sentence)
@@ -458,6 +504,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
         take_tempered(&s);
     else
         take_judged(&s);
+    take_likelihoods(&s);
     take_criteria(o);
     return 0;
 }
@@ -617,6 +664,13 @@ void outcome_write(const outcome *o, json_writer *w)
     put_theta(o, w);
     put(w, "loss", &o->loss);
     put(w, "best_loss", &o->best_loss);
+    put(w, "log_likelihood", &o->log_likelihood);
+    if (o->log_likelihood.exists) json_put_whole(w, "fitted_rows", o->fitted_rows);
+    put(w, "held_out", &o->held_out);
+    if (o->held_out.exists) {
+        json_put_number(w, "held_out_spread", o->held_out_spread);
+        json_put_whole(w, "held_out_rows", o->held_out_rows);
+    }
     put(w, "best_reward", &o->best_reward);
     put(w, "best_kl", &o->best_kl);
     put(w, "excess", &o->excess);

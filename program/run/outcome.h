@@ -57,8 +57,12 @@ typedef struct {
     told loss, reward, kl, log_z;
     told best_loss, best_reward, best_kl; /* of the best of all densities, where it is known */
     told excess;                          /* of the loss over that */
-    double aic, bic;                      /* NaN: there is none */
-    int warnings; /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
+    /* Of models that are fitted to points: the mean log-density at the points that were fitted and at those that were held out. */
+    told log_likelihood, held_out;
+    int64_t fitted_rows, held_out_rows;
+    double held_out_spread; /* standard error of the second mean, if the points stand for others like them */
+    double aic, bic;        /* NaN: there is none */
+    int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     int told_before; /* the first so many of them were told when the run began */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
     int64_t left_out; /* rows of the data that were left out because a value is missing */

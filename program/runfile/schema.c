@@ -39,9 +39,9 @@
 
 const schema_key schema_keys[] = {
     {"settings", TYPE_CHOICE, "automatic|explicit|paper",
-     "?@" CHOSEN
-     " explicit; objective.type=temper automatic; model.type=deblur|mlp|network|stored explicit; objective.type=none|anneal "
-     "explicit; automatic",
+     "?@" CHOSEN " explicit; objective.type=temper automatic; objective.type=none|anneal explicit; "
+     "model.type=mlp&model.base=gaussian&objective.type=ebm_likelihood automatic; model.type=deblur|mlp|network|stored explicit; "
+     "automatic",
      NULL,
      "Who chooses how the problem is solved. A key that `--set` adds does not change the default: choosing is said, by "
      "`--set settings=explicit`."},
@@ -118,7 +118,7 @@ const schema_key schema_keys[] = {
     {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", "silu", PERCEPTRON, "What follows every hidden layer."},
     {"model.activation", TYPE_CHOICE, "silu|softplus|tanh", ABSENT, STORED,
      "What follows every hidden layer of a perceptron whose file does not say it, such as PyTorch's: it is never guessed."},
-    {"model.init_sd", TYPE_NUMBER, "[0, inf)", "0.02", PERCEPTRON,
+    {"model.init_sd", TYPE_NUMBER, "[0, inf)", "?settings=automatic 0.1; 0.02", PERCEPTRON,
      "Weights start as normal draws with this standard deviation (named by `seed`), biases at 0."},
     {"model.base", TYPE_CHOICE, "none|gaussian", "none", PERCEPTRON, "What is added to the network's energy."},
     {"model.base_sd", TYPE_NUMBER, "(0, inf)", ABSENT, "model.base=gaussian",
@@ -238,6 +238,9 @@ const schema_key schema_keys[] = {
      "Points drawn in every iteration; 0 takes all of them, in order."},
     {"objective.batches", TYPE_CHOICE, "random|epochs", "random", FITTED,
      "How they are drawn when `objective.batch` is not 0."},
+    {"objective.held_out", TYPE_NUMBER, "[0, 0.5]", "0", FITTED,
+     "The share of the points, drawn at random by `seed`, that is not fitted: their log-likelihood tells what the model is worth "
+     "on points it has not seen. Not for pictures."},
     {"objective.energy2", TYPE_NUMBER, "[0, inf)", "0", FITTED,
      "Adds so many times the mean of U^2, over the particles and over the data: keeps the level of the energy near 0."},
     {"objective.gradient_penalty", TYPE_NUMBER, "[0, inf)", "0", FITTED,
@@ -257,7 +260,8 @@ const schema_key schema_keys[] = {
     {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
-    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data|own", "uniform", ANY_NETWORK, "Which law."},
+    {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data|own", "?settings=automatic base; uniform", ANY_NETWORK,
+     "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
     {"init.type", TYPE_CHOICE, "normal|uniform|file|data|own", "normal", OWN, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
@@ -403,8 +407,8 @@ const schema_key schema_keys[] = {
      "Averages theta: 0 is off, 1 the plain mean, between them the decay of an exponential average."},
     {"optimiser.average_from", TYPE_LONG, "[0, inf)", "0", NULL, "The first update that enters the average."},
 
-    {"particles", TYPE_INTEGER, "[1, inf)", "?settings=automatic 1024; 1000", NULL,
-     "The number of particles; with `settings: automatic` a multiple of 16 of at least 128."},
+    {"particles", TYPE_INTEGER, "[1, inf)", "?settings=automatic&model.type=mlp 4096; settings=automatic 1024; 1000",
+     NULL, "The number of particles; with `settings: automatic` a multiple of 16 of at least 128."},
     {"iterations", TYPE_LONG, "[0, inf)", "1000", NULL, "The number of iterations."},
     {"seed", TYPE_SEED, NULL, "0", NULL, "Names all random numbers: the same seed gives the same run, bit for bit."},
     {"threads", TYPE_INTEGER, "[1, 1024]", "1", NULL, "Threads; their number does not change the result."},
@@ -417,7 +421,8 @@ const schema_key schema_keys[] = {
     {"precision", TYPE_NUMBER, "(0, inf)", ABSENT, AUTOMATIC,
      "How small the Monte Carlo error has to be: for likelihoods as a share of the statistical standard errors of theta, for "
      "rewards in the loss. Without it, 0.045 for `mmle` (which costs 0.001 nats per parameter), 0.1 for `ebm_likelihood`, and "
-     "0.002 of the decrease of the loss for rewards."},
+     "0.002 of the decrease of the loss for rewards. For a network: the gain of 50 updates below which the rate is cut, in nats "
+     "per point; without it, 0.001."},
 
     {"limits", TYPE_MAP, NULL, "{}", AUTOMATIC,
      "When the solver ends though it is not done. What it has is then told, with a verdict that says so; `--resume` with larger "
@@ -898,7 +903,8 @@ static const char *const manual_head =
     "`resampling`, `adapt`, `optimiser`, `iterations` and the other keys below that apply only when `settings` is explicit or "
     "paper. A solver then finds where the particles start, how they move, how far theta goes in every update and when to end; "
     "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
-    "`settings: automatic`, so it replays what was run. Networks and the picture model `deblur` are beyond the solver, and runs "
+    "`settings: automatic`, so it replays what was run. A perceptron with a Gaussian base that is fitted to points is trained so; "
+    "other networks and the picture model `deblur` are beyond the solver, and runs "
     "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name. `temper` finds "
     "its moves and temperatures: its files are automatic, whatever the model.\n"
     "\n"

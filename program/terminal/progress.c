@@ -109,7 +109,10 @@ void progress_solve(progress *p, const sosmc_solve_info *info, const double *the
     if (!isnan(info->temperature)) add(line, "  temperature %.2f", info->temperature);
     if (!isnan(info->loss)) add(line, "  loss %.5g +- %.1g", info->loss, info->loss_error);
     if (!isnan(info->reward)) add(line, "  reward %.4g", info->reward);
-    add(line, "  theta");
+    if (dim_theta > SOSMC_SOLVE_PARAMETERS) /* a network's weights say nothing */
+        add(line, "  %lld updates", (long long)info->updates), dim_theta = 0;
+    else
+        add(line, "  theta");
     for (int k = 0; k < dim_theta && k < SHOWN; k++) add(line, " %.4g", theta[k]);
     if (dim_theta > SHOWN) add(line, " ...");
     if (!isnan(info->left)) add(line, "  left %.2g +- %.1g, wanted %.2g", info->left, info->left_error, info->wanted);

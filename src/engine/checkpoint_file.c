@@ -63,7 +63,6 @@ static sosmc_status load_file(sosmc *s, const char *path)
     if (status != SOSMC_EIO) return status;
     (void)snprintf(first, sizeof first, "%s", s->message);
     if (read_file(s, &f, 1) == SOSMC_OK) return SOSMC_OK;
-    if (read_file(s, &f, 2) == SOSMC_OK) return SOSMC_OK; /* whole, if the machine stopped between the two renames */
     return sosmc_i_fail(s, status, "%.*s", MESSAGE - 1, first); /* what is wrong with the newest matters most */
 }
 

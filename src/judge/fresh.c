@@ -29,6 +29,7 @@ enum {
 };
 enum { STREAM_INITIAL = 20, STREAM_STARTS = 22 };
 static const double FROM_CLOUD = 0.5, FROM_MODES = 0.3, FROM_INITIAL = 0.2, INFLATE = 1.2, WIDER = 1.1, SURVIVORS = 0.1;
+static const double PLAIN = 0.5; /* the largest Pareto index of weights that are taken as they are */
 
 /* ---------------------------------------------------------------------------- points */
 
@@ -320,6 +321,17 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
 {
     enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
     pass_task task = task_of(f, theta, kind);
+    if (f->plain > 0) {
+        task.plain = PLAIN;
+        task.particles = f->plain;
+        task.number = (uint64_t)number * TRIES + TRIES - 1;
+        task.only_plain = 1;
+        sosmc_status status = sosmc_i_pass(&task, out);
+        if (status != SOSMC_OK || out->arrived >= 1) return status;
+        sosmc_i_pass_free(out);
+        task.plain = task.only_plain = 0;
+        task.particles = f->particles;
+    }
     for (int k = 0;; k++) {
         task.number = (uint64_t)number * TRIES + (uint64_t)k;
         sosmc_status status = sosmc_i_pass(&task, out);
@@ -342,7 +354,11 @@ size_t sosmc_i_fresh_pass_bytes(const fresh *f)
     size_t n = (size_t)f->particles, dim_theta = whole.wants_gradients ? (size_t)whole.model->dim_theta : 0;
     size_t rows = ((n + 5) * dim_theta + n) * sizeof(double); /* of the contradiction */
     size_t other = o->theta_ref && o->kl != 0 ? sosmc_i_pass_bytes(&part) : 0;
-    return sum_of(sosmc_i_pass_bytes(&whole), sum_of(n * sizeof(double), other > rows ? other : rows));
+    size_t bytes = sum_of(sosmc_i_pass_bytes(&whole), sum_of(n * sizeof(double), other > rows ? other : rows));
+    if (f->plain == 0) return bytes;
+    whole.particles = f->plain;
+    size_t plain = sum_of(sosmc_i_pass_bytes(&whole), (size_t)f->plain * sizeof(double));
+    return plain > bytes ? plain : bytes;
 }
 
 size_t sosmc_i_fresh_bytes(const fresh *f)

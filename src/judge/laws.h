@@ -40,6 +40,10 @@ void sosmc_i_laws_close(laws *q);
 int sosmc_i_fit_normal(const laws *q, int64_t n, const double *x, const double *w, double inflate, double *mean,
                        double *L);
 
+/* Adds a mixture of at most `parts` normal laws (fewer where points are few), with `weight` among what the law holds, that is fitted to n
+ * points, rows of dim, with weights w (NULL: equal ones); covariances times `inflate`. -1: without memory or room. */
+int sosmc_i_fit_mixture(laws *q, int parts, double weight, double inflate, int64_t n, const double *x, const double *w);
+
 /* The component of particle i of n, in proportion to the weights. */
 int sosmc_i_law_of(const laws *q, int64_t i, int64_t n);
 /* Particles first, first + 1, ... of n, as many as the tile b has: from dim rows of ld normals z, and for a Student law the

@@ -596,6 +596,20 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
     return SOSMC_OK;
 }
 
+/* The weights from the law straight to the target, where the task takes them and they are good enough. */
+static void take_as_they_are(pass_run *s)
+{
+    pass_cloud *p = s->p;
+    int good = s->task->plain > 0 && p->khat <= s->task->plain;
+    s->lost = s->task->only_plain && !good;
+    if (!good) return;
+    (void)incremental(s);
+    s->lost = weigh(s, 1) != 0;
+    if (s->lost) return;
+    s->t = p->arrived = 1;
+    p->ess = ess(p);
+}
+
 sosmc_status sosmc_i_pass_begin(pass_run *s)
 {
     sosmc_status status = sosmc_i_host_parallel(&s->h, start_tile, s, tiles(s));
@@ -605,6 +619,7 @@ sosmc_status sosmc_i_pass_begin(pass_run *s)
     s->p->khat = sosmc_i_khat(s->p->n, s->d, s->scratch);
     s->p->ess = s->p->n;
     s->lost = drop_dead(s) != 0;
+    if (!s->lost) take_as_they_are(s);
     return SOSMC_OK;
 }
 

@@ -27,6 +27,10 @@ typedef struct {
     int moves;   /* at every temperature */
     int leaps;   /* leapfrog steps of a move; 0 or 1: MALA */
     double cess; /* the conditional effective sample size, as a share, that a temperature may lead to; 0: 0.9 */
+    /* Where the Pareto index of the weights from q straight to the target is at most this, these are taken, and nothing is tempered or
+     * moved; 0: never. Not with beta. */
+    double plain;
+    int only_plain; /* give up where that is not so */
     uint64_t seed;
     uint64_t number;     /* of the pass: two passes with other numbers are independent */
     int wants_gradients; /* D = dU/dtheta of the final particles, for dim_theta up to WATCH_PARAMETERS */

@@ -102,13 +102,15 @@ sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *
     return sosmc_i_sampler_open(s);
 }
 
-size_t sosmc_sampler_memory(const sosmc_temper_task *task)
+/* The measurement, which is the larger pass, with the two laws; before it, the trial's points while they are fitted. */
+size_t sosmc_temper_memory(const sosmc_temper_task *task)
 {
     if (wrong(task)) return 0;
-    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT};
+    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT, .given = task->start->q};
+    size_t dim = (size_t)task->model.dim_x, law = 2 * dim + (dim > LAW_FULL ? dim : dim * dim);
     pass_task pass = pass_of(&s);
-    size_t bytes = sosmc_i_pass_bytes(&pass);
-    return bytes > SIZE_MAX - sizeof s ? SIZE_MAX : bytes + sizeof s;
+    size_t bytes = sosmc_i_pass_bytes(&pass), laws_too = ((size_t)s.given.count + 2) * law * sizeof(double);
+    return bytes > SIZE_MAX - laws_too - sizeof s ? SIZE_MAX : bytes + laws_too + sizeof s;
 }
 
 void sosmc_i_sampler_close(sosmc_sampler *s)

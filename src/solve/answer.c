@@ -13,6 +13,7 @@
 #include "solve_inside.h"
 
 enum { LARGEST_PASS_DIM = 2000 };
+enum { NETWORK_PLAIN = 131072, NETWORK_TEMPERED = 16384 }; /* fresh particles of a network */
 static const double FROM_CLOUD = 0.5, FROM_MODES = 0.3, FROM_WIDE = 0.2;
 
 static const char *refused(const sosmc_solver *s)
@@ -57,12 +58,19 @@ static sosmc_status make_laws(sosmc_solver *s, laws *q)
     return status;
 }
 
-static int pass_particles(const sosmc_solver *s) { return s->dim <= 50 ? 2 * s->n : s->n; }
+static int pass_particles(const sosmc_solver *s)
+{
+    return s->network ? NETWORK_TEMPERED : s->dim <= 50 ? 2 * s->n : s->n;
+}
 
 size_t sosmc_i_answer_bytes(const sosmc_solver *s)
 {
     const sosmc_judge_options none = {.rows = 0};
-    fresh f = {.problem = &s->problem, .options = &none, .particles = pass_particles(s), .threads = s->at.workers};
+    fresh f = {.problem = &s->problem,
+               .options = &none,
+               .particles = pass_particles(s),
+               .plain = s->network ? NETWORK_PLAIN : 0,
+               .threads = s->at.workers};
     laws q = {.dim = s->dim, .diagonal = s->dim > FULL};
     size_t n = (size_t)s->n, dim = (size_t)s->dim;
     size_t fit = (2 * n * (dim + 1) + dim + sosmc_i_law_doubles(&q)) * sizeof(double);
@@ -88,25 +96,30 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     if (status == SOSMC_OK && !why) {
         fresh f = {.problem = &s->problem,
                    .options = &none,
-                   .tries = v->found.converged ? 3 : 1,
+                   .tries = v->found.converged || s->network ? 3 : 1,
                    .seed = s->o.seed,
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
                    .c = s->m.c[0],
                    .particles = pass_particles(s),
+                   .plain = s->network ? NETWORK_PLAIN : 0,
                    .threads = s->at.workers};
         pass_cloud p = {.n = 0};
-        f.c.gradient = 1;
+        f.c.gradient = !s->m.walk;
         v->start_clock = v->clock++;
-        status = sosmc_i_start_laws(s, FRESH);
-        if (status == SOSMC_OK) status = make_laws(s, &f.q);
+        if (s->network) {
+            status = sosmc_i_learn_laws(s, &f.q, 1);
+        } else {
+            status = sosmc_i_start_laws(s, FRESH);
+            if (status == SOSMC_OK) status = make_laws(s, &f.q);
+        }
         if (status == SOSMC_OK) status = sosmc_i_fresh_pass(&f, s->answer, 0, 1, &p);
         v->pass_particles = p.n;
         v->pass_temperatures = p.temperatures;
         v->pass_arrived = p.arrived;
         v->pass_survivors = p.survivors;
         v->pass_khat = p.khat;
-        v->evaluations += (int64_t)p.n * (1 + p.temperatures * (s->dim < 5 ? 1 : 2));
+        v->evaluations += (int64_t)p.n * (1 + (int64_t)p.temperatures * (s->dim < 5 ? 1 : 2));
         if (status == SOSMC_OK && p.arrived >= 1)
             status = sosmc_i_numbers(&f, s->answer, &p, &numbers);
         else if (status == SOSMC_OK)
@@ -125,6 +138,14 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
 
 /* ---------------------------------------------------------------------------- the solution */
 
+static void describe_pass(const plain *v, sosmc_measured *m)
+{
+    m->pass_particles = (int)v->pass_particles;
+    m->pass_temperatures = (int)v->pass_temperatures;
+    m->pass_arrived = v->pass_arrived;
+    m->pass_survivors = v->pass_survivors;
+    m->pass_khat = v->pass_khat;
+}
 /* Why the last step did not succeed; also where the solver could go on. */
 static sosmc_status broke(const sosmc_solver *s) { return s->failed ? s->failed : s->interrupted; }
 
@@ -144,10 +165,15 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->failed_why = m->failed ? s->message : NULL;
     if (v->phase != SOSMC_PHASE_DONE) m->ended_in = sosmc_phase_name((sosmc_phase)v->phase);
     if (m->failed || m->ended_in) return;
+    m->out_of_updates = v->out_of_updates != 0;
+    describe_pass(v, m);
+    if (s->network) { /* nothing else is measured */
+        if (!v->arrived[SEARCHED]) m->start_arrived = 0;
+        return;
+    }
     m->start_arrived = v->arrived[FRESH] != 0;
     m->modes = (int)v->modes[FRESH];
     sosmc_i_start_gap(s, FRESH, &m->start_gap, &m->start_gap_error);
-    m->out_of_updates = v->out_of_updates != 0;
     m->moves_wanted = v->moves_wanted;
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
@@ -177,11 +203,6 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
         m->fresh_worth = f->worst_worth;
     }
     m->score_spread = v->reward_spread;
-    m->pass_particles = (int)v->pass_particles;
-    m->pass_temperatures = (int)v->pass_temperatures;
-    m->pass_arrived = v->pass_arrived;
-    m->pass_survivors = v->pass_survivors;
-    m->pass_khat = v->pass_khat;
 }
 
 /* Whether the model's gradients match its energy, at particles of the end. */
@@ -264,7 +285,9 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     }
     if (!measured)
         (void)snprintf(j->why_no_mc_error, SOSMC_WHY, "theta was not measured: %s",
-                       broke(s) ? "the solver failed" : "the solver was ended before");
+                       broke(s)     ? "the solver failed"
+                       : s->network ? "its numbers are too many for the second derivatives that this takes"
+                                    : "the solver was ended before");
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
                           (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
     if (j->theta_mc_error) status = give_covariance(s, j);

@@ -8,6 +8,8 @@
 #include "solve_inside.h"
 
 static const double ACCEPTANCE = 0.57, LARGEST_H = 1.805; /* a step of 1.9 standard deviations */
+static const double ACCEPTANCE_WALK = 0.3,
+                    LOG_SPREAD = 2.302585092994046; /* scales from a tenth to ten times the step */
 
 /* ---------------------------------------------------------------------------- tiles */
 
@@ -45,6 +47,7 @@ typedef struct {
     cloud *c;
     const host *h;
     const double *theta;
+    int slopes;
 } evaluation;
 
 static sosmc_status evaluate_tile(void *ctx, int tile, int worker)
@@ -53,15 +56,15 @@ static sosmc_status evaluate_tile(void *ctx, int tile, int worker)
     sosmc_solver *s = e->s;
     sosmc_batch b = sosmc_i_solver_batch(s, e->h, worker, tile);
     b.x = tile_of(s, e->c->x, tile);
-    return sosmc_i_solver_energy(s, e->theta, &b, e->c->U + b.first, tile_of(s, e->c->g, tile),
+    return sosmc_i_solver_energy(s, e->theta, &b, e->c->U + b.first, e->slopes ? tile_of(s, e->c->g, tile) : NULL,
                                  sosmc_i_solver_row(s, worker, ROW_ENERGY))
                ? SOSMC_EMODEL
                : SOSMC_OK;
 }
 
-sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta)
+sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta, int slopes)
 {
-    evaluation e = {.s = s, .c = c, .h = h, .theta = theta};
+    evaluation e = {.s = s, .c = c, .h = h, .theta = theta, .slopes = slopes};
     s->v.evaluations += s->n;
     return sosmc_i_parallel(s->helpers, evaluate_tile, &e, s->tiles);
 }
@@ -204,6 +207,17 @@ sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int la
     return SOSMC_OK;
 }
 
+sosmc_status sosmc_i_solver_resample_all(sosmc_solver *s, cloud *c)
+{
+    double ess = sosmc_i_solver_weights(s, c, ALL);
+    if (ess == 0 || ess >= 0.5 * s->n) return SOSMC_OK;
+    sosmc_status status = draw_ancestors(s, c, 0, s->n);
+    if (status != SOSMC_OK) return status;
+    follow(s, c, ALL, 0);
+    (void)sosmc_i_solver_weights(s, c, ALL);
+    return SOSMC_OK;
+}
+
 /* ---------------------------------------------------------------------------- moves */
 
 typedef struct {
@@ -212,7 +226,7 @@ typedef struct {
     const metric *m;
     groups r;
     double t;
-    sosmc_rng move, accept;
+    sosmc_rng move, accept, scale;
     int last;
 } moving;
 
@@ -220,13 +234,15 @@ typedef struct {
 static int evaluate_points(sosmc_solver *s, const moving *v, sosmc_batch *b, int worker, int law, const tile_points *p)
 {
     b->x = p->x;
-    if (sosmc_i_solver_energy(s, s->theta, b, p->U, p->gU, sosmc_i_solver_row(s, worker, ROW_OTHER))) return -1;
+    double *g = v->m->walk ? NULL : p->gU;
+    if (sosmc_i_solver_energy(s, s->theta, b, p->U, g, sosmc_i_solver_row(s, worker, ROW_OTHER))) return -1;
     if (v->t < 1)
         s->code->energies(&s->q[law], b->n, b->ld, p->x, p->Lq, p->gq, s->room + (size_t)worker * s->room_each);
     return 0;
 }
 
-/* Weighted squares of jumps and slopes by coordinate: the tile's row of s->partial. */
+/* Weighted squares of jumps and slopes by coordinate: the tile's row of s->partial. A walk has no slopes: there the sums of places and
+ * of their squares stand instead. */
 static void note_jumps(const moving *v, int tile, const sosmc_batch *b, const tile_points *at, const double *before)
 {
     const sosmc_solver *s = v->s;
@@ -235,15 +251,28 @@ static void note_jumps(const moving *v, int tile, const sosmc_batch *b, const ti
     for (int j = 0; j < s->dim; j++) {
         const double *x = at->x + (size_t)j * (size_t)b->ld, *old = before + (size_t)j * (size_t)b->ld,
                      *g = at->gU + (size_t)j * (size_t)b->ld, *gq = at->gq + (size_t)j * (size_t)b->ld;
-        double jump = 0, slope = 0;
+        double jump = 0, slope = 0, place = 0;
         for (int i = 0; i < b->n; i++) {
-            double slid = x[i] - old[i], steep = v->t < 1 ? v->t * g[i] + (1 - v->t) * gq[i] : g[i];
+            double slid = x[i] - old[i], steep = v->m->walk ? x[i] : v->t < 1 ? v->t * g[i] + (1 - v->t) * gq[i] : g[i];
             jump += w[i] * slid * slid;
             slope += w[i] * steep * steep;
+            place += w[i] * x[i];
         }
         jumps[j] = jump;
         slopes[j] = slope;
+        if (v->m->walk) slopes[s->dim + j] = place;
     }
+}
+
+/* Every particle's step times a factor of its own, whose logarithm is uniform whatever the particle is: one walk makes small steps
+ * within a mode and jumps to others, and its proposals stay symmetric. */
+static void spread_out(const moving *v, const sosmc_batch *b, double *step, double *f)
+{
+    sosmc_uniforms(v->scale, 0, b, f);
+    for (int i = 0; i < b->n; i++) f[i] = LOG_SPREAD * (2 * f[i] - 1);
+    sosmc_exp(v->s->simd, b->n, f, f);
+    for (int j = 0; j < b->dim; j++)
+        for (int i = 0; i < b->n; i++) step[(size_t)j * (size_t)b->ld + (size_t)i] *= f[i];
 }
 
 static sosmc_status move_tile(void *ctx, int task, int worker)
@@ -253,7 +282,7 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     int tile = task + v->r.first * s->tiles_per_group, half = tile / s->tiles_per_group >= v->r.middle;
     const preconditioner *p = &v->m->c[half];
     const tile_move m = {.C = {.dim = s->dim, .diagonal = p->diagonal, .factor = p->C, .inverse = v->m->inverse[half]},
-                         .gradient = 1,
+                         .gradient = !v->m->walk,
                          .t = v->t,
                          .h = v->m->h};
     sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
@@ -273,6 +302,7 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     double *work = s->room + (size_t)worker * s->room_each;
     sosmc_normals(v->move, &b, step);
     sosmc_uniforms(v->accept, 0, &b, u);
+    if (v->m->walk) spread_out(v, &b, step, sosmc_i_solver_row(s, worker, ROW_OTHER));
     s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work);
     if (evaluate_points(s, v, &b, worker, tile / s->tiles_per_group >= HALF, &to)) return SOSMC_EMODEL;
     if (v->last) memcpy(before, at.x, s->vector * sizeof(double));
@@ -281,16 +311,20 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     return SOSMC_OK;
 }
 
-/* The smallest over coordinates of E[jump^2] E[slope^2] / 2: for a normal law 1 less the autocorrelation. */
-static double mobility_of(const sosmc_solver *s, groups r)
+/* The smallest over coordinates of E[jump^2] E[slope^2] / 2: for a normal law 1 less the autocorrelation. Of a walk E[jump^2] over twice
+ * the variance, which is the same for a normal law. */
+static double mobility_of(const sosmc_solver *s, groups r, int walk)
 {
     double least = 1;
     for (int j = 0; j < s->dim; j++) {
-        double jump = 0, slope = 0;
+        double jump = 0, slope = 0, place = 0;
         for (int tile = r.first * s->tiles_per_group; tile < r.end * s->tiles_per_group; tile++) {
-            jump += s->partial[(size_t)tile * s->row + (size_t)j];
-            slope += s->partial[(size_t)tile * s->row + (size_t)(s->dim + j)];
+            const double *row = s->partial + (size_t)tile * s->row;
+            jump += row[j];
+            slope += row[s->dim + j];
+            if (walk) place += row[2 * s->dim + j];
         }
+        if (walk) slope = 1 / fmax(slope - place * place, 1e-300);
         least = fmin(least, 0.5 * jump * slope);
     }
     return fmax(least, 1e-6);
@@ -308,15 +342,17 @@ sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m,
         moving v = {.s = s, .c = c, .m = m, .r = r, .t = t, .last = k + 1 == moves};
         v.move = sosmc_i_solver_name(s, STREAM_MOVE);
         v.accept = sosmc_i_solver_name(s, STREAM_ACCEPT);
+        if (m->walk) v.scale = sosmc_i_solver_name(s, STREAM_STRETCH);
         sosmc_status status = sosmc_i_parallel(s->helpers, move_tile, &v, (r.end - r.first) * s->tiles_per_group);
         if (status != SOSMC_OK) return status;
         s->v.evaluations += (r.end - r.first) * s->group;
         double mean = 0;
         for (int i = r.first * s->group; i < r.end * s->group; i++) mean += c->w[i] * s->accepted[i];
         s->v.accept = mean;
-        if (adapt) m->h *= sosmc_i_exp1(NULL, fmin(fmax(1.4 * (mean - ACCEPTANCE), -1), 1));
+        double target = m->walk ? ACCEPTANCE_WALK : ACCEPTANCE;
+        if (adapt) m->h *= sosmc_i_exp1(NULL, fmin(fmax(1.4 * (mean - target), -1), 1));
         if (m->h > LARGEST_H) m->h = LARGEST_H;
     }
-    s->v.mobility = mobility_of(s, r);
+    s->v.mobility = mobility_of(s, r, m->walk);
     return SOSMC_OK;
 }

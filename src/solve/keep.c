@@ -14,7 +14,7 @@
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
-enum { FORMAT_VERSION = 1, SHAPES = 9 };
+enum { FORMAT_VERSION = 2, SHAPES = 9 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'S', 'L', 'V', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000002u;
 
@@ -41,13 +41,39 @@ typedef struct {
 } span;
 enum { SPANS = 96 };
 
+#define SPAN(where, doubles) (out[count++] = (span){(where), (doubles) * sizeof(double)})
+static int network_spans(sosmc_solver *s, span out[SPANS])
+{
+    size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
+    size_t square = s->dim <= FULL ? dim * dim : dim;
+    const cloud *c = &s->c[SEARCHED];
+    int count = 0;
+    SPAN(s->theta, p);
+    SPAN(s->answer, p);
+    SPAN(s->average, p);
+    SPAN(s->slots, 2 * p);
+    SPAN(c->x, all);
+    SPAN(c->g, all);
+    SPAN(c->U, n);
+    SPAN(c->logw, n);
+    for (int k = 0; k < 2; k++) {
+        SPAN(s->m.c[k].C, square);
+        SPAN(s->m.inverse[k], dim);
+        SPAN(s->start_metric.c[k].C, square);
+        SPAN(s->start_metric.inverse[k], dim);
+    }
+    SPAN(s->Lq, n);
+    SPAN(s->gq, all);
+    return count;
+}
+
 /* All arrays of the state, in the order of the stream; multiples of eight bytes each. */
 static int spans_of(sosmc_solver *s, span out[SPANS])
 {
+    if (s->network) return network_spans(s, out);
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
     size_t square = s->dim <= FULL ? dim * dim : dim, K = s->dim <= SHIFTED ? dim * p : 0;
     int count = 0;
-#define SPAN(where, doubles) (out[count++] = (span){(where), (doubles) * sizeof(double)})
     SPAN(s->theta, p);
     SPAN(s->answer, p);
     SPAN(s->unit, p);
@@ -88,7 +114,7 @@ static int spans_of(sosmc_solver *s, span out[SPANS])
 }
 
 /* What the struct itself holds beside `plain`. */
-enum { LOOSE = 8 };
+enum { LOOSE = 9 };
 static void pack_loose(const sosmc_solver *s, double out[LOOSE])
 {
     for (int k = 0; k < 2; k++) {
@@ -98,6 +124,7 @@ static void pack_loose(const sosmc_solver *s, double out[LOOSE])
     }
     out[6] = s->m.h;
     out[7] = s->start_metric.h;
+    out[8] = s->m.walk;
 }
 
 static void unpack_loose(sosmc_solver *s, const double in[LOOSE])
@@ -109,6 +136,7 @@ static void unpack_loose(sosmc_solver *s, const double in[LOOSE])
     }
     s->m.h = in[6];
     s->start_metric.h = in[7];
+    s->m.walk = in[8] != 0;
 }
 
 static header describe(sosmc_solver *s)
@@ -213,11 +241,11 @@ static sosmc_status same_shape(sosmc_solver *s, const header *there)
 static int sensible(const sosmc_solver *s, const plain *v)
 {
     return v->phase >= SOSMC_PHASE_START && v->phase <= SOSMC_PHASE_DONE && v->part >= 0 && v->part <= 2 &&
-           v->stage >= 0 && v->stage < 64 && v->starting >= -1 && v->starting < CLOUDS && v->kept >= 0 &&
-           v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 && v->rounds < 1 << 20 && v->hessians >= 0 &&
-           v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 && v->found.worst < s->p &&
-           v->found.at_bound < s->p && v->found.newton_worst < s->p && v->found.hides_where >= 0 &&
-           v->found.hides_where < s->p;
+           v->stage >= 0 && v->updates >= 0 && v->averaged >= 0 && v->cuts >= 0 && v->stage < 64 && v->starting >= -1 &&
+           v->starting < CLOUDS && v->kept >= 0 && v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 &&
+           v->rounds < 1 << 20 && v->hessians >= 0 && v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 &&
+           v->found.worst < s->p && v->found.at_bound < s->p && v->found.newton_worst < s->p &&
+           v->found.hides_where >= 0 && v->found.hides_where < s->p;
 }
 
 /* What a stream holds behind its header becomes the state, but for what follows from it. */
@@ -241,9 +269,10 @@ sosmc_status sosmc_i_solver_wake(sosmc_solver *s)
 {
     sosmc_status status = sosmc_i_host_move(&s->at, s->theta);
     int again = s->v.phase == SOSMC_PHASE_MEASURE && s->v.starting >= 0;
+    again = again || (s->network && s->v.phase == SOSMC_PHASE_SEARCH);
     if (status == SOSMC_OK && s->v.begun && (s->v.phase == SOSMC_PHASE_START || again)) {
         int64_t evaluations = s->v.evaluations; /* they have been counted */
-        status = sosmc_i_start_laws(s, again ? (int)s->v.starting : SEARCHED);
+        status = sosmc_i_start_laws(s, again && !s->network ? (int)s->v.starting : SEARCHED);
         s->v.evaluations = evaluations;
     }
     s->stale = status != SOSMC_OK;
@@ -344,7 +373,7 @@ sosmc_status sosmc_solver_load_file(sosmc_solver *s, const char *path)
     kept_file f = {.fd = -1};
     if (!s->ready) return s->failed;
     if (sosmc_i_kept_names(&f, path)) return refuse(s, SOSMC_EINVAL, "the path is empty or too long");
-    for (int which = 0; which < 3 && status == SOSMC_EIO; which++) {
+    for (int which = 0; which < 2 && status == SOSMC_EIO; which++) {
         if (sosmc_i_kept_open(&f, which))
             sosmc_i_kept_words(&f, s->message, sizeof s->message);
         else

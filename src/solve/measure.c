@@ -766,7 +766,7 @@ static sosmc_status follow(sosmc_solver *s, const double *to)
     memcpy(s->theta, to, (size_t)s->p * sizeof(double));
     if (status == SOSMC_OK) status = sosmc_i_host_move(&s->at, s->theta);
     for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) {
-        if (!s->k[which].active) status = sosmc_i_solver_evaluate(s, &s->c[which], &s->at, s->theta);
+        if (!s->k[which].active) status = sosmc_i_solver_evaluate(s, &s->c[which], &s->at, s->theta, 1);
         if (status == SOSMC_OK) status = sosmc_i_solver_resample(s, &s->c[which], ALL, 0);
     }
     return status;

@@ -243,7 +243,7 @@ static sosmc_status follow(sosmc_solver *s, const searching *v, int moved)
             swap(&c->g, &s->best_g);
             swap(&c->U, &s->best_U);
         } else {
-            status = sosmc_i_solver_evaluate(s, c, &s->at, s->theta);
+            status = sosmc_i_solver_evaluate(s, c, &s->at, s->theta, 1);
         }
     }
     if (status == SOSMC_OK) status = sosmc_i_solver_resample(s, c, ALL, 0);

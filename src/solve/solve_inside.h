@@ -9,6 +9,7 @@
  *     look.c      the loss near theta as a cloud sees it, with its gradient
  *     search.c    theta to the minimum of that, the cloud behind it
  *     measure.c   rounds at a fixed theta, Newton steps, errors
+ *     learn.c, learn_data.c  the search for networks, whose parameters are too many for a Hessian
  *     answer.c    the numbers of the last pass, and the solution
  *     keep.c      save, load, hash
  *
@@ -61,6 +62,7 @@ typedef struct {
     preconditioner c[2];
     double *inverse[2]; /* reciprocals of the diagonals */
     double h;           /* of the tile code: the step squared, halved */
+    int walk;           /* a random walk of many scales, which asks for no slopes */
 } metric;
 
 /* x goes to x - K (theta' - theta): K[0] for the first half, K[1] for the second; dim_x rows of dim_theta. */
@@ -114,6 +116,10 @@ typedef struct {
     double pass_arrived, pass_survivors, pass_khat;
     int64_t pass_particles, pass_temperatures;
     sosmc_number loss, log_z, kl, reward;
+    /* of the search for networks: share of jumps that were accepted; loss of the average, measured last, and the smallest so far */
+    double jumped, rate, fresh_loss, fresh_error, best_loss;
+    int64_t cuts, averaged, tempered,
+        poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
 
 struct sosmc_solver {
@@ -142,6 +148,16 @@ struct sosmc_solver {
     double *theta, *theta0, *try_theta, *answer; /* the last: theta behind the Newton step of the last stage */
     cloud c[CLOUDS];
     metric m, start_metric;
+    /* of networks */
+    int network;
+    double *slots;   /* of the optimiser: 2 p */
+    double *average; /* p: the exponential average of theta */
+    double
+        *shares; /* SHARES + BATCH_TILES rows of p: sums of dU/dtheta over shares of particles and tiles of the batch */
+    int batch_tiles; /* of an update */
+    int64_t fit_rows,
+        check_rows; /* of the data: those that steer theta; those that only tell when to end, 0: the first do */
+    int fit_tiles, check_tiles; /* the second begin with a tile of their own */
     /* of a start */
     laws q[2];
     double *Lq, *gq;
@@ -210,14 +226,16 @@ enum { ROW_ENERGY, ROW_LAW, ROW_UNIFORM, ROW_OTHER, ROWS };
 /* U and, unless g is NULL, dU/dx at the batch; what is no number is an infinite energy without a slope. */
 int sosmc_i_solver_energy(const sosmc_solver *s, const double *theta, const sosmc_batch *b, double *U, double *g,
                           double *row);
-/* U and g of the whole cloud at the theta of the host. */
-sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta);
+/* U and, unless `slopes` is 0, g of the whole cloud at the theta of the host. */
+sosmc_status sosmc_i_solver_evaluate(sosmc_solver *s, cloud *c, host *h, const double *theta, int slopes);
 /* c->w and the effective sample size of a range. */
 double sosmc_i_solver_weights(const sosmc_solver *s, cloud *c, groups r);
 double sosmc_i_log_sum(const sosmc_simd *simd, int n, const double *x, double *work);
 /* Within groups whose effective size is below half; across groups too, where these have become unequal and the search is not over.
  * law: Lq and gq too. */
 sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int law);
+/* Of the whole cloud, where its effective sample size is below half. */
+sosmc_status sosmc_i_solver_resample_all(sosmc_solver *s, cloud *c);
 /* Moves at temperature t (1: the model alone); the step follows the acceptance where `adapt`. Sets v.accept and v.mobility. */
 sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt);
 sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c);
@@ -271,6 +289,20 @@ sosmc_status sosmc_i_data_draw(sosmc_solver *s);
 sosmc_status sosmc_i_look(sosmc_solver *s, look *l, const double *theta, double *gradient);
 /* mean of U over the data points, and of dU/dtheta unless NULL */
 sosmc_status sosmc_i_data_mean(sosmc_solver *s, const double *theta, double *mean, double *gradient);
+
+/* ---------------------------------------------------------------------------- learn.c */
+
+enum { SHARES = 16, BATCH_TILES = 8 };
+/* NULL, or why the search for networks does not take the problem. */
+const char *sosmc_i_learn_refused(const sosmc_problem *problem);
+sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
+sosmc_status sosmc_i_learn_data(sosmc_solver *s);                          /* takes the rows, in an order of its own */
+sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
+/* The mean of U at theta over the rows that tell when to end. */
+sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean);
+double sosmc_i_learn_width(const sosmc_solver *s, int j); /* of the data, in coordinate j */
+void sosmc_i_learn_begin(sosmc_solver *s);
+sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done);
 
 /* ---------------------------------------------------------------------------- the phases */
 

@@ -15,6 +15,7 @@
 enum { DRAWN_PER_PARTICLE = 4 }; /* draws of a reference law: they cost little, and are noise in every gradient */
 enum {
     PARTICLES = 1024,
+    NETWORK_PARTICLES = 4096,
     LEAST_PARTICLES = 128,
     MOST_PARTICLES = 1 << 22,
     LARGEST_DIM = 100000,
@@ -50,11 +51,12 @@ static sosmc_status check(sosmc_solver *s)
     if (m->dim_x < 1 || m->dim_theta < 1 || !m->energy || !m->grad_theta)
         return sosmc_i_solver_fail(s, SOSMC_EINVAL,
                                    "the model needs dim_x and dim_theta of at least 1, energy and grad_theta");
-    if (m->dim_theta > SOSMC_SOLVE_PARAMETERS)
-        return sosmc_i_solver_fail(
-            s, SOSMC_EINVAL,
-            "the model has %d parameters; the solver takes at most %d: choose settings (sosmc_defaults)", m->dim_theta,
-            SOSMC_SOLVE_PARAMETERS);
+    const char *refused = m->dim_theta > SOSMC_SOLVE_PARAMETERS ? sosmc_i_learn_refused(&s->problem) : NULL;
+    if (refused)
+        return sosmc_i_solver_fail(s, SOSMC_EINVAL,
+                                   "the model has %d parameters, and with more than %d %s: choose settings "
+                                   "(sosmc_defaults)",
+                                   m->dim_theta, SOSMC_SOLVE_PARAMETERS, refused);
     if (m->dim_x > LARGEST_DIM)
         return sosmc_i_solver_fail(s, SOSMC_EINVAL, "a particle has %d coordinates; the solver takes at most %d",
                                    m->dim_x, LARGEST_DIM);
@@ -121,16 +123,58 @@ static double *take(double **at, size_t doubles)
     return p;
 }
 
+#define TAKE(where, doubles) (count += sosmc_i_round_up(doubles, TILE_LANES), (where) = take(&at, doubles))
+
+/* What the search for networks needs: nothing that grows like the square of the parameters or like their number times that of the
+ * particles. */
+static void lay_out_network(sosmc_solver *s, double *at, size_t *total)
+{
+    size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
+    size_t square = dim <= FULL ? dim * dim : dim, count = 0;
+    cloud *c = &s->c[SEARCHED];
+    TAKE(c->x, all);
+    TAKE(c->g, all);
+    TAKE(c->U, n);
+    TAKE(c->logw, n);
+    TAKE(c->w, n);
+    for (int k = 0; k < 2; k++) {
+        TAKE(s->m.c[k].C, square);
+        TAKE(s->m.inverse[k], dim);
+        TAKE(s->start_metric.c[k].C, square);
+        TAKE(s->start_metric.inverse[k], dim);
+    }
+    TAKE(s->theta, p);
+    TAKE(s->theta0, p);
+    TAKE(s->answer, p);
+    TAKE(s->average, p);
+    TAKE(s->slots, 2 * p);
+    TAKE(s->shares, (SHARES + BATCH_TILES) * p);
+    TAKE(s->Lq, n);
+    TAKE(s->gq, all);
+    TAKE(s->value, n);
+    TAKE(s->data_x, ((size_t)s->tiles_per_share + 1) * s->data.vector);
+    TAKE(s->data_U, (size_t)s->data_points);
+    TAKE(s->partial, (size_t)s->tiles * s->row);
+    TAKE(s->spare, all);
+    TAKE(s->scratch, 2 * n + 1);
+    TAKE(s->accepted, n);
+    TAKE(s->room, (size_t)s->at.workers * s->room_each);
+    *total = count;
+}
+
 /* Hands out the memory; with at == NULL it only counts, in `total`. */
 static void lay_out(sosmc_solver *s, double *at, size_t *total)
 {
+    if (s->network) {
+        lay_out_network(s, at, total);
+        return;
+    }
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
     size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)s->data_shares * (size_t)s->tiles_per_share;
     size_t rows = (size_t)s->tiles > data_tiles ? (size_t)s->tiles : data_tiles;
     size_t small = 2 * dim + 8 * p * p + 24 * p + 64;
     if (dim <= SHIFTED && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
     size_t count = 0;
-#define TAKE(where, doubles) (count += sosmc_i_round_up(doubles, TILE_LANES), (where) = take(&at, doubles))
     for (int k = 0; k < CLOUDS; k++) {
         cloud *c = &s->c[k];
         TAKE(c->x, all);
@@ -187,9 +231,9 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->accepted, n);
     TAKE(s->small, small);
     TAKE(s->room, (size_t)s->at.workers * s->room_each);
-#undef TAKE
     *total = count;
 }
+#undef TAKE
 
 static void cut_data(sosmc_solver *s)
 {
@@ -205,7 +249,8 @@ static void cut_data(sosmc_solver *s)
 static sosmc_status shape(sosmc_solver *s)
 {
     const sosmc_model *m = &s->problem.model;
-    s->n = s->o.particles > 0 ? s->o.particles : particles_for(m);
+    s->network = m->dim_theta > SOSMC_SOLVE_PARAMETERS;
+    s->n = s->o.particles > 0 ? s->o.particles : s->network ? NETWORK_PARTICLES : particles_for(m);
     s->group = s->n / GROUPS;
     s->dim = m->dim_x;
     s->p = m->dim_theta;
@@ -222,8 +267,8 @@ static sosmc_status shape(sosmc_solver *s)
     s->at.simd = s->simd;
     s->trial = s->ref = s->at;
     size_t scoring = sosmc_i_scores_scratch(m) + (size_t)s->p * (size_t)s->at.ld, moving = LAW_WORK * (size_t)s->dim;
-    s->room_each = sosmc_i_round_up(scoring > moving ? scoring : moving, TILE_LANES);
-    s->row = sosmc_i_round_up((size_t)s->p + 2 * (size_t)s->dim, TILE_LANES);
+    s->room_each = sosmc_i_round_up(scoring > moving && !s->network ? scoring : moving, TILE_LANES);
+    s->row = sosmc_i_round_up((size_t)(s->network ? s->dim : s->p) + 2 * (size_t)s->dim, TILE_LANES);
     if (s->data_points == 0) return SOSMC_OK;
     sosmc_status status = sosmc_i_host_cut(&s->data, m, s->data_share, s->at.workers);
     s->data.workers = s->at.workers;
@@ -308,9 +353,17 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     for (int j = 0; j < s->p; j++) {
         double theta = problem->theta0 ? problem->theta0[j] : 0;
         if (s->o.low < s->o.high) theta = fmin(fmax(theta, s->o.low), s->o.high);
-        s->theta[j] = s->theta0[j] = s->answer[j] = s->mark[j] = theta;
+        s->theta[j] = s->theta0[j] = s->answer[j] = theta;
+        if (s->mark) s->mark[j] = theta;
+    }
+    if (s->network) {
+        status = sosmc_i_learn_data(s);
+        if (status != SOSMC_OK)
+            return s->failed ? s->failed : sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
+        sosmc_i_learn_begin(s);
     }
     s->v.moves = 1;
+    s->v.fresh_loss = s->v.fresh_error = s->v.best_loss = NAN;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
     s->v.found.worst = s->v.found.at_bound = s->v.starting = -1;
     status = sosmc_i_host_move(&s->at, s->theta);
@@ -398,6 +451,11 @@ void sosmc_i_solver_note(sosmc_solver *s)
                                  .evaluations = v->evaluations,
                                  .contractions = v->contractions,
                                  .seconds = v->seconds};
+    if (s->network) {
+        s->info.wanted = NAN;
+        s->info.loss = v->pass_done ? v->loss.value : v->fresh_loss;
+        s->info.loss_error = v->pass_done ? v->loss.error : v->fresh_error;
+    }
     if (v->phase == SOSMC_PHASE_START || s->failed) return;
     s->info.ess = sosmc_i_solver_weights(s, c, ALL);
     if (!c->R || v->updates == 0) return; /* rewards are looked at in the first update */
@@ -418,8 +476,12 @@ static sosmc_status advance(sosmc_solver *s)
         if (status == SOSMC_OK && done) v->phase = SOSMC_PHASE_SEARCH;
         break;
     case SOSMC_PHASE_SEARCH:
-        status = sosmc_i_search_step(s, &done);
+        status = s->network ? sosmc_i_learn_step(s, &done) : sosmc_i_search_step(s, &done);
         if (status != SOSMC_OK || !done) break;
+        if (s->network) { /* theta has no error that could be measured */
+            v->phase = SOSMC_PHASE_JUDGE;
+            break;
+        }
         v->phase = SOSMC_PHASE_MEASURE;
         sosmc_i_measure_begin(s);
         break;
@@ -519,6 +581,7 @@ const sosmc_solve_info *sosmc_solver_info(const sosmc_solver *s) { return &s->in
 const char *sosmc_solver_message(const sosmc_solver *s) { return s ? s->message : "there is not enough memory"; }
 const double *sosmc_solver_theta(const sosmc_solver *s)
 {
+    if (s->network && s->v.phase < SOSMC_PHASE_JUDGE && s->v.averaged > 0) return s->average;
     return s->v.phase >= SOSMC_PHASE_JUDGE ? s->answer : s->theta;
 }
 int sosmc_solver_particles(const sosmc_solver *s) { return s->n; }

@@ -83,11 +83,15 @@ static int seeds_of(sosmc_solver *s, int which, double *seed)
 
 sosmc_status sosmc_i_start_laws(sosmc_solver *s, int which)
 {
-    int seeds = seeds_of(s, which, s->spare);
     for (int k = 0; k < 2; k++) {
         sosmc_i_laws_free(&s->q[k]);
         s->q[k] = (laws){.dim = s->dim, .diagonal = s->dim > FULL};
     }
+    if (s->network) {
+        sosmc_status known = sosmc_i_learn_laws(s, &s->q[0], 0);
+        return known == SOSMC_OK ? sosmc_i_learn_laws(s, &s->q[1], 0) : known;
+    }
+    int seeds = seeds_of(s, which, s->spare);
     sosmc_status status = sosmc_i_places_find(s, &s->found[which], s->theta, seeds, s->spare);
     if (status == SOSMC_OK) status = sosmc_i_places_laws(s, &s->found[which], s->q);
     s->v.modes[which] = s->found[which].count;

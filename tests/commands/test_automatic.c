@@ -218,9 +218,8 @@ static int set_up(void **state)
                    "]}\nobjective: mmle\nparticles: 8192\noutput: {report: false, checkpoint_every: 1}\n");
     write_file("slow.yaml", slow);
     write_file("toy.yaml", "model: {type: hierarchical_gaussian, y: [1, 2, 3, 2.5]}\nobjective: mmle\n");
-    write_file("net.yaml",
-               "model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
-               "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n");
+    write_file("net.yaml", "model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
+                           "objective: {type: reward_reverse, reward: x1, beta: 1}\nsettings: automatic\n");
     return 0;
 }
 static int tear_down(void **state) { return folder_remove(folder); }

@@ -128,7 +128,8 @@ static void training_is_the_experiment(void **state)
             print_message("skipped: %s\n", source ? path : "SOSMC_TEST_SOURCE names no folder");
             skip();
         }
-        (void)snprintf(line, sizeof line, "train %s --seed %d", names[i], i == 0); /* the stored circles have seed 1 */
+        (void)snprintf(line, sizeof line, "train %s --cd --seed %d", names[i],
+                       i == 0); /* the stored circles have seed 1 */
         config *ours = printed(line), *stored = config_load(path, ERROR);
         if (!stored || config_resolve(stored, ERROR)) fail_msg("%s", error);
         char *a = without_lattice(ours), *b = without_lattice(stored);
@@ -141,29 +142,35 @@ static void training_is_the_experiment(void **state)
     }
 }
 
-static void weighted_training(void **state)
+/* The run file of points names the model and the data; the rest is the solver's. */
+static void training_on_points_chooses_nothing(void **state)
 {
-    config *c = printed("train circles --weighted --epochs 10 --hidden 16,8 --activation tanh --batch 1000 --seed "
-                        "18446744073709551615");
+    config *c = printed("train circles --hidden 16,8 --activation tanh --seed 18446744073709551615");
     int n = 0;
     const double *hidden = config_vector(c, "model.hidden", &n);
     assert_true(n == 2 && hidden[0] == 16 && hidden[1] == 8);
+    expect_word(c, "settings", "automatic");
     expect_word(c, "model.activation", "tanh");
     expect_word(c, "model.base", "gaussian");
     assert_false(config_has(c, "model.base_sd"));
+    expect_number(c, "model.init_sd", 0.1);
     expect_word(c, "init.type", "base");
-    expect_word(c, "scheme.type", "sosmc");
-    expect_number(c, "kernel.clamp", 0);
+    expect_number(c, "objective.held_out", 0.1);
     expect_number(c, "objective.energy2", 0);
     expect_number(c, "objective.gradient_penalty", 0);
-    expect_number(c, "resampling.threshold", 0.5);
-    expect_number(c, "adapt.threshold", 0.95);
-    expect_number(c, "adapt.factor", 1.01);
-    expect_number(c, "adapt.max", 0.01);
-    expect_number(c, "particles", 10000);
-    expect_number(c, "iterations", 200);
-    expect_number(c, "evaluate.every", 10);
+    expect_number(c, "particles", 4096);
+    assert_false(config_has(c, "scheme") || config_has(c, "iterations") || config_has(c, "evaluate"));
     assert_true(config_unsigned(c, "seed") == UINT64_MAX);
+    config_free(c);
+    c = printed("train small.csv --weighted --set objective.held_out=0.25 --particles 256");
+    expect_word(c, "settings", "automatic");
+    expect_number(c, "objective.held_out", 0.25);
+    expect_number(c, "particles", 256);
+    config_free(c);
+    c = printed("train small.csv --cd");
+    expect_word(c, "settings", "explicit");
+    expect_word(c, "scheme.type", "pcd");
+    expect_number(c, "objective.held_out", 0);
     config_free(c);
 }
 
@@ -255,20 +262,6 @@ static void stored_tuning_is_what_is_printed(void **state)
     expect_stored("tune", tune + 2);
     free(text);
     assert_int_equal(remove("circles.safetensors"), 0);
-}
-
-static void stored_training_is_what_is_printed(void **state)
-{
-    static const char *const names[] = {"circles", "two_moons", "blobs"};
-    for (int i = 0; i < 3; i++) {
-        char line[64], name[64];
-        (void)snprintf(line, sizeof line, "train %s --weighted --print", names[i]);
-        (void)snprintf(name, sizeof name, "train-%s", names[i]);
-        expect(0, "model:", line);
-        char *text = without_folder(output);
-        expect_stored(name, text);
-        free(text);
-    }
 }
 
 static void tuning_has_its_choices(void **state)
@@ -487,8 +480,8 @@ static void tuning_of_pictures_has_its_choices(void **state)
 
 static void trains_on_a_file(void **state)
 {
-    expect(0, "", "train small.csv --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
-    expect(2, "already holds a run", "train small.csv --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
+    expect(0, "", "train small.csv --cd --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
+    expect(2, "already holds a run", "train small.csv --cd --epochs 3 --hidden 8,8 " FAST "--quiet --out t");
     model_file f;
     if (model_read("t/model.safetensors", &f, ERROR)) fail_msg("%s", error);
     assert_true(f.inputs == 2 && f.hidden_layers == 2 && f.width[1] == 8 && f.base_sd == 0);
@@ -500,16 +493,16 @@ static void trains_on_a_file(void **state)
     expect_number(c, "objective.batch", 60); /* all there are */
     expect_number(c, "iterations", 3);
     config_free(c);
-    expect(0, "stored as w/model.safetensors",
-           "train small.csv --weighted --epochs 3 --batch 30 --hidden 8 --particles 50 --no-standardise " FAST
-           "--out w");
+    expect(0, "held-out points, mean -",
+           "train small.csv --hidden 8 --particles 128 --no-standardise --set limits.evaluations=20000 "
+           "--set output.report=false --out w");
     if (model_read("w/model.safetensors", &f, ERROR)) fail_msg("%s", error);
-    assert_true(f.base_sd > 1.9 && f.base_sd < 2.1); /* of the points as they are */
+    assert_true(f.base_sd > 1.8 && f.base_sd < 2.2); /* of the points as they are, some of them held out */
     model_free(&f);
     c = config_load("w/run.yaml", ERROR);
     if (!c || config_resolve(c, ERROR)) fail_msg("%s", error);
     assert_false(config_flag(c, "objective.data.standardise"));
-    expect_number(c, "iterations", 6);
+    expect_word(c, "settings", "automatic");
     config_free(c);
 }
 
@@ -640,7 +633,7 @@ static void wrong_words_about_pictures_are_named(void **state)
     expect(2, "--hidden stands beside --network", "train pixels.npy --network mnist --hidden 3");
     expect(2, "--weighted stands beside --network", "train pixels.npy --network mnist --weighted");
     expect(2, "--batch is 41; pixels.npy has 40 pictures", "train pixels.npy --network mnist --batch 41");
-    expect(2, "--sweeps stands beside --weighted", "train circles --weighted --sweeps 3");
+    expect(2, "--cd stands beside --network", "train pixels.npy --network mnist --cd");
     expect(2, "pictures need --network", "train train-images-idx3-ubyte");
     expect(4, "absent", "train absent --network mnist");
     expect(4, "has convolutions but no description", "sample bare.npz");
@@ -677,12 +670,15 @@ static void wrong_words_are_named(void **state)
     expect(2, "train: --out needs a value", "train circles --out");
     expect(2, "train: --quiet takes no value; found '3'", "train circles --quiet=3");
     expect(2, "train has no flag '-x'", "train circles -xh");
-    expect(2, "--epochs stands beside --iterations", "train circles --epochs 3 --iterations 4");
+    expect(2, "--epochs stands beside --iterations", "train circles --cd --epochs 3 --iterations 4");
+    expect(2, "--sweeps is for --cd and for pictures", "train circles --weighted --sweeps 3");
+    expect(2, "--epochs is for --cd and for pictures", "train circles --epochs 3");
+    expect(2, "--cd stands beside --weighted", "train circles --cd --weighted");
     expect(2, "--chains stands beside --particles", "sample small.npz --chains 3 --particles 4");
     expect(2, "DATA is 'moons'; expected two_moons", "train moons");
     expect(2, "--epochs is '0'; expected a whole number of at least 1", "train circles --epochs 0");
     expect(2, "--batch is '1.5'", "train circles --batch 1.5");
-    expect(2, "--batch is 61; small.csv has 60 points", "train small.csv --batch 61");
+    expect(2, "--batch is 61; small.csv has 60 points", "train small.csv --cd --batch 61");
     expect(2, "--activation is 'relu'; expected silu, softplus or tanh", "train circles --activation relu");
     expect(2, "--hidden is '8,,8'", "train circles --hidden 8,,8");
     expect(2, "--hidden is '8,0'", "train circles --hidden 8,0");
@@ -806,10 +802,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_is_the_experiment),
-        cmocka_unit_test(weighted_training),
+        cmocka_unit_test(training_on_points_chooses_nothing),
         cmocka_unit_test(tuning_has_the_papers_constants),
         cmocka_unit_test(stored_tuning_is_what_is_printed),
-        cmocka_unit_test(stored_training_is_what_is_printed),
         cmocka_unit_test(tuning_has_its_choices),
         cmocka_unit_test(sampling_is_printed),
         cmocka_unit_test(training_of_pictures_is_the_tutorials),

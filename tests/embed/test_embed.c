@@ -35,8 +35,9 @@ static const char *const texts[] = {
     "objective: {type: reward_forward, reward: \"exp(-(x1 - 3)^2)\", beta: 0.1}\n"
     "kernel: {type: ula, step: 0.1}\noptimiser: {type: adam, rate: 0.1}\nparticles: 400\niterations: 300\n"
     "output: {checkpoint_every: 50}\n",
-    "model: {type: hierarchical_gaussian, y: [1, 2, 3]}\nobjective: mmle\nparticles: 320\nseed: 4\n"};
-enum { CHOSEN, AUTOMATIC };
+    "model: {type: hierarchical_gaussian, y: [1, 2, 3]}\nobjective: mmle\nparticles: 320\nseed: 4\n",
+    "model: {type: hierarchical_gaussian, y: [1, 2, 3]}\nobjective: temper\nparticles: 200\nseed: 3\n"};
+enum { CHOSEN, AUTOMATIC, TEMPERED };
 
 typedef struct {
     int text;
@@ -206,6 +207,36 @@ static void a_stop_is_a_status_and_the_run_goes_on(void **state)
     assert_true(e.result.complete);
     assert_contains(e.result.closing, "half is finished: 300 iterations");
     embed_result_free(&e.result);
+}
+
+static void see_temper(void *ctx, const embed_progress *p)
+{
+    witness *w = ctx;
+    assert_true(p->temper && !p->info && !p->solve && p->dim_theta == 1);
+    w->calls++;
+}
+
+/* Runs that temper are neither explicit nor the solver's. */
+static void a_tempered_run_has_its_own_progress(void **state)
+{
+    errand e;
+    witness w = {.calls = 0};
+    char error[EMBED_SENTENCE];
+    embed_file *f;
+    embed_job *j = NULL;
+    embed_source from = {.text = texts[TEMPERED]};
+    (void)run_program(TEMPERED, "p/temper");
+    prepare(&e, TEMPERED, "t/temper")->hooks = (embed_hooks){.progress = see_temper, .ctx = &w};
+    (void)go(&e);
+    must_be(&e, EMBED_OK);
+    assert_true(w.calls > 5);
+    must_agree("p/temper", "t/temper");
+    embed_result_free(&e.result);
+    if (embed_open(&f, &from, error, sizeof error) || embed_job_make(&j, f, error, sizeof error)) fail_msg("%s", error);
+    assert_true(embed_job_temper(j) && !embed_job_solve(j) && embed_job_iterations(j) == 0);
+    assert_int_equal(embed_job_temper(j)->particles, 200);
+    embed_job_free(j);
+    embed_close(f);
 }
 
 /* ---------------------------------------------------------------------------- a guest in another program */
@@ -410,6 +441,7 @@ static void a_job_outlives_its_file(void **state)
             assert_int_equal(sosmc_create(&s, embed_job_problem(j), embed_job_settings(j)), SOSMC_OK);
             assert_int_equal(sosmc_run(s, embed_job_iterations(j), NULL, NULL), SOSMC_OK);
             assert_null(embed_job_solve(j));
+            assert_null(embed_job_temper(j));
         } else {
             assert_int_equal(sosmc_solver_create(&solver, embed_job_problem(j), embed_job_solve(j)), SOSMC_OK);
             while (sosmc_solver_info(solver)->phase != SOSMC_PHASE_DONE)
@@ -532,6 +564,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(two_threads_are_two_processes),
                                        cmocka_unit_test(a_stop_is_a_status_and_the_run_goes_on),
+                                       cmocka_unit_test(a_tempered_run_has_its_own_progress),
                                        cmocka_unit_test(the_callers_habits_do_not_matter),
                                        cmocka_unit_test(nothing_is_printed_and_no_signal_touched),
                                        cmocka_unit_test(wrong_files_have_the_programs_sentence),

@@ -283,6 +283,42 @@ static int make_folder(void **state)
 }
 static int remove_folder(void **state) { return folder_remove(folder); }
 
+/* dU/dtheta of a flat picture is minus the degrees of freedom: all pixels of all channels, or one less in each. */
+static void freedom_of_colours(void **state)
+{
+    static const struct {
+        const char *word;
+        double freedom;
+    } rows[] = {{"pixels", 3 * DIM}, {"exact", 3 * (DIM - 1)}};
+    static const double flat[3 * DIM] = {0}, one = 1;
+    double pixels[3 * DIM];
+    for (int i = 0; i < 3 * DIM; i++) pixels[i] = i;
+    npy_array a = {.type = NPY_F64, .dims = 3, .shape = {3, ROWS, COLUMNS}, .data = pixels};
+    assert_int_equal(npy_write(folder_path(folder, "colours.npy"), &a, ERROR), 0);
+    for (int k = 0; k < 2; k++) {
+        char model[FOLDER_ROOM + 128];
+        job j;
+        config *c;
+        (void)snprintf(model, sizeof model, "{type: deblur, picture: %s/colours.npy, noise: 1, freedom: %s}", folder,
+                       rows[k].word);
+        if (build(&j, &c, model, "mmle\nkernel: {type: myula, step: 0.1}")) fail_msg("%s", error);
+        const sosmc_model *m = &j.problem.model;
+        double theta = 0.3, g = 0;
+        void *work = aligned_alloc(64, (m->work + 64) / 64 * 64), *prep = aligned_alloc(64, (m->prep + 64) / 64 * 64);
+        assert_true(work && prep);
+        if (m->prepare) assert_int_equal(m->prepare(m->self, &theta, prep), 0);
+        sosmc_batch b = {.x = flat, .prep = prep, .work = work, .dim = m->dim_x, .n = 1, .ld = 1};
+        double U, gx[3 * DIM];
+        assert_int_equal(m->energy(m->self, &theta, &b, &U, gx), 0);
+        assert_int_equal(m->grad_theta(m->self, &theta, &b, &one, &g), 0);
+        if (g != -rows[k].freedom) fail_msg("freedom %s: %g", rows[k].word, g);
+        free(work);
+        free(prep);
+        job_free(&j);
+        config_free(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rewards_of_pixels),
@@ -291,6 +327,7 @@ int main(void)
                                        cmocka_unit_test(pictures_to_train_on),
                                        cmocka_unit_test(what_is_refused),
                                        cmocka_unit_test(temperature),
-                                       cmocka_unit_test(shapes)};
+                                       cmocka_unit_test(shapes),
+                                       cmocka_unit_test(freedom_of_colours)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -445,6 +445,102 @@ static void pareto_index(void **state)
     assert_true(isnan(sosmc_i_khat(N, logw, work)));
 }
 
+/* ---------------------------------------------------------------------------- a mixture that is fitted */
+
+/* Points of three far normal laws with equal weights: so many components find them, their weights and their widths. */
+static void a_mixture_finds_its_parts(void **state)
+{
+    enum { POINTS = 3000, PARTS = 3 };
+    static const double centre[PARTS][DIM] = {{-9, 0, 3}, {0, 8, 0}, {9, -4, -6}};
+    double *x = malloc((size_t)POINTS * DIM * sizeof *x);
+    laws q = {.dim = DIM};
+    assert_non_null(x);
+    for (int i = 0; i < POINTS; i++) {
+        sosmc_batch b = {.simd = sosmc_simd_best(), .dim = DIM, .n = 1, .ld = 1, .first = i};
+        sosmc_normals((sosmc_rng){.seed = 3, .stream = SOSMC_STREAM_USER}, &b, x + (ptrdiff_t)i * DIM);
+        for (int j = 0; j < DIM; j++) x[i * DIM + j] = centre[i % PARTS][j] + 0.5 * x[i * DIM + j];
+    }
+    assert_int_equal(sosmc_i_fit_mixture(&q, PARTS, 1, 1, POINTS, x, NULL), 0);
+    sosmc_i_laws_close(&q);
+    assert_int_equal(q.count, PARTS);
+    for (int k = 0; k < PARTS; k++) {
+        const law *a = &q.part[k];
+        int nearest = 0;
+        for (int c = 1; c < PARTS; c++)
+            if (fabs(a->mean[0] - centre[c][0]) < fabs(a->mean[0] - centre[nearest][0])) nearest = c;
+        assert_true(fabs(a->weight - 1.0 / PARTS) < 0.01);
+        for (int j = 0; j < DIM; j++) {
+            assert_true(fabs(a->mean[j] - centre[nearest][j]) < 0.08);
+            assert_true(fabs(a->L[j * DIM + j] - 0.5) < 0.05);
+        }
+    }
+    sosmc_i_laws_free(&q);
+    /* Weights are heeded, and few points make few components. */
+    q = (laws){.dim = DIM};
+    double *w = calloc(POINTS, sizeof *w);
+    assert_non_null(w);
+    for (int i = 0; i < POINTS; i++) w[i] = i % PARTS == 1;
+    assert_int_equal(sosmc_i_fit_mixture(&q, PARTS, 1, 1, POINTS, x, w), 0);
+    for (int k = 0; k < q.count; k++) assert_true(fabs(q.part[k].mean[1] - 8) < 2);
+    sosmc_i_laws_free(&q);
+    q = (laws){.dim = DIM};
+    assert_int_equal(sosmc_i_fit_mixture(&q, PARTS, 1, 1.2, 30, x, NULL), 0);
+    assert_int_equal(q.count, 1);
+    sosmc_i_laws_free(&q);
+    free(w);
+    free(x);
+}
+
+/* ---------------------------------------------------------------------------- weights that are taken as they are */
+
+static int bowl_energy(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
+{
+    for (int i = 0; i < b->n; i++) U[i] = 0;
+    for (int j = 0; j < b->dim; j++)
+        for (int i = 0; i < b->n; i++) {
+            double x = b->x[(size_t)j * (size_t)b->ld + (size_t)i] - theta[0];
+            U[i] += 0.5 * x * x;
+            if (gx) gx[(size_t)j * (size_t)b->ld + (size_t)i] = x;
+        }
+    return 0;
+}
+
+static void good_weights_need_no_tempering(void **state)
+{
+    static const double one[DIM * DIM] = {1, 0, 0, 0, 1, 0, 0, 0, 1},
+                                  wide[DIM * DIM] = {1.2, 0, 0, 0, 1.2, 0, 0, 0, 1.2};
+    static const double origin[DIM], near[1] = {0.3}, far[1] = {6};
+    double identity[DIM * DIM];
+    sosmc_model m = {.dim_x = DIM, .dim_theta = 1, .energy = bowl_energy};
+    preconditioner c = {.dim = DIM, .gradient = 1, .C = identity};
+    laws q = {.dim = DIM};
+    pass_cloud p;
+    memcpy(identity, one, sizeof one);
+    assert_int_equal(sosmc_i_laws_add(&q, 1, 0, origin, wide), 0);
+    sosmc_i_laws_close(&q);
+    pass_task task = {.model = &m, .theta = near, .q = &q, .c = &c, .particles = 4000, .moves = 1, .plain = 0.5};
+    assert_int_equal(sosmc_i_pass(&task, &p), SOSMC_OK);
+    double exact = 1.5 * 1.8378770664093454836;
+    assert_true(p.arrived == 1 && p.temperatures == 0 && p.khat <= 0.5);
+    assert_true(fabs(p.log_z - exact) < 4 * sosmc_i_pass_error(&p, NULL, 1) && sosmc_i_pass_error(&p, NULL, 1) < 0.05);
+    sosmc_i_pass_free(&p);
+    task.theta = far; /* these would not do: tempered, or given up */
+    assert_int_equal(sosmc_i_pass(&task, &p), SOSMC_OK);
+    assert_true(p.arrived == 1 && p.temperatures > 1 && p.khat > 0.5);
+    assert_true(fabs(p.log_z - exact) < 4 * sosmc_i_pass_error(&p, NULL, 1));
+    sosmc_i_pass_free(&p);
+    task.only_plain = 1;
+    assert_int_equal(sosmc_i_pass(&task, &p), SOSMC_OK);
+    assert_true(p.arrived < 1);
+    sosmc_i_pass_free(&p);
+    task.theta = near;
+    task.plain = task.only_plain = 0;
+    assert_int_equal(sosmc_i_pass(&task, &p), SOSMC_OK);
+    assert_true(p.temperatures > 0);
+    sosmc_i_pass_free(&p);
+    sosmc_i_laws_free(&q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(densities_follow_the_formula),
@@ -457,6 +553,8 @@ int main(void)
                                        cmocka_unit_test(moves_follow_metropolis_and_hastings),
                                        cmocka_unit_test(walks_need_no_gradient),
                                        cmocka_unit_test(sums_of_weights),
-                                       cmocka_unit_test(pareto_index)};
+                                       cmocka_unit_test(pareto_index),
+                                       cmocka_unit_test(a_mixture_finds_its_parts),
+                                       cmocka_unit_test(good_weights_need_no_tempering)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ typedef struct {
 static const job jobs[] = {
     {NULL, "run run.yaml --out run --quiet", "run run.yaml --out run --quiet --overwrite", "run", 0},
     {NULL, "run run.yaml --out run --quiet --overwrite", "run run.yaml --out run --quiet --resume", "run", 0},
-    {NULL, "train circles --hidden 4 --particles 20 --batch 16 --out d --quiet --set iterations=8", NULL, "d", 0},
+    {NULL, "train circles --cd --hidden 4 --particles 20 --batch 16 --out d --quiet --set iterations=8", NULL, "d", 0},
     {NULL, "tune model.safetensors --reward lower --beta 1 --particles 20 --iterations 8 --out d --quiet", NULL, "d",
      0},
     {NULL, "sample model.safetensors --chains 20 --steps 400 --out d --quiet", NULL, "d", 0},

@@ -199,16 +199,18 @@ static void write_cloud(const char *dir, int dim, const int heavy[PARTICLES])
     assert_fine(npz_write(path, m, 2, 0, ERROR));
 }
 
-static const exhibit *cloud_of(gallery *g, report_data *r, const char *dir)
+static const exhibit *cloud_over(gallery *g, report_data *r, const char *dir, const plot_lattice *density)
 {
     assert_fine(report_load(r, at(dir), ERROR));
     *g = (gallery){.n = 0};
-    report_gallery(g, r, &(report_extra){.title = "x"});
+    report_gallery(g, r, &(report_extra){.title = "x", .density = density});
     for (int k = 0; k < g->n; k++)
         if (strcmp(g->item[k].figure.name, "cloud") == 0) return &g->item[k];
     fail_msg("there is no cloud");
     return NULL;
 }
+
+static const exhibit *cloud_of(gallery *g, report_data *r, const char *dir) { return cloud_over(g, r, dir, NULL); }
 
 static void dots_follow_the_weights(void **state)
 {
@@ -252,6 +254,22 @@ static void histograms_follow_the_weights(void **state)
     }
     assert_true(fabs(area - 1) < 1e-12);    /* a density */
     assert_true(fabs(mean - 24.5) < width); /* of the particles that have weight */
+    report_gallery_free(&g);
+    report_unload(&r);
+}
+
+/* Four particles have the weight, and one of them is not in the box of the picture. */
+static void what_lies_outside_is_told(void **state)
+{
+    static gallery g;
+    report_data r;
+    int heavy[PARTICLES] = {0};
+    const double z[] = {0, 1, 1, 0};
+    const plot_lattice box = {.nx = 2, .ny = 2, .x_min = 0, .x_max = 40, .y_min = 1000, .y_max = 1040, .z = z};
+    write_run("outside", 0);
+    heavy[17] = heavy[18] = heavy[19] = heavy[60] = 1;
+    write_cloud("outside", 2, heavy);
+    assert_non_null(strstr(cloud_over(&g, &r, "outside", &box)->caption, " A share 0.25 of the weight lies outside"));
     report_gallery_free(&g);
     report_unload(&r);
 }
@@ -316,6 +334,7 @@ int main(void)
         cmocka_unit_test(curves_are_their_columns),
         cmocka_unit_test(dots_follow_the_weights),
         cmocka_unit_test(histograms_follow_the_weights),
+        cmocka_unit_test(what_lies_outside_is_told),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

@@ -26,6 +26,11 @@ static char folder[FOLDER_ROOM], error[1024];
     "model: {type: gaussian_mixture, means: [[-2, 0, 0], [2, 0, 1]], variance: 0.5}\n" \
     "objective: {type: reward_forward, reward: \"exp(-(x1 - 2)^2)\", beta: 0.5}\nparticles: 128\n"
 
+#define NET                                                                  \
+    "model: {type: mlp, inputs: 3, hidden: [16, 16], base: gaussian}\n"      \
+    "objective: {type: ebm_likelihood, held_out: 0.25, data: {type: blobs, " \
+    "points: 400, centres: [[0, 3, 1], [2, 0, -1]]}}\nparticles: 128\n"
+
 static run_result result;
 
 static run_status run(const char *text, const char *name, int resume, int judge, const run_hooks *hooks)
@@ -236,20 +241,57 @@ static void another_precision_is_another_run(void **state)
     must_run(TOY "threads: 2\n", "finished", 1);
 }
 
+/* ---------------------------------------------------------------------------- networks */
+
+static double number_of(const json_t *s, const char *key) { return json_number_value(json_object_get(s, key)); }
+
+/* Points are held out by the seed alone; what is told of them and of the others adds up. */
+static void a_network_is_trained_like_any_other_run(void **state)
+{
+    must_run(NET, "net", 0);
+    assert_true(result.automatic && result.verdict == SOSMC_CONVERGED);
+    json_t *s = summary_of("net");
+    assert_true(number_of(s, "fitted_rows") + number_of(s, "held_out_rows") == 400);
+    assert_true(fabs(number_of(s, "held_out_rows") - 100) < 40);
+    assert_string_equal(text_of(s, "log_likelihood_from"), "judged");
+    assert_true(fabs(number_of(s, "log_likelihood") + number_of(s, "loss")) < 1e-6); /* not in the same order of sums */
+    assert_true(number_of(s, "held_out_error") == number_of(s, "log_z_error") && number_of(s, "held_out_error") > 0);
+    assert_true(fabs(number_of(s, "held_out") - number_of(s, "log_likelihood")) < 1 &&
+                number_of(s, "held_out_spread") > 0);
+    json_decref(s);
+    must_run(NET "limits: {evaluations: 200000}\n", "net-parts", 0);
+    assert_string_equal(result.limit, "evaluations");
+    must_run(NET "threads: 2\n", "net-parts", 1);
+    assert_true(result.limit == NULL && result.verdict == SOSMC_CONVERGED);
+    assert_int_equal(access(folder_path(folder, "net-parts/model.safetensors"), R_OK), 0);
+    json_t *one = summary_of("net"), *other = summary_of("net-parts");
+    assert_string_equal(text_of(one, "state_hash"), text_of(other, "state_hash"));
+    json_decref(one);
+    json_decref(other);
+}
+
 /* ---------------------------------------------------------------------------- refusals */
 
 static void what_the_solver_refuses(void **state)
 {
     static const struct {
         const char *text, *words;
-    } cases[] = {{"model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
-                  "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n",
-                  "test.yaml:3: settings is automatic, and the solver refuses this run: the model has 257 parameters"},
-                 {"model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: none\nsettings: automatic\n",
-                  "nothing to minimise"},
-                 {"model: {type: gaussian_mixture, means: [[0, 0], [1, 0]]}\n"
-                  "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, energy2: 0.1}\n",
-                  "the solver refuses this run: the objective has a regulariser on energies"}};
+    } cases[] = {
+        {"model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
+         "objective: {type: reward_reverse, reward: x1, beta: 1}\nsettings: automatic\n",
+         "test.yaml:3: settings is automatic, and the solver refuses this run: the model has 257 parameters, and with more "
+         "than 200 the solver takes only the likelihood of data"},
+        {"model: {type: mlp, hidden: [64]}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}}\nsettings: automatic\n",
+         "init.type is base, but the network has none; see model.base"},
+        {"model: {type: mlp, hidden: [64], base: gaussian}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, held_out: 0.001}\n",
+         "test.yaml:2: objective.held_out is 0.001, which takes 0 of 30 points"},
+        {"model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: none\nsettings: automatic\n",
+         "nothing to minimise"},
+        {"model: {type: gaussian_mixture, means: [[0, 0], [1, 0]]}\n"
+         "objective: {type: ebm_likelihood, data: {type: circles, points: 30}, energy2: 0.1}\n",
+         "the solver refuses this run: the objective has a regulariser on energies"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(run(cases[i].text, "refused", 0, 0, NULL), RUN_EUSAGE);
         assert_contains(result.message, cases[i].words);
@@ -274,6 +316,7 @@ int main(void)
         cmocka_unit_test(finished_runs),
         cmocka_unit_test(a_limit_may_be_raised),
         cmocka_unit_test(another_precision_is_another_run),
+        cmocka_unit_test(a_network_is_trained_like_any_other_run),
         cmocka_unit_test(what_the_solver_refuses),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

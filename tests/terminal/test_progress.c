@@ -85,8 +85,30 @@ static void lines_of_the_solver(void **state)
     expect_solver("measure  step 3  loss -12.5 +- 0.03  reward 0.75  theta 1.5 -2  1.2e+04 evaluations\n", &info, 2);
 }
 
+/* What is left: the pace so far for what is not done yet, in words of a clock. */
+static void lines_tell_the_time(void **state)
+{
+    static const struct {
+        double left;
+        const char *line;
+    } rows[] = {{7.2, "2/8  x  7 s left\n"},         {99, "2/8  x  99 s left\n"}, {754, "2/8  x  12 min 34 s left\n"},
+                {7384, "2/8  x  2 h 03 min left\n"}, {NAN, "2/8  x  ? left\n"},   {-1, "2/8  x  ? left\n"}};
+    progress p;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        begin(&p);
+        progress_line(&p, 2, 8, "x", rows[i].left);
+        end(&p, rows[i].line);
+    }
+    begin(&p);
+    p.first = 10;
+    p.begun = monotonic_seconds() - 100; /* 20 in 100 seconds, and 60 to come */
+    progress_show(&p, 30, 90, "x");
+    end(&p, "30/90  x  5 min 00 s left\n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_name_what_exists), cmocka_unit_test(lines_of_the_solver)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_name_what_exists), cmocka_unit_test(lines_of_the_solver),
+                                       cmocka_unit_test(lines_tell_the_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

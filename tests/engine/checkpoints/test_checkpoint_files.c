@@ -6,11 +6,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -188,7 +190,7 @@ static void a_rename_that_fails(void **state)
     assert_int_equal(mkdir(d.p.previous, 0777), 0);
     assert_int_equal(sosmc_save_file(d.s, d.p.path), SOSMC_EIO);
     assert_contains(sosmc_message(d.s), d.p.path);
-    assert_false(file_exists(d.p.tmp));
+    assert_int_equal(checkpoint_folder_leftovers(&d.p), 0);
     assert_file_is(d.p.path, &d.r->at[4]);
     saved_run_free(&d);
 }
@@ -211,17 +213,12 @@ static void a_directory_is_not_a_checkpoint(void **state)
     }
 }
 
-/* The disk is full at once (a device that always is), or after some kilobytes (a limit on the size of files). */
+/* The disk is full after some kilobytes (a limit on the size of files). */
 static void full_disks(void **state)
 {
     const rlim_t limits[] = {100, 4096, 40000};
     for (int large = 0; large < 2; large++) { /* within one buffer of the writer, and in many */
         saved_run d = saved_run_new(large ? HUGE_DIMENSION : ULA_PAPER);
-        if (file_exists("/dev/full")) {
-            assert_int_equal(symlink("/dev/full", d.p.tmp), 0);
-            assert_not_saved(&d, SOSMC_EIO);
-            assert_contains(sosmc_message(d.s), d.p.tmp);
-        }
         struct rlimit old, low;
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
         void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -235,9 +232,10 @@ static void full_disks(void **state)
             assert_int_equal(set, 0);
             assert_int_equal(restored, 0);
             assert_int_equal(status, SOSMC_EIO);
-            assert_contains(sosmc_message(d.s), d.p.tmp);
+            assert_contains(sosmc_message(d.s), "cannot write ");
+            assert_contains(sosmc_message(d.s), d.p.path);
             assert_true(sosmc_hash(d.s) == before);
-            assert_false(file_exists(d.p.tmp));
+            assert_int_equal(checkpoint_folder_leftovers(&d.p), 0);
             assert_file_is(d.p.path, &d.r->at[4]);
             assert_file_is(d.p.previous, &d.r->at[3]);
         }
@@ -250,14 +248,48 @@ static void full_disks(void **state)
     }
 }
 
-/* A leftover of a crash, or anything else under the temporary name, is not in the way. */
-static void leftovers_are_overwritten(void **state)
+/* Nobody can lead the bytes elsewhere: what lies under a name that might be a temporary's is left alone. */
+static void no_link_is_followed(void **state)
 {
     saved_run d = saved_run_new(ULA_PAPER);
-    file_write(d.p.tmp, d.r->at[8].bytes, 3000);
-    checkpoint_folder_save(d.s, &d.p);
+    char victim[NAME_ROOM], text[8] = "";
+    (void)snprintf(victim, sizeof victim, "%s/victim", d.p.dir);
+    file_write(victim, "mine", 4);
+    assert_int_equal(symlink(victim, d.p.tmp), 0);
+    if (sosmc_save_file(d.s, d.p.path) != SOSMC_OK) fail_msg("%s", sosmc_message(d.s));
     assert_file_is(d.p.path, &d.r->at[1]);
     assert_file_is(d.p.previous, &d.r->at[4]);
+    FILE *f = fopen(victim, "r");
+    assert_true(f && fgets(text, sizeof text, f));
+    (void)fclose(f);
+    assert_string_equal(text, "mine");
+    assert_true(file_exists(d.p.tmp)); /* it is not ours */
+    assert_int_equal(unlink(victim), 0);
+    saved_run_free(&d);
+}
+
+/* Temporaries of processes that died are removed by the next writer; one that is being written, and what is no file, is not. */
+static void leftovers_are_removed(void **state)
+{
+    saved_run d = saved_run_new(ULA_PAPER);
+    char dead[2 * NAME_ROOM], alive[2 * NAME_ROOM], link[2 * NAME_ROOM], other[2 * NAME_ROOM];
+    (void)snprintf(dead, sizeof dead, "%s.0123456789abcdef.tmp", d.p.path);
+    (void)snprintf(alive, sizeof alive, "%s.fedcba9876543210.tmp", d.p.path);
+    (void)snprintf(link, sizeof link, "%s.00000000000000ff.tmp", d.p.path);
+    (void)snprintf(other, sizeof other, "%s.user.0123456789abcdef.tmp", d.p.path);
+    file_write(dead, d.r->at[8].bytes, 3000);
+    file_write(alive, d.r->at[8].bytes, 3000);
+    file_write(other, "mine", 4);
+    assert_int_equal(symlink(other, link), 0);
+    int fd = open(alive, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && flock(fd, LOCK_EX) == 0);
+    if (sosmc_save_file(d.s, d.p.path) != SOSMC_OK) fail_msg("%s", sosmc_message(d.s));
+    assert_false(file_exists(dead));
+    assert_true(file_exists(alive) && file_exists(link) && file_exists(other));
+    (void)close(fd);
+    if (sosmc_save_file(d.s, d.p.path) != SOSMC_OK) fail_msg("%s", sosmc_message(d.s));
+    assert_false(file_exists(alive));
+    assert_int_equal(unlink(link) | unlink(other), 0);
     saved_run_free(&d);
 }
 
@@ -328,6 +360,7 @@ static void killed_while_saving(void **state)
         assert_true(sosmc_hash(s) == sosmc_hash(whole));
         atomic_store(&seen->done, sosmc_iteration(s));
     }
+    checkpoint_folder_save(s, &p); /* which removes what the last of them left */
     sosmc_free(s);
     sosmc_free(whole);
     (void)munmap(seen, sizeof *seen);
@@ -348,7 +381,8 @@ int main(void)
         cmocka_unit_test(a_rename_that_fails),
         cmocka_unit_test(a_directory_is_not_a_checkpoint),
         cmocka_unit_test(full_disks),
-        cmocka_unit_test(leftovers_are_overwritten),
+        cmocka_unit_test(no_link_is_followed),
+        cmocka_unit_test(leftovers_are_removed),
         cmocka_unit_test(killed_while_saving),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,9 +6,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "checkpoint_files.h"
@@ -129,7 +131,7 @@ static void ranks_share_a_file(void **state)
         check_job(&j, size);
         assert_file_is(p.path, &r->at[K]);
         assert_file_is(p.previous, &r->at[K - 1]);
-        assert_false(file_exists(p.tmp));
+        assert_int_equal(checkpoint_folder_leftovers(&p), 0);
 
         file_write(p.path, r->at[5].bytes, 3000); /* damaged: all of them take the one before */
         file_write(p.previous, r->at[HALF].bytes, r->at[HALF].used);
@@ -218,11 +220,16 @@ static void ranks_learn_that_saving_failed(void **state)
         checkpoint_folder p = checkpoint_folder_new();
         refusal j = {.w = &w, .r = r, .path = "/no/such/directory/checkpoint", .saves = 1};
         all_are_refused(&j, size, SOSMC_EIO, "no directory");
-        if (file_exists("/dev/full")) {
-            assert_int_equal(symlink("/dev/full", p.tmp), 0);
-            j.path = p.path;
-            all_are_refused(&j, size, SOSMC_EIO, "full disk");
-        }
+        struct rlimit old, low;
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+        low = old;
+        low.rlim_cur = 100;
+        void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
+        j.path = p.path;
+        all_are_refused(&j, size, SOSMC_EIO, "full disk");
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        (void)signal(SIGXFSZ, handler);
         checkpoint_folder_free(&p);
     }
     record_free(r);

@@ -11,7 +11,8 @@ typedef struct {
 } checkpoint_folder;
 
 checkpoint_folder checkpoint_folder_new(void);
-void checkpoint_folder_free(const checkpoint_folder *p); /* fails the test when another file is left in it */
+void checkpoint_folder_free(const checkpoint_folder *p);     /* fails the test when another file is left in it */
+int checkpoint_folder_leftovers(const checkpoint_folder *p); /* temporaries in it, by whomever */
 int file_exists(const char *path);
 void file_write(const char *path, const void *bytes, size_t n);
 void checkpoint_folder_save(sosmc *s, const checkpoint_folder *p);

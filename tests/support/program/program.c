@@ -100,8 +100,8 @@ int program_run(const program_setting *s, const char *arguments, char said[PROGR
 
 /* ---------------------------------------------------------------------------- what is run */
 
-#define TRAIN                                                                                                 \
-    "train circles --hidden 4,4 --particles 20 --batch 16 --sweeps 2 --out train --quiet --set iterations=8 " \
+#define TRAIN                                                                                                      \
+    "train circles --cd --hidden 4,4 --particles 20 --batch 16 --sweeps 2 --out train --quiet --set iterations=8 " \
     "--set objective.data.points=32 --set evaluate.nodes=20 --set output.checkpoint_every=3"
 #define TUNE                                                                                             \
     "tune model.safetensors --reward lower --beta 0.5 --particles 20 --iterations 8 --out tune --quiet " \
