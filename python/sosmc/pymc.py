@@ -37,6 +37,8 @@ def from_pymc(model: Any = None, *, optimise: Iterable[str] | str, prior: str = 
     require("jax", extra="pymc")
     keep = check_prior(prior)
     model = pymc.modelcontext(model)
+    if not isinstance(model, pymc.Model):
+        raise TypeError(f"model is {type(model).__name__}; expected a pymc.Model")
     free = {variable.name: variable for variable in model.free_RVs}
     names = chosen(optimise, free, "free variable")
     _refuse(model)
