@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import sys
 
 import numpy as np
@@ -42,6 +44,13 @@ def expect_eight_schools(model) -> None:
     low, high = result.conf_int
     assert low["tau"] < EXACT["tau"] < high["tau"] and low["tau"] > 0
     assert "tau" in result.summary() and "19." in result.summary()
+
+
+def need(package: str):
+    """The package. Without it the tests that need it are skipped, or fail where SOSMC_TEST_FRAMEWORKS names it."""
+    if package in os.environ.get("SOSMC_TEST_FRAMEWORKS", "").split():
+        return importlib.import_module(package)
+    return pytest.importorskip(package, reason=f"{package} is not installed")
 
 
 RUNS = {"kernel": "ula", "iterations": 12, "particles": 96}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import sosmc
-from frameworks import SIGMA, Y
+from frameworks import SIGMA, Y, need
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    arviz = pytest.importorskip("arviz", reason="ArviZ is not installed")
+    arviz = need("arviz")
 
 
 def test_a_plain_model(pair):
@@ -23,7 +23,7 @@ def test_a_plain_model(pair):
 
 
 def test_a_program():
-    numpyro = pytest.importorskip("numpyro", reason="NumPyro is not installed")
+    numpyro = need("numpyro")
     dist = numpyro.distributions
 
     def schools():

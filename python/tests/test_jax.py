@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sosmc
-from frameworks import OBJECTIVES, expect_gradients, expect_missing, hash_of
+from frameworks import OBJECTIVES, expect_gradients, expect_missing, hash_of, need
 
-jax = pytest.importorskip("jax", reason="JAX is not installed")
+jax = need("jax")
 jnp = jax.numpy
 
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import sosmc
-from frameworks import SIGMA, Y, expect_eight_schools, expect_gradients, expect_missing, log_half_cauchy, log_normal, potential
+from frameworks import SIGMA, Y, expect_eight_schools, expect_gradients, expect_missing, log_half_cauchy, log_normal, need, potential
 
-numpyro = pytest.importorskip("numpyro", reason="NumPyro is not installed")
-jax = pytest.importorskip("jax")
+jax, numpyro = need("jax"), need("numpyro")
 dist = numpyro.distributions
 jnp = jax.numpy
 

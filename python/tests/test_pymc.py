@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import sosmc
-from frameworks import SIGMA, Y, expect_eight_schools, expect_gradients, expect_missing, log_half_cauchy, log_normal, potential
+from frameworks import SIGMA, Y, expect_eight_schools, expect_gradients, expect_missing, log_half_cauchy, log_normal, need, potential
 
-pymc = pytest.importorskip("pymc", reason="PyMC is not installed")
-pytest.importorskip("jax")
+jax, pymc = need("jax"), need("pymc")
 
 Z = np.random.default_rng(0).normal(size=(3, 8))
 AT = np.array([3.0, np.log(2.0)])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import sosmc
-from frameworks import OBJECTIVES, expect_gradients, expect_missing, hash_of
+from frameworks import OBJECTIVES, expect_gradients, expect_missing, hash_of, need
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+torch = need("torch")
 
 
 def network(dtype=torch.float32):
