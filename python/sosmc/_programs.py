@@ -102,25 +102,27 @@ class ProgramScale:
 
     def __init__(self, program: Program, own: Callable[[Array], Array]) -> None:
         jax = require("jax")
-        self._own = own
+        self._own, self._order = own, list(program.theta.shapes)  # JAX sorts the names of a dict
         self._parameters = jax.jit(program.parameters)
         self._slopes = jax.jit(jax.jacfwd(program.parameters))
         self._sites = jax.jit(jax.vmap(program.sites, (None, 0)))
         self.names = Layout({name: np.shape(value) for name, value in self.theta(program.theta0).items()}).names()
 
     def theta(self, flat: Array) -> dict[str, Array]:
-        return {name: np.asarray(value, dtype=np.float64) for name, value in self._parameters(self._own(flat)).items()}
+        found = self._parameters(self._own(flat))
+        return {name: np.asarray(found[name], dtype=np.float64) for name in self._order}
 
     def flat(self, theta: dict[str, Array]) -> Array:
-        return np.concatenate([np.ravel(value) for value in theta.values()])
+        return np.concatenate([np.ravel(theta[name]) for name in self._order])
 
     def errors(self, flat: Array, errors: Array, covariance: Array | None) -> dict[str, Array]:
         """By the delta method. Without a covariance the errors on the unconstrained scale count as independent, which only matters to
         parameters whose numbers depend on each other, such as probabilities."""
         out = {}
         covariance = np.diag(errors**2) if covariance is None else covariance
-        for name, slope in self._slopes(self._own(flat)).items():
-            J = np.asarray(slope, dtype=np.float64)
+        slopes = self._slopes(self._own(flat))
+        for name in self._order:
+            J = np.asarray(slopes[name], dtype=np.float64)
             out[name] = np.asarray(np.sqrt(np.einsum("...i,ij,...j->...", J, covariance, J)))
         return out
 

@@ -83,6 +83,7 @@ def test_theta_by_name():
     assert np.allclose(model.pack({"mu": 3.0, "tau": 2.0}), AT)
     assert {k: float(v) for k, v in model.unpack(AT).items()} == pytest.approx({"mu": 3, "tau": 2})
     assert model.names == ["mu", "tau (unconstrained)"]
+    assert list(make(optimise=["tau", "mu"]).unpack(AT)) == make(optimise=["tau", "mu"]).scale.names == ["tau", "mu"]
     with pytest.raises(ValueError, match="expected 'mu', 'tau'"):
         model.pack({"mu": 1.0})
 
