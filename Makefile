@@ -82,8 +82,8 @@ python-module: deps-build build/venv/python-ready build/venv-python/ready build/
 
 test-python: python-module
 	cd python/tests && $(call with_frameworks,$(frameworks),jax numpyro pymc arviz nbclient) $(run_pytest) \
-	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_notebooks.py
-	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_notebooks.py
+	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_framework_docs.py test_notebooks.py
+	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_framework_docs.py test_notebooks.py
 
 bench-python: python-module
 	$(call with_frameworks,$(frameworks)) bench/python/frameworks.py jax

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .model import Array
+from ._calls import Array
 
 Slope = Callable[[Array], tuple[float, Array]]
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ._calls import Array
 from ._extras import require
 from .jax import Passes
-from .model import Array, Model
+from .model import Model
 
 
 @dataclass

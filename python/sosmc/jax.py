@@ -20,8 +20,9 @@ from typing import Any, Callable
 
 import numpy as np
 
+from ._calls import Array
 from ._extras import require
-from .model import WHOLE, Array, Model
+from .model import WHOLE, Model
 
 _WIDTHS = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 ROUNDING = 1e-7  # relative rounding error of an energy in float32

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._calls import Array
 from ._extras import require
-from .model import Array
 from ._programs import Layout, Program, ProgramModel, check_prior, chosen
 
 
@@ -96,7 +96,7 @@ def _program(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     def parameters(flat: Any) -> dict[str, Any]:
         return {name: maps[name](value) for name, value in theta.split(flat).items()}
 
-    def at(flat: Any) -> Callable[..., Any]:
+    def at(flat: Any) -> Any:
         return handlers.substitute(model, data=parameters(flat))
 
     def potential(flat: Any, point: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ._calls import Array
 from ._extras import require
-from .model import Array
 from ._programs import Layout, Program, ProgramModel, check_prior, chosen
 
 
@@ -130,4 +130,4 @@ def _initial_point(model: Any, overrides: dict[Any, Any]) -> dict[str, Any]:
     from pymc.initial_point import make_initial_point_fn
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        return make_initial_point_fn(model=model, overrides=overrides)(0)
+        return dict(make_initial_point_fn(model=model, overrides=overrides)(0))

@@ -244,18 +244,19 @@ class Result:
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         """The parameters, at most ten: name, estimate, Monte Carlo error, standard error, interval."""
         j, scale, rows = self.judgement or Judgement(), getattr(self.model, "scale", None), []
-        names, theta, mc, standard, low, high = self.model.names, self.theta_flat, j.mc_error, j.standard_error, j.low, j.high
+        names: list[str] = self.model.names
+        columns: list[Array | None] = [self.theta_flat, j.mc_error, j.standard_error, j.low, j.high]
         if scale is not None:
-            interval = self.conf_int or (None, None)
-            names, shaped = scale.names, (self.theta, self.mc_error, self.stderr, *interval)
-            theta, mc, standard, low, high = (None if value is None else scale.flat(value) for value in shaped)
+            names, shaped = scale.names, (self.theta, self.mc_error, self.stderr, *(self.conf_int or (None, None)))
+            columns = [None if value is None else scale.flat(value) for value in shaped]
 
-        def at(array: Array | None, k: int, digits: str) -> str:
-            return "" if array is None else f"{array[k]:{digits}}"
+        def at(column: int, k: int, digits: str) -> str:
+            values = columns[column]
+            return "" if values is None else f"{values[k]:{digits}}"
 
         for k, name in enumerate(names[:10]):
-            interval = f"{at(low, k, '.5g')} to {at(high, k, '.5g')}" if low is not None else ""
-            rows.append((name, at(theta, k, ".6g"), at(mc, k, ".3g"), at(standard, k, ".3g"), interval))
+            interval = f"{at(3, k, '.5g')} to {at(4, k, '.5g')}" if columns[3] is not None else ""
+            rows.append((name, at(0, k, ".6g"), at(1, k, ".3g"), at(2, k, ".3g"), interval))
         return rows
 
     def _numbers(self) -> list[tuple[str, str]]:

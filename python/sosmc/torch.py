@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ._calls import Array
 from ._extras import require
-from .model import WHOLE, Array, Model
+from .model import WHOLE, Model
 
 _ROUNDING = {"float32": 1e-7, "float64": 0.0}
 _MOST_NAMES = 1000  # numbers of theta that get names of their own
