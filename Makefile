@@ -85,9 +85,12 @@ test-python: python-module
 	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_framework_docs.py test_notebooks.py
 	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_framework_docs.py test_notebooks.py
 
+# Ratios beside C, NumPy, JAX and PyTorch by hand; PyTorch in an environment of its own.
 bench-python: python-module
-	$(call with_frameworks,$(frameworks)) bench/python/frameworks.py jax
-	$(call with_frameworks,$(pytorch)) bench/python/frameworks.py torch
+	$(call configure,build,-DSOSMC_BUILD_BENCH=ON $(with_python))
+	$(call compile,build) --target bench_python_base
+	$(call with_frameworks,$(frameworks)) bench/python/bench.py callables numpy jax
+	$(call with_frameworks,$(pytorch)) bench/python/bench.py torch
 
 # Hours of tests, resumable; state and results in build-long/.
 test-long: deps-test
