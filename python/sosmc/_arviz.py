@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._extras import require
+
 if TYPE_CHECKING:
     from .result import Result
 
@@ -18,13 +20,7 @@ def _named(result: Result, draws: Any) -> Any:
 
 
 def to_arviz(result: Result, n: int, seed: int) -> Any:
-    try:
-        import arviz
-        import xarray
-    except ModuleNotFoundError as e:
-        from .result import _missing
-
-        raise _missing(e.name or "arviz", "arviz") from None
+    arviz, xarray = require("arviz"), require("xarray", extra="arviz")
     draws = result.draws(n, seed)
     named = _named(result, draws)
     posterior = {str(k): np.asarray(v)[None] for k, v in named.items()}  # one chain

@@ -12,6 +12,7 @@ import numpy as np
 from ._c import ffi
 from ._calls import Array
 from ._errors import text
+from ._extras import require
 
 _VERDICTS = {0: "converged", 1: "not converged", 2: "failed"}
 _NAN = float("nan")
@@ -34,10 +35,6 @@ class Number:
         if np.isfinite(self.error):
             return f"{self.value:.6g} +- {self.error:.2g}"
         return f"{self.value:.6g} (no error: {self.why})"
-
-
-def _missing(name: str, extra: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"this needs {name}: pip install 'sosmc[{extra}]'", name=name)
 
 
 class Judgement:
@@ -212,11 +209,7 @@ class Result:
 
     def to_pandas(self) -> Any:
         """The trace as a pandas DataFrame."""
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise _missing("pandas", "plot") from None
-        return pandas.DataFrame(self.trace).set_index(next(iter(self.trace)))
+        return require("pandas").DataFrame(self.trace).set_index(next(iter(self.trace)))
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
         """An object of ArviZ: the group `posterior` has n resampled particles, `optimisation` the trace."""
