@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pytest
 
 import sosmc
 from frameworks import SIGMA, Y, need

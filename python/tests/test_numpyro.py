@@ -124,6 +124,14 @@ def test_eight_schools_in_single_precision(single):
     expect_eight_schools(model)
 
 
+def test_a_folder_has_the_numbers_that_the_engine_moves(tmp_path):
+    result = sosmc.minimize(make(), kernel="mala", iterations=20, particles=64)
+    result.save(tmp_path / "run")
+    again = sosmc.load_run(tmp_path / "run")
+    assert np.array_equal(again.theta_flat, result.theta_flat) and "tau (unconstrained)" in again.summary()
+    assert result.plot().axes
+
+
 def test_a_support_that_depends_on_theta():
     def program(y):
         top = numpyro.sample("top", dist.LogNormal(0, 1))

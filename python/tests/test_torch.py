@@ -67,7 +67,8 @@ def test_results_are_a_state_dict():
     assert np.allclose(model.value(result.theta_flat, x.numpy()), module.eval()(x).detach().numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [torch.zeros(2), [torch.zeros(()), torch.ones(())], (torch.zeros(2), torch.ones(1)), {"a": torch.zeros(2)}])
+@pytest.mark.parametrize("shape", [torch.zeros(2), [torch.zeros(()), torch.ones(())], (torch.zeros(2), torch.ones(1)),
+                                   {"a": torch.zeros(2)}])
 def test_shapes_of_theta(shape):
     def U(theta, x):
         parts = theta if isinstance(theta, (list, tuple)) else list(theta.values()) if isinstance(theta, dict) else [theta]
