@@ -9,7 +9,8 @@
 #   make clean      remove the build folders                               make test-long  the long tier, continued by the next
 #                                                                                          call: LONG_HOURS=3, TESTS=regex
 #   make fuzz       every reader fed with noise, FUZZ_SECONDS=60 each      make matrix     gcc and clang give the same states
-#   make wheel      the Python package as a wheel, into dist/
+#   make wheel      the Python package as a wheel, into dist/              make test-python   the package with JAX, PyTorch, NumPyro
+#   make bench-python   what the package costs beside loops by hand                          and PyMC; downloads some 600 MB once
 #
 # Variables: PREFIX, DESTDIR, JOBS (parallel jobs), CMAKE_FLAGS (for the configuration), TESTS (regex of tests to run).
 
@@ -22,8 +23,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-long fuzz matrix bench wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
-        deps-build deps-test deps-lint deps-clang deps-python
+.PHONY: build demo test test-python test-long fuzz matrix bench bench-python wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
+        python-module deps-build deps-test deps-lint deps-clang deps-python deps-torch
 .NOTPARALLEL:
 
 # $(call configure,FOLDER,FLAGS): a folder keeps the generator it started with; a new one gets ninja where there is one.
@@ -58,6 +59,38 @@ test: deps-test build/venv/python-ready
 	$(call configure,build,-DSOSMC_BUILD_TESTS=ON $(with_python))
 	$(call compile,build)
 	$(call check,build)
+
+# The Python package with the frameworks that it serves, each of them there: nothing is skipped. JAX, NumPyro, PyMC and ArviZ come from
+# PyPI; PyTorch from Debian, which built it for its own Python and for a NumPy before 2, so that it has an environment of its own.
+frameworks = $(CURDIR)/build/venv-python
+pytorch = $(CURDIR)/build/venv-torch
+# $(call with_frameworks,ENVIRONMENT,PACKAGES): its Python; tests of the packages fail where they are missing.
+with_frameworks = SOSMC_TEST_FRAMEWORKS='$(2)' PYTHONPATH=$(CURDIR)/build/python PYTHONDONTWRITEBYTECODE=1 $(1)/bin/python -W ignore
+run_pytest = -m pytest -q -rs -p no:cacheprovider $(if $(TESTS),-k '$(TESTS)')
+build/venv-python/ready: | deps-python
+	python3 -m venv build/venv-python
+	build/venv-python/bin/pip install -q --disable-pip-version-check cffi pytest jax numpyro pymc arviz pandas matplotlib nbclient ipykernel
+	touch $@
+build/venv-torch/ready: | deps-torch
+	/usr/bin/python3 -m venv --system-site-packages build/venv-torch
+	build/venv-torch/bin/pip install -q --disable-pip-version-check 'numpy<2' cffi pytest matplotlib nbclient ipykernel
+	touch $@
+
+python-module: deps-build build/venv/python-ready build/venv-python/ready build/venv-torch/ready
+	$(call configure,build,-DSOSMC_BUILD_PYTHON=ON $(with_python))
+	$(call compile,build) --target sosmc_python
+
+test-python: python-module
+	cd python/tests && $(call with_frameworks,$(frameworks),jax numpyro pymc arviz nbclient) $(run_pytest) \
+	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_framework_docs.py test_notebooks.py
+	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_framework_docs.py test_notebooks.py
+
+# Ratios beside C, NumPy, JAX and PyTorch by hand; PyTorch in an environment of its own.
+bench-python: python-module
+	$(call configure,build,-DSOSMC_BUILD_BENCH=ON $(with_python))
+	$(call compile,build) --target bench_python_base
+	$(call with_frameworks,$(frameworks)) bench/python/bench.py callables numpy jax
+	$(call with_frameworks,$(pytorch)) bench/python/bench.py torch
 
 # Hours of tests, resumable; state and results in build-long/.
 test-long: deps-test
@@ -171,7 +204,7 @@ format: deps-lint
 
 # ------------------------------------------------------------------------------------------------ the rest
 
-deps-build deps-test deps-lint deps-clang deps-python: deps-%:
+deps-build deps-test deps-lint deps-clang deps-python deps-torch: deps-%:
 	@tools/deps.sh $*
 
 clean:

@@ -6,6 +6,7 @@
 #   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
 #             a C++ compiler
 #   python    Python with venv and headers, for the Python package
+#   torch     Debian's PyTorch, for the tests of the Python package
 #   lint      clang-format, clang-tidy, cppcheck
 #   clang     clang with its runtimes, for the fuzzers and the matrix of compilers
 #
@@ -87,6 +88,10 @@ for group in "$@"; do
         need python3-venv python3 -c 'import ensurepip, venv'
         need python3-dev have_python_headers
         ;;
+    torch)
+        need python3-torch /usr/bin/python3 -c 'import torch'
+        need python3-venv /usr/bin/python3 -c 'import ensurepip, venv'
+        ;;
     lint)
         need clang-format either clang-format-14 clang-format
         need clang-tidy either clang-tidy-14 clang-tidy
@@ -98,7 +103,7 @@ for group in "$@"; do
         need "$(clang_runtimes)" clang_fuzzes
         ;;
     *)
-        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, clang" >&2
+        echo "deps.sh: unknown group '$group'; the groups are build, test, python, torch, lint, clang" >&2
         exit 2
         ;;
     esac

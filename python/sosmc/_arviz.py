@@ -6,20 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._extras import require
+
 if TYPE_CHECKING:
     from .result import Result
 
 
-def to_arviz(result: Result, n: int, seed: int) -> Any:
-    try:
-        import arviz
-        import xarray
-    except ModuleNotFoundError as e:
-        from .result import _missing
+def _named(result: Result, draws: Any) -> Any:
+    scale = getattr(result.model, "scale", None)
+    if scale is not None:
+        return scale.particles(result.theta_flat, draws)
+    return result.model.unpack_x(draws) if result.model.unpack_x is not None else {"x": draws}
 
-        raise _missing(e.name or "arviz", "arviz") from None
+
+def to_arviz(result: Result, n: int, seed: int) -> Any:
+    arviz, xarray = require("arviz"), require("xarray", extra="arviz")
     draws = result.draws(n, seed)
-    named = result.model.unpack_x(draws) if result.model.unpack_x is not None else {"x": draws}
+    named = _named(result, draws)
     posterior = {str(k): np.asarray(v)[None] for k, v in named.items()}  # one chain
     step = next(iter(result.trace))
     trace = xarray.Dataset({k: (step, v) for k, v in result.trace.items() if k != step}, coords={step: result.trace[step]})

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._extras import require
+
 if TYPE_CHECKING:
     from .result import Result
 
@@ -13,13 +15,7 @@ MOST_LINES = 10
 
 
 def plot(result: Result) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        from .result import _missing
-
-        raise _missing("matplotlib", "plot") from None
-    figure = Figure(figsize=(10, 7), layout="constrained")
+    figure = require("matplotlib.figure").Figure(figsize=(10, 7), layout="constrained")
     axes = figure.subplots(2, 2)
     _theta(result, axes[0, 0])
     _line(result, axes[0, 1], "loss", "loss" + ("" if result.automatic else " (running estimate)"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 import numpy as np
 
@@ -74,6 +74,21 @@ def _numbers(value: Any, name: str) -> Array:
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} has values that are not finite")
     return array
+
+
+class Scale(Protocol):
+    """How a model shows what it holds on another scale: the scale of a probabilistic program, where the engine moves freely."""
+
+    names: list[str]
+
+    def flat(self, theta: Any) -> Array:
+        """What `unpack` made, as one vector with a number for each of `names`."""
+
+    def errors(self, flat: Array, errors: Array, covariance: Array | None) -> Any:
+        """Standard errors at theta = flat, in the shape of theta."""
+
+    def particles(self, flat: Array, x: Array) -> dict[str, Array]:
+        """Particles (n, dim_x) under their names; the first axis of every array is that of x."""
 
 
 class Model:
@@ -192,6 +207,7 @@ class Model:
         self.keys: dict[str, Any] = {}
         self.shares_forward, self.writable_views, self.machine_code = shares_forward, writable_views, machine_code
         self.unpack_x = unpack_x
+        self.scale: Scale | None = None
         self.dim_x = int(dim_x)
         self._take_theta(theta0, pack, unpack, flat_theta)
         self.tile = self._tile(tile)

@@ -12,6 +12,7 @@ import numpy as np
 from ._c import ffi
 from ._calls import Array
 from ._errors import text
+from ._extras import require
 
 _VERDICTS = {0: "converged", 1: "not converged", 2: "failed"}
 _NAN = float("nan")
@@ -36,20 +37,17 @@ class Number:
         return f"{self.value:.6g} (no error: {self.why})"
 
 
-def _missing(name: str, extra: str) -> ModuleNotFoundError:
-    return ModuleNotFoundError(f"this needs {name}: pip install 'sosmc[{extra}]'", name=name)
-
-
 class Judgement:
     """What a run is worth, as the library judged it."""
 
     verdict: str
     reasons: list[str]
-    theta: Array | None
-    mc_error: Array | None
-    standard_error: Array | None
-    low: Array | None
-    high: Array | None
+    theta: Array | None = None
+    mc_error: Array | None = None
+    mc_covariance: Array | None = None
+    standard_error: Array | None = None
+    low: Array | None = None
+    high: Array | None = None
     why_no_mc_error: str
     why_no_standard_error: str
     loss: Number
@@ -73,6 +71,8 @@ class Judgement:
         out.verdict = _VERDICTS[int(c.verdict.status)]
         out.reasons = [text(c.verdict.reason[i]) for i in range(c.verdict.reasons)]
         out.theta, out.mc_error, out.standard_error = take(c.theta), take(c.theta_mc_error), take(c.theta_standard_error)
+        if c.theta_mc_covariance != ffi.NULL:
+            out.mc_covariance = np.frombuffer(ffi.buffer(c.theta_mc_covariance, 8 * p * p)).reshape(p, p).copy()
         out.low, out.high = take(c.theta_low), take(c.theta_high)
         out.why_no_mc_error, out.why_no_standard_error = text(c.why_no_mc_error), text(c.why_no_standard_error)
         out.loss, out.log_z, out.kl, out.reward = number(c.loss), number(c.log_z), number(c.kl), number(c.reward)
@@ -157,15 +157,19 @@ class Result:
     def _shaped(self, flat: Array | None) -> Any:
         return None if flat is None else self.model.unpack(flat)
 
+    def _errors(self, flat: Array | None, covariance: Array | None = None) -> Any:
+        scale = getattr(self.model, "scale", None)
+        return self._shaped(flat) if flat is None or scale is None else scale.errors(self.theta_flat, flat, covariance)
+
     @property
     def mc_error(self) -> Any:
         """The Monte Carlo standard error of theta, in its shape; None: there is none, and `why_no_mc_error` says why."""
-        return self._shaped(self.judgement.mc_error if self.judgement else None)
+        return self._errors(self.judgement.mc_error, self.judgement.mc_covariance) if self.judgement else None
 
     @property
     def stderr(self) -> Any:
         """The statistical standard error of theta, in its shape; None: there is none, and `why_no_stderr` says why."""
-        return self._shaped(self.judgement.standard_error if self.judgement else None)
+        return self._errors(self.judgement.standard_error) if self.judgement else None
 
     @property
     def conf_int(self) -> tuple[Any, Any] | None:
@@ -205,11 +209,7 @@ class Result:
 
     def to_pandas(self) -> Any:
         """The trace as a pandas DataFrame."""
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise _missing("pandas", "plot") from None
-        return pandas.DataFrame(self.trace).set_index(next(iter(self.trace)))
+        return require("pandas").DataFrame(self.trace).set_index(next(iter(self.trace)))
 
     def to_arviz(self, n: int = 1000, seed: int = 0) -> Any:
         """An object of ArviZ: the group `posterior` has n resampled particles, `optimisation` the trace."""
@@ -236,15 +236,20 @@ class Result:
 
     def _rows(self) -> list[tuple[str, str, str, str, str]]:
         """The parameters, at most ten: name, estimate, Monte Carlo error, standard error, interval."""
-        j, rows = self.judgement, []
+        j, scale, rows = self.judgement or Judgement(), getattr(self.model, "scale", None), []
+        names: list[str] = self.model.names
+        columns: list[Array | None] = [self.theta_flat, j.mc_error, j.standard_error, j.low, j.high]
+        if scale is not None:
+            names, shaped = scale.names, (self.theta, self.mc_error, self.stderr, *(self.conf_int or (None, None)))
+            columns = [None if value is None else scale.flat(value) for value in shaped]
 
-        def at(array: Array | None, k: int) -> str:
-            return "" if array is None else f"{array[k]:.3g}"
+        def at(column: int, k: int, digits: str) -> str:
+            values = columns[column]
+            return "" if values is None else f"{values[k]:{digits}}"
 
-        for k, name in enumerate(self.model.names[:10]):
-            interval = f"{j.low[k]:.5g} to {j.high[k]:.5g}" if j and j.low is not None and j.high is not None else ""
-            rows.append((name, f"{self.theta_flat[k]:.6g}", at(j.mc_error if j else None, k), at(j.standard_error if j else None, k),
-                         interval))
+        for k, name in enumerate(names[:10]):
+            interval = f"{at(3, k, '.5g')} to {at(4, k, '.5g')}" if columns[3] is not None else ""
+            rows.append((name, at(0, k, ".6g"), at(1, k, ".3g"), at(2, k, ".3g"), interval))
         return rows
 
     def _numbers(self) -> list[tuple[str, str]]:
