@@ -222,13 +222,14 @@ static int law_by_fit(builder *b, sosmc_law *law)
     return status == SOSMC_OK ? rc : wrong_law(b, status);
 }
 
-/* The law is a normal one of base_sd, or what `init` says. */
+/* The law is what `init` says, or a wide normal one. */
 static int tempered_init(builder *b)
 {
+    const double wide = 4;
     int given = config_has(b->c, "init"), dim = b->job->problem.model.dim_x;
     int as_it_is = !given || is(b, "init.type", "normal") || is(b, "init.type", "base");
     int rc = JOB_COMMON_INIT;
-    if (!given) rc = job_centred_init(b, config_number(b->c, "objective.base_sd"));
+    if (!given) rc = job_centred_init(b, wide);
     if (given && b->p->kind->init) rc = b->p->kind->init(b);
     if (rc == JOB_COMMON_INIT) rc = common_init(b);
     if (rc) return rc;

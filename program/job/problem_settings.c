@@ -142,15 +142,14 @@ static void build_path_of_theta(const builder *b, sosmc_settings *s)
 static void build_solve_options(builder *b)
 {
     job *j = b->job;
+    sosmc_solve_options *o = &j->solve;
     j->automatic = 1;
-    j->solve = (sosmc_solve_options){.seconds = config_number(b->c, "limits.seconds"),
-                                     .evaluations = config_integer(b->c, "limits.evaluations"),
-                                     .particles = (int)config_integer(b->c, "particles"),
-                                     .seed = j->settings.seed,
-                                     .threads = j->settings.threads,
-                                     .rows = job_rows(j),
-                                     .why_no_log_z = job_why_no_log_z(j)};
-    if (config_has(b->c, "precision")) j->solve.precision = config_number(b->c, "precision");
+    o->particles = (int)config_integer(b->c, "particles");
+    o->seed = j->settings.seed;
+    o->threads = j->settings.threads;
+    o->rows = job_rows(j);
+    o->why_no_log_z = job_why_no_log_z(j);
+    if (config_has(b->c, "precision")) o->precision = config_number(b->c, "precision");
 }
 
 /* What tempering takes besides its law and beta. */
@@ -172,12 +171,13 @@ void job_build_settings(builder *b)
     *s = sosmc_defaults();
     s->seed = config_unsigned(b->c, "seed");
     s->threads = (int)config_integer(b->c, "threads");
-    if (b->job->tempers) {
-        build_temper_task(b->job, b);
-        return;
-    }
     if (is(b, "settings", "automatic")) {
-        build_solve_options(b);
+        b->job->solve = (sosmc_solve_options){.seconds = config_number(b->c, "limits.seconds"),
+                                              .evaluations = config_integer(b->c, "limits.evaluations")};
+        if (b->job->tempers)
+            build_temper_task(b->job, b);
+        else
+            build_solve_options(b);
         return;
     }
     s->scheme = build_scheme(b);

@@ -104,6 +104,14 @@ static void print_outcome(const outcome *o, FILE *out)
     }
 }
 
+static void print_limit(const run_result *r, FILE *out)
+{
+    int budget = strcmp(r->limit, "budget") == 0;
+    fprintf(out, "; ended by %s%s", budget ? "--" : "limits.", budget ? "budget-seconds" : r->limit);
+    if (!r->outcome.tempers) fprintf(out, " in the phase %s", sosmc_phase_name((sosmc_phase)r->outcome.solve.phase));
+    fprintf(out, ", --resume%s goes on", budget ? "" : " with a larger limit");
+}
+
 static void print_work(const run_result *r, FILE *out)
 {
     const sosmc_solve_info *info = &r->outcome.solve;
@@ -111,20 +119,13 @@ static void print_work(const run_result *r, FILE *out)
         fprintf(out, "%lld iterations in %.2f s\n", (long long)r->iterations, r->seconds);
         return;
     }
-    if (r->outcome.tempers) {
-        fprintf(out, "%lld temperatures, %.3g evaluations in %.2f s%s\n", (long long)r->iterations,
-                (double)r->outcome.temper.evaluations, r->seconds,
-                r->limit ? "; ended by --budget-seconds, --resume goes on" : "");
-        return;
-    }
-    fprintf(out, "%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,
-            (long long)info->updates, (double)info->evaluations, r->seconds);
-    if (r->limit)
-        fprintf(out, "; ended by %s%s in the phase %s, --resume%s goes on",
-                strcmp(r->limit, "budget") == 0 ? "" : "limits.",
-                strcmp(r->limit, "budget") == 0 ? "--budget-seconds" : r->limit,
-                sosmc_phase_name((sosmc_phase)info->phase),
-                strcmp(r->limit, "budget") == 0 ? "" : " with a larger limit");
+    if (r->outcome.tempers)
+        fprintf(out, "%lld temperatures, %.3g evaluations in %.2f s", (long long)r->iterations,
+                (double)r->outcome.temper.evaluations, r->seconds);
+    else
+        fprintf(out, "%lld steps, %lld updates of theta, %.3g evaluations in %.2f s", (long long)r->iterations,
+                (long long)info->updates, (double)info->evaluations, r->seconds);
+    if (r->limit) print_limit(r, out);
     fputc('\n', out);
 }
 

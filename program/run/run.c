@@ -573,7 +573,8 @@ static void say_settled(const run *r)
 
 static run_status iterate(run *r)
 {
-    while (!is_over(r) && !r->options->judge && !must_stop(r) && !out_of_time(r) && !stepper_limit(&r->at)) {
+    while (!is_over(r) && !r->options->judge && !must_stop(r) && !out_of_time(r) &&
+           !stepper_limit(&r->at, elapsed(r))) {
         sosmc_status status = stepper_step(&r->at);
         if (status != SOSMC_OK) {
             (void)trace_flush(r->trace, r->error, sizeof r->error);
@@ -595,7 +596,7 @@ static run_status iterate(run *r)
     }
     r->seconds = elapsed(r);
     if (!stepper_finished(&r->at) && is_over(r)) say_settled(r);
-    if (!is_over(r)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at);
+    if (!is_over(r)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at, r->seconds);
     run_status code = r->saved == stepper_done(&r->at) ? flush_rows(r) : save(r);
     return code == RUN_OK ? put_last_row(r) : code;
 }

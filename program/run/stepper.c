@@ -49,13 +49,14 @@ int stepper_finished(const stepper *s)
 
 const char *stepper_unit(const stepper *s) { return s->engine ? "iteration" : "step"; }
 
-const char *stepper_limit(const stepper *s)
+const char *stepper_limit(const stepper *s, double seconds)
 {
     const sosmc_solve_options *limits = &s->job->solve;
-    if (!s->solver || stepper_finished(s)) return NULL;
-    const sosmc_solve_info *info = sosmc_solver_info(s->solver);
-    if (limits->seconds > 0 && info->seconds >= limits->seconds) return "seconds";
-    return limits->evaluations > 0 && info->evaluations >= limits->evaluations ? "evaluations" : NULL;
+    if (s->engine || stepper_finished(s)) return NULL;
+    int64_t evaluations = s->sampler ? sosmc_sampler_state(s->sampler)->evaluations
+                                     : sosmc_solver_info(s->solver)->evaluations;
+    if (limits->seconds > 0 && seconds >= limits->seconds) return "seconds";
+    return limits->evaluations > 0 && evaluations >= limits->evaluations ? "evaluations" : NULL;
 }
 
 const double *stepper_theta(const stepper *s)

@@ -22,8 +22,8 @@ sosmc_status stepper_step(stepper *s);      /* an iteration of the engine, or a 
 int64_t stepper_done(const stepper *s);     /* how many are behind it */
 int stepper_finished(const stepper *s);     /* none is left */
 const char *stepper_unit(const stepper *s); /* what one of them is called: "iteration" or "step" */
-const char *stepper_limit(
-    const stepper *s); /* the limit that the solver has reached: "seconds", "evaluations"; NULL: none */
+/* The limit of the run file that a run without chosen settings has reached, after so many seconds: "seconds", "evaluations"; NULL: none. */
+const char *stepper_limit(const stepper *s, double seconds);
 const double *stepper_theta(const stepper *s);
 int stepper_particles(const stepper *s);
 sosmc_status stepper_cloud(const stepper *s, double *x, double *logw); /* as sosmc_cloud */

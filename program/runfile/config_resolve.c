@@ -483,8 +483,8 @@ static int rule_scheme(config *c)
 /* Tempering finds its settings, and ends by itself. */
 static int rule_temper(config *c)
 {
-    static const char *const idle[] = {"precision", "limits.seconds", "limits.evaluations"};
     const node *settings = config_find(c, "settings"), *beta = config_find(c, "objective.beta");
+    const node *precision = config_find(c, "precision");
     if (!is(c, "objective.type", "temper")) return 0;
     if (!is(c, "settings", "automatic"))
         return config_fail(
@@ -492,11 +492,9 @@ static int rule_temper(config *c)
             "objective.type is temper, which finds its moves and temperatures, and settings is %s; expected none "
             "of scheme, kernel, iterations and the like, or objective.type anneal",
             settings->text);
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
-        const node *n = config_find(c, idle[i]);
-        if (n && config_number(c, idle[i]) > 0)
-            return config_fail(c, n, "%s is for solvers, and objective.type is temper, which ends by itself", idle[i]);
-    }
+    if (precision)
+        return config_fail(c, precision,
+                           "precision is for solvers, and objective.type is temper, which ends by itself");
     if (beta && !config_has(c, "objective.reward"))
         return config_fail(c, beta, "objective.beta stands without objective.reward, which the model is tilted by");
     return 0;

@@ -249,14 +249,14 @@ const schema_key schema_keys[] = {
      "Iterations in which the temperature goes from the base to the model; later ones stay there."},
     {"objective.power", TYPE_NUMBER, "(0, inf)", "2", "objective.type=anneal",
      "Iteration k has t = (k / steps)^power: above 1 the first steps are smaller."},
-    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal|temper",
-     "The standard deviation of the normal law that the particles come from; wider than the model's. (With `temper`, unless "
-     "there is an `init`.)"},
+    {"objective.base_sd", TYPE_NUMBER, "(0, inf)", "4", "objective.type=anneal",
+     "The standard deviation of the normal law that the particles come from; wider than the model's."},
 
     {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
      "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
     {"init", TYPE_MAP, "type", ABSENT, "objective.type=temper",
-     "The law that tempering starts from: `normal` and `base` as they are, any other by a normal fit of 2,000 of its draws."},
+     "The law that tempering starts from: `normal` and `base` as they are, any other by a normal fit of 2,000 of its draws. Without "
+     "it, a normal law with standard deviation 4."},
     {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},
     {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
@@ -425,7 +425,7 @@ const schema_key schema_keys[] = {
      "per point; without it, 0.001."},
 
     {"limits", TYPE_MAP, NULL, "{}", AUTOMATIC,
-     "When the solver ends though it is not done. What it has is then told, with a verdict that says so; `--resume` with larger "
+     "When the solver, or tempering, ends though it is not done. What it has is then told, with a verdict that says so; `--resume` with larger "
      "limits goes on."},
     {"limits.seconds", TYPE_NUMBER, "[0, inf)", "0", NULL,
      "Wall-clock time of all steps, in all processes that worked on them; 0: no limit."},

@@ -96,6 +96,20 @@ static void interrupted_runs_go_on(void **state)
     assert_true(result.complete);
 }
 
+/* A limit ends it with a verdict that says so, and a larger one goes on to the numbers of a run without. */
+static void limits_end_it(void **state)
+{
+    must_run(TILT, "unlimited", 0);
+    double log_z = result.outcome.log_z.value;
+    int64_t steps = result.iterations;
+    must_run(TILT "limits: {evaluations: 2000}\n", "limited", 0);
+    assert_string_equal(result.limit, "evaluations");
+    assert_true(result.iterations < steps && result.verdict != SOSMC_CONVERGED);
+    must_run(TILT, "limited", 1);
+    assert_true(result.limit == NULL && result.iterations == steps && result.verdict == SOSMC_CONVERGED);
+    assert_true(result.outcome.log_z.value == log_z);
+}
+
 /* Every kind of model, from every kind of law; log Z against a formula where there is one. */
 static void any_model_and_law(void **state)
 {
@@ -164,8 +178,9 @@ static int remove_folder(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(numbers_have_errors), cmocka_unit_test(interrupted_runs_go_on),
-                                       cmocka_unit_test(any_model_and_law), cmocka_unit_test(no_law_no_number),
-                                       cmocka_unit_test(a_settled_loss_ends_the_run)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_have_errors), cmocka_unit_test(interrupted_runs_go_on),
+        cmocka_unit_test(limits_end_it),       cmocka_unit_test(any_model_and_law),
+        cmocka_unit_test(no_law_no_number),    cmocka_unit_test(a_settled_loss_ends_the_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
