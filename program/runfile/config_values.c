@@ -165,8 +165,7 @@ static int check_path(config *c, const schema_key *row, node *n, const char *pat
     if (absolute) snprintf(absolute, room, "%s/%s", strcmp(folder, "/") ? folder : "", n->text);
     free(here);
     if (!absolute) return -1;
-    if (!files_is_utf8(absolute))
-        return config_fail(c, n, "the folder of %s has a name that is not valid UTF-8", path);
+    if (!files_is_utf8(absolute)) return config_fail(c, n, "the folder of %s has a name that is not valid UTF-8", path);
     n->text = absolute;
     return 0;
 }
