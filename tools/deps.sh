@@ -5,6 +5,8 @@
 #             libjpeg, gnuplot; tar with gzip, which `sosmc fetch` starts
 #   test      build, cmocka, Python with venv (for NumPy and safetensors), and what the install test uses: pkg-config,
 #             a C++ compiler
+#   python    Python with venv and headers, for the Python package
+#   torch     Debian's PyTorch, for the tests of the Python package
 #   lint      clang-format, clang-tidy, cppcheck
 #   clang     clang with its runtimes, for the fuzzers and the matrix of compilers
 #
@@ -23,6 +25,11 @@ have_header() # HEADER: the preprocessor finds it; cmocka.h wants its friends fi
 {
     printf '#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$1" |
         "${CC:-cc}" -E -x c - >/dev/null 2>&1
+}
+
+have_python_headers()
+{
+    python3 -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))'
 }
 
 either() # COMMAND COMMAND: one of them exists
@@ -74,6 +81,16 @@ for group in "$@"; do
         need g++ command -v "${CXX:-c++}"
         need python3 command -v python3
         need python3-venv python3 -c 'import ensurepip, venv'
+        need python3-dev have_python_headers
+        ;;
+    python)
+        need python3 command -v python3
+        need python3-venv python3 -c 'import ensurepip, venv'
+        need python3-dev have_python_headers
+        ;;
+    torch)
+        need python3-torch /usr/bin/python3 -c 'import torch'
+        need python3-venv /usr/bin/python3 -c 'import ensurepip, venv'
         ;;
     lint)
         need clang-format either clang-format-14 clang-format
@@ -86,7 +103,7 @@ for group in "$@"; do
         need "$(clang_runtimes)" clang_fuzzes
         ;;
     *)
-        echo "deps.sh: unknown group '$group'; the groups are build, test, lint, clang" >&2
+        echo "deps.sh: unknown group '$group'; the groups are build, test, python, torch, lint, clang" >&2
         exit 2
         ;;
     esac

@@ -17,6 +17,7 @@
 #include "report/run_report.h"
 #include "run/lock.h"
 #include "run/place.h"
+#include "run/need.h"
 #include "run/run.h"
 #include "runfile/config.h"
 
@@ -396,4 +397,13 @@ void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room)
     char name[JOB_NAME];
     job_theta_name(&j->values, k, name);
     (void)snprintf(out, room, "%s", name);
+}
+
+int64_t embed_job_rows(const embed_job *j) { return job_rows(&j->values); }
+
+const char *embed_job_why_no_log_z(const embed_job *j) { return job_why_no_log_z(&j->values); }
+
+embed_status embed_job_fits(const embed_job *j, char *error, size_t room)
+{
+    return need_check(j->file->c, &j->values, error, room) ? EMBED_ENUMERIC : EMBED_OK;
 }

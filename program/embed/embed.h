@@ -149,4 +149,13 @@ const sosmc_temper_task *embed_job_temper(const embed_job *j);                /*
 int64_t embed_job_iterations(const embed_job *j);                             /* 0: it is, or tempers */
 void embed_job_theta_name(const embed_job *j, int k, char *out, size_t room); /* EMBED_NAME bytes suffice */
 
+/* What sosmc_judge_options takes: the observations behind a marginal likelihood, 0: not known; and why exp(-U_theta) has no
+ * normalising constant that could be told, NULL: it has one. */
+int64_t embed_job_rows(const embed_job *j);
+const char *embed_job_why_no_log_z(const embed_job *j);
+
+/* EMBED_OK where the memory that a run of this job takes is free; else EMBED_ENUMERIC, with a sentence that has both numbers and, where
+ * that helps, how many particles fit. To be asked before an engine or a solver is created. */
+embed_status embed_job_fits(const embed_job *j, char *error, size_t room);
+
 #endif

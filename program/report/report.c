@@ -128,11 +128,16 @@ typedef struct {
 } told_name;
 static const told_name told_names[] = {{"loss", "loss"},
                                        {"best_loss", "loss of the best of all densities"},
+                                       {"excess", "loss above that"},
                                        {"log_likelihood", "mean log-likelihood of the points"},
                                        {"held_out", "mean log-likelihood of held-out points"},
                                        {"reward", "mean reward"},
+                                       {"best_reward", "mean reward of the best"},
                                        {"kl", "divergence"},
-                                       {"log_z", "log Z"}};
+                                       {"best_kl", "divergence of the best"},
+                                       {"log_z", "log Z"},
+                                       {"model_reward", "mean reward before it was tilted"},
+                                       {"model_log_z", "log Z before it was tilted"}};
 enum { TOLD_NAMES = sizeof told_names / sizeof *told_names };
 
 static int make_fact(const report_data *r, const told_name *q, char value[VALUE], char words[VALUE])

@@ -52,6 +52,8 @@ struct evaluation {
     const double *points; /* data; NULL: none */
     int64_t count;
     double *U_points;
+    double stop, loss_before; /* evaluate.stop; the loss of the row before the last, NaN: there is none */
+    int64_t settles_from;     /* the first iteration at which that may end the run */
 };
 
 /* ---------------------------------------------------------------------------- opening */
@@ -61,7 +63,8 @@ int evaluation_check(const config *c, const job *j, char *error, size_t room)
     char where[512];
     double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
     if (config_integer(c, "evaluate.every") < 1) return 0;
-    if (j->problem.model.dim_x != 2 && (config_integer(c, "evaluate.chains") < 1 || !j->problem.objective.score.eval))
+    if (j->problem.model.dim_x != 2 && !(config_number(c, "evaluate.stop") > 0) &&
+        (config_integer(c, "evaluate.chains") < 1 || !j->problem.objective.score.eval))
         return files_fail(error, room,
                           "%s: evaluate.every is %" PRId64
                           ", but the lattice is for models of two coordinates and model %s has %d; expected 0, or "
@@ -78,6 +81,8 @@ static void read_settings(evaluation *e, const config *c)
 {
     double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
     e->every = config_integer(c, "evaluate.every");
+    e->stop = config_number(c, "evaluate.stop");
+    e->settles_from = e->job->problem.objective.ramp + e->every;
     if (e->job->problem.model.dim_x == 2)
         e->lattice = (sosmc_lattice){
             .nodes = (int)config_integer(c, "evaluate.nodes"), .low = {low, low}, .high = {high, high}};
@@ -160,6 +165,7 @@ static int recall_row(evaluation *e, const char *path, char *error, size_t room)
     for (int i = 0; i < COLUMNS; i++) {
         const csv_column *c = csv_find(&t, names[i]);
         e->row[i] = c && c->number && t.rows > 0 ? c->number[t.rows - 1] : NAN;
+        if (i == LOSS && c && c->number && t.rows > 1) e->loss_before = c->number[t.rows - 2];
     }
     csv_free(&t);
     return 0;
@@ -187,6 +193,7 @@ int evaluation_open(evaluation **out, const config *c, const job *j, const char 
     e->job = j;
     if (hooks) e->hooks = *hooks;
     e->iteration = -1;
+    e->loss_before = NAN;
     read_settings(e, c);
     if (allocate(e, error, room) || fix_reference(e, c, error, room) || open_rows(e, dir, from, error, room)) {
         (void)evaluation_close(e, NULL, 0);
@@ -304,6 +311,28 @@ static int on_fresh_chains(evaluation *e, const double *theta, const sosmc_info 
     return 0;
 }
 
+/* The loss by fresh particles that have the same random numbers every time, where the lattice has none and a stop depends on it. */
+static int on_fresh_particles(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room)
+{
+    const sosmc_judge_options options = {.cost = 0.5 * e->job->settings.judge,
+                                         .why_no_log_z = job_why_no_log_z(e->job),
+                                         .stop = e->hooks.stop,
+                                         .stop_ctx = e->hooks.ctx};
+    sosmc_judgement j;
+    if (!(e->stop > 0) || !isnan(e->row[LOSS])) return 0;
+    sosmc_status status = sosmc_judge(s, &options, &j, NULL, 0);
+    if (status == SOSMC_OK) e->row[LOSS] = j.loss.value;
+    sosmc_judgement_free(&j);
+    if (status == SOSMC_STOPPED) return 1;
+    return status == SOSMC_OK ? 0 : cannot(info, "by fresh particles", status, error, room);
+}
+
+int evaluation_settled(const evaluation *e)
+{
+    return e && e->stop > 0 && e->iteration >= e->settles_from && e->iteration % e->every == 0 &&
+           e->loss_before - e->row[LOSS] < e->stop;
+}
+
 int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room)
 {
     if (!e || sosmc_iteration(s) == 0 || info->iteration <= e->iteration) return 0;
@@ -317,10 +346,12 @@ int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char 
     if (rc == 0) rc = on_data(e, theta, info, error, room);
     if (rc == 0) rc = on_cloud(e, s, info, error, room);
     if (rc == 0) rc = on_fresh_chains(e, theta, info, error, room);
+    if (rc == 0) rc = on_fresh_particles(e, s, info, error, room);
     if (rc) { /* no row is written, so the last row is that of before */
         memcpy(e->row, before, sizeof before);
         return rc < 0 ? -1 : 0;
     }
+    e->loss_before = e->iteration < 0 ? NAN : before[LOSS];
     e->iteration = info->iteration;
     trace_append(e->rows, e->iteration, e->row, COLUMNS);
     return 0;

@@ -16,7 +16,8 @@
  *
  * Under a reverse divergence, kl is KL(pi || ref) and loss = -reward + beta kl. Under a forward one, kl is KL(ref ||
  * pi), and the optimum is not known: best_* and excess are empty. Under ebm_likelihood, loss = -loglik. Models that are not
- * of the plane have no exact values: all but the particles' and the fresh chains' are empty. */
+ * of the plane have no exact values: all but the particles' and the fresh chains' are empty; with evaluate.stop their loss is
+ * that of a judgement. */
 #ifndef SOSMC_RUN_EVALUATE_H
 #define SOSMC_RUN_EVALUATE_H
 
@@ -42,6 +43,9 @@ int evaluation_open(evaluation **out, const config *c, const job *j, const char 
  * has a row gets no second one. Fresh chains that an interrupt ends early leave no row, so call this once more with
  * sosmc_last after a checkpoint is loaded: it then writes the missing row. Here as below, e NULL: nothing. */
 int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room);
+
+/* Whether the loss has gained less than evaluate.stop from the row before the last to the last: the run is over. e may be NULL. */
+int evaluation_settled(const evaluation *e);
 
 int evaluation_flush(evaluation *e, char *error, size_t room); /* before a checkpoint, as trace_flush */
 int evaluation_close(evaluation *e, char *error, size_t room);

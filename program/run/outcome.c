@@ -110,8 +110,7 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     o->best_kl = exact(v->best_kl, e->best_kl);
     o->excess = exact(v->loss - v->best_loss, e->loss + e->best_loss);
     if (o->optimises) return;
-    told *of_a_loss[] = {&o->loss, &o->kl, &o->best_loss, &o->best_reward, &o->best_kl, &o->excess};
-    for (size_t k = 0; k < sizeof of_a_loss / sizeof *of_a_loss; k++) *of_a_loss[k] = (told){.exists = 0};
+    o->loss = o->kl = o->best_loss = o->best_reward = o->best_kl = o->excess = (told){.exists = 0};
 }
 
 /* The verdict knows the distance to the best of all densities by what is told. */

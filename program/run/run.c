@@ -326,6 +326,9 @@ static void warn_first(run *r)
     if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
 }
 
+/* None is left to do: all iterations are behind it, or the loss has settled. */
+static int is_over(const run *r) { return stepper_finished(&r->at) || evaluation_settled(r->evaluation); }
+
 static void tell_progress(const run *r)
 {
     run_progress p = {.done = stepper_done(&r->at),
@@ -480,7 +483,7 @@ static int write_summary(run *r)
     json_open_object(&w, NULL);
     json_put_text(&w, "version", sosmc_version());
     json_put_text(&w, "settings", config_text(r->c, "settings"));
-    json_put_truth(&w, "finished", stepper_finished(&r->at) && !r->result->outcome.stopped);
+    json_put_truth(&w, "finished", is_over(r) && !r->result->outcome.stopped);
     json_put_whole(&w, "iterations", stepper_done(&r->at));
     if (!r->at.engine) json_put_text(&w, "limit", r->limit);
     outcome_write(&r->result->outcome, &w);
@@ -510,7 +513,9 @@ static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
-    if (!stepper_finished(&r->at) || r->options->judge) return 0;
+    int may_have_settled = r->at.engine &&
+                           config_number(r->c, "evaluate.stop") > 0; /* the summary then says whether it has */
+    if ((!stepper_finished(&r->at) && !may_have_settled) || r->options->judge) return 0;
     if (!r->options->resume || !exists(r, "summary.json") || r->inputs.changes > r->new_changes) return 0;
     if (!exists(r, "run.yaml") || !exists(r, "trace.csv") || !exists(r, "timing.csv") || !has_arrays(r)) return 0;
     if (path_in(r, "summary.json", path) || json_read(path, &summary, r->error, sizeof r->error)) return 0;
@@ -556,10 +561,19 @@ static int look_beside(run *r)
                : 0;
 }
 
+static void say_settled(const run *r)
+{
+    char sentence[160];
+    (void)snprintf(
+        sentence, sizeof sentence,
+        "the loss gains less than evaluate.stop from one evaluation to the next: the run ends after iteration %lld",
+        (long long)stepper_done(&r->at));
+    say(r, sentence);
+}
+
 static run_status iterate(run *r)
 {
-    while (!stepper_finished(&r->at) && !r->options->judge && !must_stop(r) && !out_of_time(r) &&
-           !stepper_limit(&r->at)) {
+    while (!is_over(r) && !r->options->judge && !must_stop(r) && !out_of_time(r) && !stepper_limit(&r->at)) {
         sosmc_status status = stepper_step(&r->at);
         if (status != SOSMC_OK) {
             (void)trace_flush(r->trace, r->error, sizeof r->error);
@@ -580,7 +594,8 @@ static run_status iterate(run *r)
         if (code != RUN_OK) return code;
     }
     r->seconds = elapsed(r);
-    if (!stepper_finished(&r->at)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at);
+    if (!stepper_finished(&r->at) && is_over(r)) say_settled(r);
+    if (!is_over(r)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at);
     run_status code = r->saved == stepper_done(&r->at) ? flush_rows(r) : save(r);
     return code == RUN_OK ? put_last_row(r) : code;
 }

@@ -407,7 +407,7 @@ static int dimension(const config *c)
     int rows, cols, count = config_count(c, "model.features");
     if (config_matrix(c, "model.means", &rows, &cols)) return cols;
     if (config_vector(c, "model.y", &cols)) return cols;
-    return count;
+    return is(c, "model.type", "own") ? (int)config_integer(c, "model.dim_x") : count;
 }
 
 /* A list that must have one number per something; `spread` lets a single number stand for all. */
@@ -421,10 +421,12 @@ static int check_length(config *c, const char *path, int expected, const char *w
 
 static int rule_theta(config *c)
 {
-    int mixture = is(c, "model.type", "gaussian_mixture");
+    int mixture = is(c, "model.type", "gaussian_mixture"), own = is(c, "model.type", "own");
     const node *means = config_find(c, "model.means");
-    int expected = mixture ? means->rows : 1;
-    const char *why = mixture ? "one per row of model.means" : "because theta is a single number in this model";
+    int expected = mixture ? means->rows : own ? (int)config_integer(c, "model.dim_theta") : 1;
+    const char *why = mixture ? "one per row of model.means"
+                      : own   ? "as model.dim_theta says"
+                              : "because theta is a single number in this model";
     return check_length(c, "model.theta", expected, why, 0) || check_length(c, "init.theta", expected, why, 0) ||
                    check_length(c, "objective.reference.theta", expected, why, 0)
                ? -1

@@ -442,6 +442,9 @@ const schema_key schema_keys[] = {
      "What the model is worth while the run goes on: exact values on a lattice for models of points in the plane, and the "
      "mean reward of fresh chains for any. It goes to evaluation.csv."},
     {"evaluate.every", TYPE_LONG, "[0, inf)", "0", NULL, "After every so many iterations; 0 is never."},
+    {"evaluate.stop", TYPE_NUMBER, "[0, inf)", "0", NULL,
+     "Above 0: the run ends where the loss, from one evaluation to the next, has gained less than this, once `objective.ramp` is over. "
+     "In the plane it is the loss on the lattice, elsewhere that of fresh particles with the same random numbers every time."},
     {"evaluate.sampler", TYPE_CHOICE, "ula|jitter", "ula", NULL, "How fresh chains move."},
     {"evaluate.nodes", TYPE_INTEGER, "[2, 4000]", "400", NULL,
      "Nodes of the lattice along each axis; an even number keeps them off the axes."},

@@ -1,5 +1,7 @@
 /* streams.c: see streams.h. Invariant: what is held back is the beginning of one character whose other bytes have not come yet. */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* for fopencookie */
+#endif
 #include "streams.h"
 
 #ifdef __GLIBC__

@@ -124,6 +124,8 @@ void sosmc_i_to_rows(int dim, int ld, int n, const double *x, double *rows)
 
 /* The room: points, their gradients, and a row of numbers. */
 enum { POINTS, GRADIENTS, VECTORS };
+/* A host does not know how many points it will be asked about. A model that wants all of them in one batch (tile 2^30) gets so many. */
+enum { MOST_POINTS = 4096 };
 
 struct sosmc_host {
     host h;
@@ -140,7 +142,7 @@ sosmc_status sosmc_host_create(sosmc_host **out, const sosmc_model *model, const
     if (!h) return SOSMC_ENOMEM;
     h->model = *model;
     memcpy(h->theta, theta, (size_t)model->dim_theta * sizeof *theta);
-    if (tile == 0) tile = sosmc_i_tile(model->tile, model->dim_x, INT32_MAX);
+    if (tile == 0) tile = sosmc_i_tile(model->tile, model->dim_x, MOST_POINTS);
     sosmc_i_host_shape(&h->h, &h->model, tile, sosmc_i_tile_row(tile, model->dim_x));
     sosmc_status status = sosmc_i_host_open(&h->h, h->theta, VECTORS, 1);
     if (status == SOSMC_OK)

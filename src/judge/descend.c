@@ -26,7 +26,8 @@ void sosmc_i_unwhiten(const preconditioner *c, double *s)
 sosmc_status sosmc_i_descent_open(descent *d, const sosmc_model *model, const double *theta)
 {
     size_t dim = (size_t)model->dim_x;
-    *d = (descent){.dim = dim, .memory = calloc((5 + 2 * DESCENT_MEMORY) * dim, sizeof(double))};
+    *d = (descent){
+        .dim = dim, .rounding = model->rounding, .memory = calloc((5 + 2 * DESCENT_MEMORY) * dim, sizeof(double))};
     if (!d->memory) return SOSMC_ENOMEM;
     d->x = d->memory;
     d->g = d->x + dim;
@@ -86,7 +87,7 @@ static int line_search(descent *d, double *U, double *length, sosmc_status *stat
     double slope = sosmc_i_dot(dim, d->g, d->direction), size = sqrt(sosmc_i_dot(dim, d->direction, d->direction));
     *length = size > d->longest ? d->longest / size : 1;
     int capped = *length < 1;
-    if (!(slope < 0)) return 1;
+    if (!(slope < -d->rounding * fabs(*U))) return 1; /* nothing to gain that U could show */
     for (int k = 0; k < HALVINGS; k++, *length *= 0.5) {
         double value;
         for (size_t j = 0; j < dim; j++) d->try_x[j] = *length * d->direction[j];

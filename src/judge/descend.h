@@ -10,6 +10,7 @@ enum { DESCENT_MEMORY = 6 };
 
 typedef struct {
     size_t dim;
+    double rounding; /* relative rounding error of U: a step that would gain less is not tried */
     sosmc_host *host;
     const preconditioner *c;                   /* the coordinates u: x = x0 + C^-T u */
     double *x, *g, *try_x, *try_g, *direction; /* points in x, gradients and directions in u */

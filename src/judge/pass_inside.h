@@ -44,6 +44,6 @@ static inline int sosmc_i_pass_tiles(const pass_run *s) { return (s->p->n + s->h
 
 /* Coordinates of the moves of one half, from the weighted particles of the other (coordinates.c). Where these say nothing, they
  * stay what they were. */
-void sosmc_i_pass_fit(pass_run *s, int half);
+void sosmc_i_pass_fit(pass_run *s, int of);
 
 #endif

@@ -239,10 +239,11 @@ static sosmc_measured measured(const sosmc_sampler *s)
 void sosmc_sampler_result(const sosmc_sampler *s, sosmc_tempered *out)
 {
     const pass_cloud *p = &s->cloud;
-    const char *why = s->failed        ? "the sampler failed"
-                      : !s->info.done  ? "the particles are still on their way"
-                      : p->arrived < 1 ? "the particles did not reach the target"
-                                       : s->task.why_no_log_z;
+    const char *why = s->failed              ? "the sampler failed"
+                      : !s->info.done        ? "the particles are still on their way"
+                      : s->task.why_no_log_z ? s->task.why_no_log_z
+                      : p->arrived < 1       ? "the particles did not reach the target"
+                                             : NULL;
     sosmc_measured m = measured(s);
     *out = (sosmc_tempered){.temperatures = p->temperatures,
                             .evaluations = s->info.evaluations,

@@ -101,6 +101,17 @@ static void scores_of_parameters_at_points(void **state)
     }
 }
 
+/* A model that wants all particles in one batch says so with a tile that no memory holds. */
+static void a_model_may_want_everything_at_once(void **state)
+{
+    sosmc_model m = sosmc_mixture_model(&mixture);
+    sosmc_host *h = NULL;
+    m.tile = 1 << 30;
+    assert_int_equal(sosmc_host_create(&h, &m, theta, 0), SOSMC_OK);
+    expect_at(h, theta);
+    sosmc_host_free(h);
+}
+
 static void energies_agree_with_the_survey(void **state)
 {
     sosmc_model m = sosmc_mixture_model(&mixture);
@@ -239,6 +250,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_of_parameters_at_points),
         cmocka_unit_test(hosts_call_the_model),
+        cmocka_unit_test(a_model_may_want_everything_at_once),
         cmocka_unit_test(energies_agree_with_the_survey),
         cmocka_unit_test(failures_have_a_status),
         cmocka_unit_test(scores_at_points),

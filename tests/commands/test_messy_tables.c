@@ -234,7 +234,7 @@ static void points_with_gaps(void **state)
         used += (size_t)snprintf(text + used, sizeof text - used, r % 20 == 7 ? "NA,%g\n" : "%g,0.5\n",
                                  0.1 * ((r * 7) % 60));
     runtext_save(folder_path(folder, "points.csv"), text);
-    const char *few = "--iterations 2 --sweeps 1 --hidden 4 --quiet --set output.report=false";
+    const char *few = "--cd --iterations 2 --sweeps 1 --hidden 4 --quiet --set output.report=false";
     assert_contains(program_says(folder, 4, "train points.csv --out p %s", few),
                     "points.csv:9: column 'x' has 'NA' for a missing value; fill it in, or write --drop-missing");
     assert_contains(program_says(folder, 0, "train points.csv --drop-missing --out p %s", few),

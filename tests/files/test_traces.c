@@ -155,6 +155,13 @@ static void a_damaged_trace_is_kept_aside(void **state)
 /* What a crash leaves is cut off without a word, and what is missing is begun. */
 static void a_tail_is_no_damage(void **state)
 {
+    static const char zeros[] = "iteration,a,b\n0,1,2\n\0\0\0\n\0\0"; /* pages that never reached the disk */
+    trace *t = NULL;
+    write_raw("zeros.csv", zeros, sizeof zeros - 1);
+    assert_int_equal(trace_open(&t, at("zeros.csv"), columns, 5, ERROR), 0);
+    assert_int_equal(trace_kept(t, NULL), 0);
+    assert_string_equal(trace_note(t), "");
+    assert_int_equal(trace_close(t, ERROR), 0);
     static const char *const tails[] = {"", "3,1", "5,1,2\n6,x\n", "7,1,2\n8,1,2\n"};
     char note[1024], text[256];
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
@@ -165,7 +172,6 @@ static void a_tail_is_no_damage(void **state)
         free(now);
     }
     assert_int_not_equal(access(at("t.csv.damaged"), F_OK), 0);
-    trace *t = NULL;
     assert_int_equal(trace_open(&t, at("absent.csv"), columns, 5, ERROR), 0);
     assert_non_null(strstr(trace_note(t), "was missing; it begins again with iteration 5"));
     assert_int_equal(trace_close(t, ERROR), 0);

@@ -13,6 +13,7 @@
 #include "assertions.h"
 #include "base/linear.h"
 #include "base/table.h"
+#include "judge/descend.h"
 #include "judge/laws.h"
 #include "judge/pass.h"
 #include "judge/tile.h"
@@ -541,6 +542,47 @@ static void good_weights_need_no_tempering(void **state)
     sosmc_i_laws_free(&q);
 }
 
+/* ---------------------------------------------------------------------------- descents */
+
+/* A bowl far above zero, in single precision: near its bottom U no longer shows what a step gains. */
+static int bowl(const void *self, const double *at, const sosmc_batch *b, double *U, double *gx)
+{
+    for (int i = 0; i < b->n; i++) {
+        float sum = 100;
+        for (int j = 0; j < b->dim; j++) {
+            float x = (float)b->x[(size_t)j * (size_t)b->ld + (size_t)i], width = (float)(1 + j);
+            sum += 0.05f * x * x * width + 0.01f * x * x * x * x;
+            if (gx) gx[(size_t)j * (size_t)b->ld + (size_t)i] = 0.1f * x * width + 0.04f * x * x * x;
+        }
+        U[i] = sum;
+    }
+    return 0;
+}
+
+static int no_contraction(const void *self, const double *at, const sosmc_batch *b, const double *c, double *g)
+{
+    return 0;
+}
+
+static void a_descent_ends_where_rounding_hides_the_rest(void **state)
+{
+    const sosmc_model m = {
+        .dim_x = DIM, .dim_theta = 1, .rounding = 1e-7, .energy = bowl, .grad_theta = no_contraction};
+    double unit[DIM] = {1, 1, 1}, theta[1] = {0};
+    preconditioner c = {.dim = DIM, .diagonal = 1, .C = unit};
+    sosmc_status status;
+    double U;
+    descent d;
+    assert_int_equal(sosmc_i_descent_open(&d, &m, theta), SOSMC_OK);
+    d.c = &c;
+    for (int j = 0; j < DIM; j++) d.x[j] = 3 - 2 * j;
+    assert_int_equal(sosmc_i_descend(&d, 100, &U, &status), 0);
+    assert_int_equal(status, SOSMC_OK);
+    for (int j = 0; j < DIM; j++) assert_true(fabs(d.x[j]) < 0.05);
+    assert_true(d.evaluations < 30); /* halvings that could not succeed would add 30 more */
+    sosmc_i_descent_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(densities_follow_the_formula),
@@ -555,6 +597,7 @@ int main(void)
                                        cmocka_unit_test(sums_of_weights),
                                        cmocka_unit_test(pareto_index),
                                        cmocka_unit_test(a_mixture_finds_its_parts),
-                                       cmocka_unit_test(good_weights_need_no_tempering)};
+                                       cmocka_unit_test(good_weights_need_no_tempering),
+                                       cmocka_unit_test(a_descent_ends_where_rounding_hides_the_rest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,6 +96,25 @@ static void is_not_covered(sosmc_measured *m)
     m->first_khat = 1.73;
     m->first_ess = 0.012;
 }
+/* A network: nothing is known of theta but how near it comes to the best of all densities. */
+static void is_far_from_the_best(sosmc_measured *m)
+{
+    m->theta_unknown = "it has too many parameters";
+    m->excess = 0.0456;
+    m->excess_error = 0.0021;
+    m->to_gain = 0.33;
+}
+static void may_be_far_from_the_best(sosmc_measured *m)
+{
+    is_far_from_the_best(m);
+    m->excess_error = 0.0789;
+}
+static void is_near_the_best(sosmc_measured *m)
+{
+    is_far_from_the_best(m);
+    m->excess = 0.0007;
+}
+static void is_unknown(sosmc_measured *m) { m->theta_unknown = "it has too many parameters"; }
 static void does_not_arrive(sosmc_measured *m) { m->pass_arrived = 0.42; }
 static void has_few_survivors(sosmc_measured *m) { m->pass_survivors = 0.034; }
 
@@ -121,6 +140,9 @@ static const condition conditions[] = {
     {"step", has_its_step_at_a_bound, SOSMC_NOT_CONVERGED, {"1e-06", "adapt"}},
     {"reward", has_a_constant_reward, SOSMC_NOT_CONVERGED, {"345 particles", "reward"}},
     {"initial law", is_not_covered, SOSMC_NOT_CONVERGED, {"initial law", "0.012", "1.73", "wider"}},
+    {"excess", is_far_from_the_best, SOSMC_NOT_CONVERGED, {"0.046 above", "14 %", "larger network"}},
+    {"imprecise excess", may_be_far_from_the_best, SOSMC_NOT_CONVERGED, {"0.046", "0.079", "judge: cost"}},
+    {"unknown", is_unknown, SOSMC_NOT_CONVERGED, {"not known", "too many parameters"}},
     {"pass", does_not_arrive, SOSMC_NOT_CONVERGED, {"0.42", "temperature"}},
     {"survivors", has_few_survivors, SOSMC_NOT_CONVERGED, {"0.034", "512", "not to be trusted"}},
 };
@@ -147,6 +169,9 @@ static void without_a_condition_it_has_converged(void **state)
     sosmc_verdict(&m, &v);
     assert_int_equal(v.status, SOSMC_CONVERGED);
     assert_int_equal(v.reasons, 0);
+    is_near_the_best(&m);
+    sosmc_verdict(&m, &v);
+    assert_int_equal(v.status, SOSMC_CONVERGED);
     m.optimises = 0; /* sampling alone: nothing is asked of theta */
     m.newton = 1;
     m.hessian_definite = 0;

@@ -165,6 +165,45 @@ static void other_laws(void **state)
     sosmc_law_free(m.wide);
 }
 
+/* A judged run under a reverse divergence tells the best of all densities, here that of a run that stays at the reference: its loss is
+ * minus its reward, and the excess what there was to gain. */
+static void judged_runs_tell_the_best(void **state)
+{
+    tally loss = {0}, reward = {0}, kl = {0}, excess = {0};
+    const double beta = 0.5, gain = log(1 - MASS + MASS * exp(1 / beta)), mass = MASS * exp(1 / beta - gain);
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        two_modes m;
+        open_modes(&m, 2, 0);
+        const sosmc_mixture_law law = {.mixture = &m.mixture, .theta = m.theta};
+        const sosmc_problem problem = {.model = m.task.model,
+                                       .theta0 = m.theta,
+                                       .objective = sosmc_reward_reverse(m.task.score, beta, m.theta),
+                                       .init = sosmc_mixture_source(&law)};
+        sosmc_settings cfg = sosmc_defaults();
+        sosmc_judge_options options = {.pass_particles = 1000};
+        sosmc_judgement j;
+        sosmc *s = NULL;
+        cfg.scheme = sosmc_scheme_sosmc(200);
+        cfg.kernel = sosmc_mala(0.1);
+        cfg.optimiser = sosmc_sgd(0);
+        cfg.seed = seed;
+        if (sosmc_create(&s, &problem, &cfg) != SOSMC_OK) fail_msg("%s", sosmc_message(s));
+        for (int k = 0; k < 3; k++) assert_int_equal(sosmc_step(s), SOSMC_OK);
+        assert_int_equal(sosmc_judge(s, &options, &j, NULL, 0), SOSMC_OK);
+        count(&loss, &j.best_loss, -beta * gain);
+        count(&reward, &j.best_reward, mass);
+        count(&kl, &j.best_kl, mass / beta - gain);
+        count(&excess, &j.excess, beta * gain - MASS);
+        sosmc_judgement_free(&j);
+        sosmc_free(s);
+        sosmc_law_free(m.wide);
+    }
+    expect_honest(&loss);
+    expect_honest(&kl);
+    expect_honest(&excess);
+    assert_true(reward.squares / reward.runs < 2.5); /* a share near 1 is skewed */
+}
+
 /* U without gradients: a random walk. Two coordinates on scales 1 and 100. */
 static int without_gradient(const void *self, const double *theta, const sosmc_batch *b, double *U, double *gx)
 {
@@ -296,9 +335,9 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted), cmocka_unit_test(other_laws),
-        cmocka_unit_test(a_walk),           cmocka_unit_test(bits),   cmocka_unit_test(interruptions),
-        cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted),
+                                       cmocka_unit_test(other_laws),       cmocka_unit_test(judged_runs_tell_the_best),
+                                       cmocka_unit_test(a_walk),           cmocka_unit_test(bits),
+                                       cmocka_unit_test(interruptions),    cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

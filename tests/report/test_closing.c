@@ -35,7 +35,10 @@ static run_result told_run(void)
     o->loss = (told){.exists = 1, .value = 101.5, .error = 0.25};
     o->reward = (told){.exists = 1, .exact = 1, .value = 3.75};
     o->kl = (told){.exists = 1, .value = NAN, .error = NAN, .why = "there is none"};
-    o->best_loss = (told){.exists = 1, .value = 99.5, .error = NAN, .why = "nobody knows"};
+    o->best_loss = (told){.exists = 1, .exact = 1, .value = 99.5, .error = 0.125};
+    o->best_reward = (told){.exists = 1, .value = 4.25, .error = 0.5};
+    o->best_kl = (told){.exists = 1, .value = 0.75, .error = 0.0625};
+    o->excess = (told){.exists = 1, .value = 2.25, .error = NAN, .why = "nobody knows"};
     o->log_z = (told){.exists = 1, .value = 55.5, .error = 0.5};
     o->particles = 640;
     o->iterations = 77;
@@ -61,17 +64,20 @@ static const char *words(const run_result *r)
 static void every_number_is_told(void **state)
 {
     run_result r = told_run();
-    assert_string_equal(words(&r), "77 iterations in 12.50 s\n"
-                                   "model_1, objective_1, by method_1\n"
-                                   "alpha 1.25, Monte Carlo error 0.011, standard error 0.33, 95 % from 0.5 to 2.5\n"
-                                   "b     -2.5, Monte Carlo error 0.022, standard error 0.44, 95 % from -3.5 to -1.5\n"
-                                   "log-likelihood -101.5 +- 0.25\n"
-                                   "the best loss of all densities is 99.5 (no error, because nobody knows)\n"
-                                   "reward 3.75 (exact)\n"
-                                   "KL: no number, because there is none\n"
-                                   "ESS 321 of 640 in the last iteration, acceptance 0.61\n"
-                                   "results in some/di?r\n"
-                                   "verdict: not converged\n");
+    assert_string_equal(words(&r),
+                        "77 iterations in 12.50 s\n"
+                        "model_1, objective_1, by method_1\n"
+                        "alpha 1.25, Monte Carlo error 0.011, standard error 0.33, 95 % from 0.5 to 2.5\n"
+                        "b     -2.5, Monte Carlo error 0.022, standard error 0.44, 95 % from -3.5 to -1.5\n"
+                        "log-likelihood -101.5 +- 0.25\n"
+                        "reward 3.75 (exact)\n"
+                        "KL: no number, because there is none\n"
+                        "the best loss of all densities is 99.5 +- 0.12, with reward 4.25 +- 0.5 and KL 0.75 "
+                        "+- 0.062 (exact)\n"
+                        "this loss is above it by 2.25 (no error, because nobody knows)\n"
+                        "ESS 321 of 640 in the last iteration, acceptance 0.61\n"
+                        "results in some/di?r\n"
+                        "verdict: not converged\n");
 }
 
 static void what_is_not_there_is_not_told(void **state)

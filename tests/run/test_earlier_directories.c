@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "assertions.h"
 #include "runfile/config.h"
@@ -120,6 +121,55 @@ static void the_directory_resumes_and_reports(void **state)
     assert_same_file("whole/trace.csv", "old/trace.csv");
 }
 
+/* The text without the lines that hold one of these keys. */
+static void drop_keys(char *text, const char *const *key, int keys)
+{
+    char *to = text;
+    for (char *line = text; *line;) {
+        size_t length = strcspn(line, "\n"), whole = length + (line[length] == '\n');
+        int dropped = 0;
+        for (int i = 0; i < keys; i++) dropped |= strncmp(line + strspn(line, " "), key[i], strlen(key[i])) == 0;
+        if (!dropped) memmove(to, line, whole);
+        to += dropped ? 0 : whole;
+        line += whole;
+    }
+    *to = 0;
+}
+
+/* A directory whose data are a table, before the files and keys that came later: no record of the inputs, no lock; none of
+ * the keys for missing values, words and identifiers. */
+static void directories_without_the_newer_files(void **state)
+{
+    static const char *const later[] = {"missing:", "exclude:", "positive:", "settings:", "judge:", "cost:"};
+    static const char *const files[] = {"inputs.json", ".sosmc.lock", "report.html", "summary.json", "timing.csv"};
+    char path[128];
+    write_file("table.csv", "x,z,y\n1,2.5,0\n2,1,1\n4,3.5,0\n1,5,1\n3,2,1\n");
+    write_file(
+        "table.yaml",
+        "model: {type: logistic_regression, data: table.csv, label: y}\nobjective: mmle\nkernel: {type: mala, step: 0.2}\n"
+        "optimiser: {rate: 0.1}\njudge: none\nparticles: 50\niterations: 30\noutput: {report: false}\n");
+    (void)says(0, "run table.yaml --out table-whole");
+    (void)says(0, "run table.yaml --out table --iterations 15");
+    char *text = runtext_read(folder_path(folder, "table/run.yaml"));
+    assert_non_null(text);
+    drop_keys(text, later, sizeof later / sizeof *later);
+    assert_null(strstr(text, "missing"));
+    write_file("table/run.yaml", text);
+    free(text);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        (void)snprintf(path, sizeof path, "table/%s", files[i]);
+        (void)unlink(folder_path(folder, path));
+    }
+    (void)says(0, "report table");
+    (void)says(0, "run table.yaml --out table --resume");
+    assert_same_file("table-whole/trace.csv", "table/trace.csv");
+    assert_same_file("table-whole/run.yaml", "table/run.yaml");
+    assert_same_file("table-whole/inputs.json", "table/inputs.json"); /* the record has begun */
+    assert_contains(says(0, "run table.yaml --out table --resume"), "table is finished");
+    (void)says(0, "report table");
+    (void)says(0, "judge table");
+}
+
 static int make_folder(void **state) { return folder_make(folder, "sosmc_earlier"); }
 static int remove_folder(void **state) { return folder_remove(folder); }
 
@@ -127,7 +177,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_of_earlier_versions_are_dropped), cmocka_unit_test(those_of_other_runs_too),
-        cmocka_unit_test(elsewhere_they_are_refused), cmocka_unit_test(what_is_set_is_never_dropped),
-        cmocka_unit_test(the_directory_resumes_and_reports)};
+        cmocka_unit_test(elsewhere_they_are_refused),           cmocka_unit_test(what_is_set_is_never_dropped),
+        cmocka_unit_test(the_directory_resumes_and_reports),    cmocka_unit_test(directories_without_the_newer_files)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

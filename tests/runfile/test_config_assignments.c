@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runfile/config.h"
+#include "runfile/schema.h"
 #include "runtext.h"
 
 /* What setting this on top of a text says. */
@@ -149,6 +150,17 @@ static void wrong_assignments(void **state)
 }
 
 /* Other commands build a run file from nothing. */
+/* Earlier versions wrote keys into resolved files that nobody reads; what --set asks for is never dropped with them. */
+static void what_was_once_written(void **state)
+{
+    const char *once = SCHEMA_RESOLVED
+        "\nmodel: {type: hierarchical_gaussian, y: [1, 2], column: 1}\nobjective: mmle\n";
+    const char *bare = SCHEMA_RESOLVED "\nmodel: {type: hierarchical_gaussian, y: [1, 2]}\nobjective: mmle\n";
+    config_free(runtext_resolved(once));
+    const char *said = set_complaint(bare, "model.column=1");
+    if (strncmp(said, "--set model.column=1: model.column", 34) != 0) fail_msg("%s", said);
+}
+
 static void build_from_nothing(void **state)
 {
     config *c = runtext_parse("{}");
@@ -185,6 +197,7 @@ int main(void)
         cmocka_unit_test(resolve_again),
         cmocka_unit_test(null_returns_the_default),
         cmocka_unit_test(wrong_assignments),
+        cmocka_unit_test(what_was_once_written),
         cmocka_unit_test(build_from_nothing),
         cmocka_unit_test(places),
     };
