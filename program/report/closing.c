@@ -27,6 +27,7 @@ static void print_value(FILE *out, const char *name, const told *t, int sign)
     }
     print_number(out, sign * t->value, t->error);
     if (t->exact) fputs(" (exact)", out);
+    if (t->chains) fputs(" (of chains)", out);
     if (*t->why) fprintf(out, " (no error, because %s)", t->why);
     fputc('\n', out);
 }

@@ -327,6 +327,13 @@ static int on_fresh_particles(evaluation *e, const sosmc *s, const sosmc_info *i
     return status == SOSMC_OK ? 0 : cannot(info, "by fresh particles", status, error, room);
 }
 
+void evaluation_fresh(const evaluation *e, double *mean, double *error)
+{
+    int there = e && e->iteration >= 0;
+    *mean = there ? e->row[FRESH] : NAN;
+    *error = there ? e->row[FRESH_ERROR] : NAN;
+}
+
 int evaluation_settled(const evaluation *e)
 {
     return e && e->stop > 0 && e->iteration >= e->settles_from && e->iteration % e->every == 0 &&

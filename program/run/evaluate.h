@@ -44,6 +44,9 @@ int evaluation_open(evaluation **out, const config *c, const job *j, const char 
  * sosmc_last after a checkpoint is loaded: it then writes the missing row. Here as below, e NULL: nothing. */
 int evaluation_step(evaluation *e, const sosmc *s, const sosmc_info *info, char *error, size_t room);
 
+/* The mean reward of the last fresh chains and its error; NaN: there is none. e may be NULL. */
+void evaluation_fresh(const evaluation *e, double *mean, double *error);
+
 /* Whether the loss has gained less than evaluate.stop from the row before the last to the last: the run is over. e may be NULL. */
 int evaluation_settled(const evaluation *e);
 

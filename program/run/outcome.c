@@ -272,6 +272,34 @@ static void take_judged(const subject *s)
     fill(&o->excess, &j->excess, best, why_not);
 }
 
+/* The mean reward of the particles of a run that only samples, which are chains that know nothing of each other. */
+static int reward_of_chains(const subject *s, double *mean, double *error)
+{
+    const sosmc_score *score = &s->job->problem.objective.score;
+    int dim = s->job->problem.model.dim_x, n = stepper_particles(s->at);
+    double *x = n > 1 ? malloc((size_t)n * ((size_t)dim + 1) * sizeof *x) : NULL, square = 0;
+    if (!x) return -1;
+    double *R = x + (size_t)n * (size_t)dim;
+    int rc = stepper_cloud(s->at, x, NULL) != SOSMC_OK || sosmc_scores(score, dim, n, x, R) != SOSMC_OK;
+    *mean = 0;
+    for (int i = 0; i < n && !rc; i++) *mean += R[i] / n;
+    for (int i = 0; i < n && !rc; i++) square += (R[i] - *mean) * (R[i] - *mean);
+    *error = sqrt(square / (n - 1.0) / n);
+    free(x);
+    return rc ? -1 : 0;
+}
+
+/* Where there is no law, and so no log Z and no divergence, chains still have a mean reward: fresh ones, or those that were sampled. */
+static void take_chains(const subject *s)
+{
+    outcome *o = s->o;
+    double mean = NAN, error = NAN;
+    if (o->failed || !o->reward.exists || !isnan(o->reward.value) || !job_why_no_log_z(s->job)) return;
+    evaluation_fresh(s->from->evaluation, &mean, &error);
+    if (isnan(mean) && (o->optimises || o->weighted || o->iterations == 0 || reward_of_chains(s, &mean, &error))) return;
+    if (isfinite(mean) && isfinite(error)) o->reward = (told){.exists = 1, .chains = 1, .value = mean, .error = error};
+}
+
 /* From the loss that is told, which may be better than the judged one. */
 static void take_criteria(outcome *o)
 {
@@ -503,6 +531,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
         take_tempered(&s);
     else
         take_judged(&s);
+    take_chains(&s);
     take_likelihoods(&s);
     take_criteria(o);
     return 0;
@@ -537,7 +566,7 @@ static void put(json_writer *w, const char *name, const told *t)
     (void)snprintf(key, sizeof key, "%s_error", name);
     json_put_number(w, key, t->error);
     (void)snprintf(key, sizeof key, "%s_from", name);
-    if (!isnan(t->value)) json_put_text(w, key, t->exact ? "exact" : "judged");
+    if (!isnan(t->value)) json_put_text(w, key, t->exact ? "exact" : t->chains ? "chains" : "judged");
     put_why(w, name, t->why);
 }
 

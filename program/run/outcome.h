@@ -22,6 +22,7 @@ enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 1200 };
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */
     int exact;  /* by a formula or by quadrature; otherwise it is judged */
+    int chains; /* neither: the mean over independent chains, of whatever law their sampler has */
     double value, error;
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
