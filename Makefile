@@ -107,7 +107,7 @@ bench: deps-build
 
 # One wheel for all Pythons from 3.11 on. Where auditwheel is to be had it puts the libraries that the package needs into the wheel.
 wheel: deps-build deps-python
-	rm -rf build-python/wheel && mkdir -p build-python/wheel dist
+	rm -rf build-python/wheel dist/sosmc-* && mkdir -p build-python/wheel dist
 	python3 -m venv build-python/venv
 	build-python/venv/bin/pip install -q --disable-pip-version-check build
 	build-python/venv/bin/python -m build --outdir build-python/wheel .
