@@ -296,7 +296,8 @@ static void take_chains(const subject *s)
     double mean = NAN, error = NAN;
     if (o->failed || !o->reward.exists || !isnan(o->reward.value) || !job_why_no_log_z(s->job)) return;
     evaluation_fresh(s->from->evaluation, &mean, &error);
-    if (isnan(mean) && (o->optimises || o->weighted || o->iterations == 0 || reward_of_chains(s, &mean, &error))) return;
+    if (isnan(mean) && (o->optimises || o->weighted || o->iterations == 0 || reward_of_chains(s, &mean, &error)))
+        return;
     if (isfinite(mean) && isfinite(error)) o->reward = (told){.exists = 1, .chains = 1, .value = mean, .error = error};
 }
 

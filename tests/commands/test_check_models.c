@@ -63,7 +63,8 @@ static int checked(const char *settings, char *said, size_t room)
     const job_own own = {.model = &model, .theta0 = theta0, .init = &init};
     char text[512], *words = NULL;
     size_t size = 0;
-    (void)snprintf(text, sizeof text, "model: {type: own, dim_x: 2, dim_theta: 2}\nobjective: mmle\ninit: {type: own}\n%s", settings);
+    (void)snprintf(text, sizeof text,
+                   "model: {type: own, dim_x: 2, dim_theta: 2}\nobjective: mmle\ninit: {type: own}\n%s", settings);
     config *c = runtext_resolved(text);
     config_lend(c, &own);
     FILE *out = open_memstream(&words, &size);

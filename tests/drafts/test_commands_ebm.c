@@ -517,7 +517,8 @@ static void samples(void **state)
     if (npz_read("samples-small/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
     assert_true(x.shape[0] == 30);
     npy_free(&x);
-    expect(0, " (of chains)", "sample pixels.npz --chains 8 --steps 5 --reward bright --set output.report=false --out chained");
+    expect(0, " (of chains)",
+           "sample pixels.npz --chains 8 --steps 5 --reward bright --set output.report=false --out chained");
     expect(0, "before it was tilted, the model has the reward 0.",
            "sample small.npz --chains 30 --reward lower --beta 1 --out tilted");
     if (npz_read("tilted/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);

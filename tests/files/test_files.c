@@ -106,7 +106,8 @@ static void directories_are_made_with_their_parents(void **state)
     assert_int_equal(files_directory(at("p/file/deeper"), ERROR), -1);
     assert_int_equal(files_directory("", ERROR), -1);
     char long_name[512] = "p/new/newer/", path[1024];
-    memset(long_name + strlen(long_name), 'x', 300); /* longer than a name may be: what was made on the way is removed */
+    memset(long_name + strlen(long_name), 'x',
+           300); /* longer than a name may be: what was made on the way is removed */
     (void)snprintf(path, sizeof path, "%s", at(long_name));
     assert_int_equal(files_directory(path, ERROR), -1);
     assert_int_not_equal(access(at("p/new"), F_OK), 0);
