@@ -4,12 +4,15 @@ and MALA. Prints a line per setting, as bench/evidence does."""
 import resource
 import sys
 
-import jax
-import jax.numpy as jnp
-import numpy as np
+try:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
 
-import blackjax
-from blackjax.smc import extend_params, resampling
+    import blackjax
+    from blackjax.smc import extend_params, resampling
+except ImportError:
+    sys.exit(1)  # bench/evidence says what to install
 
 jax.config.update("jax_enable_x64", True)
 
