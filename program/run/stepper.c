@@ -52,10 +52,11 @@ const char *stepper_unit(const stepper *s) { return s->engine ? "iteration" : "s
 const char *stepper_limit(const stepper *s, double seconds)
 {
     const sosmc_solve_options *limits = &s->job->solve;
-    if (s->engine || stepper_finished(s)) return NULL;
+    if (s->engine || stepper_finished(s) || stepper_done(s) == 0) return NULL;
     int64_t evaluations = s->sampler ? sosmc_sampler_state(s->sampler)->evaluations
                                      : sosmc_solver_info(s->solver)->evaluations;
-    if (limits->seconds > 0 && seconds >= limits->seconds) return "seconds";
+    double spent = s->sampler ? seconds : sosmc_solver_info(s->solver)->seconds;
+    if (limits->seconds > 0 && spent >= limits->seconds) return "seconds";
     return limits->evaluations > 0 && evaluations >= limits->evaluations ? "evaluations" : NULL;
 }
 
