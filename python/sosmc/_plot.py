@@ -15,14 +15,13 @@ MOST_LINES = 10
 
 
 def plot(result: Result) -> Any:
-    figure = require("matplotlib.figure").Figure(figsize=(10, 7), layout="constrained")
-    axes = figure.subplots(2, 2)
+    figure, axes = require("matplotlib.pyplot").subplots(2, 2, figsize=(10, 7), layout="constrained")
     _theta(result, axes[0, 0])
     _line(result, axes[0, 1], "loss", "loss" + ("" if result.automatic else " (running estimate)"))
     _line(result, axes[1, 0], "ess", "effective sample size")
     _cloud(result, axes[1, 1])
     figure.suptitle(result.message, fontsize="medium")
-    return figure
+    return axes
 
 
 def _steps(result: Result) -> Any:

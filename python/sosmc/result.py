@@ -218,7 +218,10 @@ class Result:
         return to_arviz(self, n, seed)
 
     def plot(self) -> Any:
-        """A matplotlib figure: theta with its band, the loss, the effective sample size and the particles."""
+        """Draws theta with its band, the loss, the effective sample size and the particles, as the current figure of pyplot.
+
+        Returns its axes, an array (2, 2); `axes[0, 0].figure` is the figure.
+        """
         from ._plot import plot
 
         return plot(self)

@@ -198,7 +198,7 @@ def test_bad_objectives(pair):
 def test_a_missing_extra_names_the_line_that_installs_it(monkeypatch):
     import sys
 
-    for name in ["pandas", "matplotlib", "matplotlib.figure", "arviz"]:
+    for name in ["pandas", "matplotlib", "matplotlib.pyplot", "arviz"]:
         monkeypatch.setitem(sys.modules, name, None)
     r = sosmc.minimize(sosmc.models.hierarchical([1.0]), iterations=2)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'sosmc\[plot\]'"):

@@ -135,9 +135,14 @@ def test_result_has_what_it_says(pair, tmp_path):
 
 def test_figures_and_frames(pair):
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    pytest.importorskip("matplotlib.pyplot")
+    matplotlib.pyplot.switch_backend("agg")
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     for r in [sosmc.minimize(pair), sosmc.minimize(pair, iterations=150)]:
-        assert isinstance(r.plot(), matplotlib.figure.Figure) and len(r.plot().axes) == 4
+        axes = r.plot()
+        assert axes.shape == (2, 2) and all(a.lines or a.collections or a.patches for a in axes.flat)
+        assert matplotlib.pyplot.gcf() is axes[0, 0].figure  # so that plt.show() and plt.savefig() find it
+        matplotlib.pyplot.close()
         frame = r.to_pandas()
         assert isinstance(frame, pandas.DataFrame) and len(frame) == len(r.trace["ess"])
 
