@@ -245,8 +245,12 @@ static int write_with(const config *c, writer w)
 {
     const char *last = "";
     FILE *out = w.out;
+    const node *type = config_find(c, "model.type");
     if (!c->resolved) return -1;
-    fputs(SCHEMA_RESOLVED " every key with its value. `sosmc run` on this file repeats the run.\n", out);
+    int own = type && strcmp(type->text, "own") == 0;
+    fprintf(out, SCHEMA_RESOLVED " every key with its value. %s\n",
+            own ? "A program that holds the model repeats the run with this file."
+                : "`sosmc run` on this file repeats the run.");
     for (const schema_key *row = schema_keys; row->path; row++) {
         const node *n = config_find(c, row->path);
         if (n && row->type == TYPE_RULES)
