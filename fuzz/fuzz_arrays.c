@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "job/points.h"
 
 static void write_and_read(const npy_array *a)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "files/images.h"
+#include "pictures/images.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include "files/images.h"
+#include "pictures/images.h"
 
 /* Reads the bytes as a picture: pixels from 0 to 255, or a sentence. */
 static inline void fuzz_picture(const uint8_t *data, size_t size)

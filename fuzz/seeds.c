@@ -9,7 +9,7 @@
 
 #include "checkpoint_plan.h"
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "runfile/schema.h"
 #include "files/tensors.h"
 

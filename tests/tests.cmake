@@ -84,7 +84,7 @@ set(sosmc_tests
     "files files program"
     "files free_memory program"
     "files hostile_files program"
-    "files images program"
+    "pictures images program"
     "files tensors program"
     "files traces program"
     "imaging blur unit"

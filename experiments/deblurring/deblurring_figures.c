@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/squares.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "files/directory.h"
 
 enum { PANELS = 3, METHODS = 2, SIDE_BY_SIDE = 4, PICTURE_WIDTH = 180 };

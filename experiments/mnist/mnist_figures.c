@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files/images.h"
+#include "pictures/images.h"
 #include "mnist_chains.h"
 #include "mnist_record.h"
 #include "files/directory.h"

@@ -9,7 +9,7 @@
 #include "drafts/deblur.h"
 #include "demo.h"
 #include "demo_inside.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "terminal/say.h"
 #include "terminal/session.h"
 #include "files/share.h"

@@ -6,7 +6,7 @@
 
 #include "commands_ebm_inside.h"
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "job/network_text.h"
 #include "job/points.h"
 #include "terminal/progress.h"

@@ -25,7 +25,7 @@
 #include "files/words.h"
 #include "terminal/flags.h"
 #include "terminal/interrupt.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "run/need.h"
 #include "terminal/say.h"
 #include "terminal/session.h"

@@ -12,7 +12,7 @@
 
 #include "files/files.h"
 #include <sosmc/expression.h>
-#include "files/images.h"
+#include "pictures/images.h"
 #include "model_file.h"
 #include "problem.h"
 

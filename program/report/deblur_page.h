@@ -3,7 +3,7 @@
 #ifndef SOSMC_REPORT_DEBLUR_PAGE_H
 #define SOSMC_REPORT_DEBLUR_PAGE_H
 
-#include "files/images.h"
+#include "pictures/images.h"
 
 /* Measures of the difference of two pictures: mean square error, PSNR and SSIM with the range 255. */
 typedef struct {

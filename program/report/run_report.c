@@ -15,7 +15,7 @@
 #include "evaluation_figures.h"
 #include "files/directory.h"
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "job/model_file.h"
 #include "job/problem.h"
 #include "report.h"

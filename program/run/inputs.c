@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files/images.h"
+#include "pictures/images.h"
 #include "runfile/schema.h"
 
 enum { CHUNK = 65536 };

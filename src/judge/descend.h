@@ -4,7 +4,7 @@
 
 #include <sosmc/analysis.h>
 
-#include "pass.h"
+#include "temper/pass.h"
 
 enum { DESCENT_MEMORY = 6 };
 

@@ -3,7 +3,7 @@
 #define SOSMC_JUDGE_FRESH_H
 
 #include "engine/watch.h"
-#include "pass.h"
+#include "temper/pass.h"
 
 /* What all passes of one judgement share. */
 typedef struct {

@@ -2,7 +2,7 @@
 #ifndef SOSMC_JUDGE_MODES_H
 #define SOSMC_JUDGE_MODES_H
 
-#include "pass.h"
+#include "temper/pass.h"
 
 enum { MODES_MOST = 8, MODES_DIM = 100 };
 

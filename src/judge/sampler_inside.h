@@ -2,8 +2,8 @@
 #ifndef SOSMC_JUDGE_SAMPLER_INSIDE_H
 #define SOSMC_JUDGE_SAMPLER_INSIDE_H
 
-#include "law.h"
-#include "pass_inside.h"
+#include "temper/law.h"
+#include "temper/pass_run.h"
 
 /* The trial goes from the caller's law to the model with few particles; the measurement begins near where they have arrived, and is
  * what the numbers come from. */

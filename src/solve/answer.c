@@ -1,6 +1,6 @@
 /* answer.c: the numbers at the theta that was found, and the solution.
  *
- * Loss, log Z, KL and reward come from one more pass with fresh particles (judge/pass.c), at the final theta: its starting law mixes a
+ * Loss, log Z, KL and reward come from one more pass with fresh particles (temper/pass.c), at the final theta: its starting law mixes a
  * normal fit of both clouds, Student laws at the modes and the wide law of the start. */
 #include <math.h>
 #include <stdio.h>

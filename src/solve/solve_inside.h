@@ -24,9 +24,9 @@
 #include "analysis/host.h"
 #include "base/threads.h"
 #include "base/tiles.h"
-#include "judge/laws.h"
-#include "judge/pass.h"
-#include "judge/tile.h"
+#include "temper/laws.h"
+#include "temper/pass.h"
+#include "temper/tile.h"
 
 enum { GROUPS = 8, HALF = GROUPS / 2, CLOUDS = 2, SEARCHED = 0, FRESH = 1 };
 enum { PLACES_MOST = 40, PLACES_KEPT = 16, SEEDS = 4 };

@@ -18,7 +18,7 @@
 #include "deblurring/deblurring_figures.h"
 #include "deblurring/deblurring_page.h"
 #include "folder.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "terminal/interrupt.h"
 #include "reference.h"
 #include "terminal/say.h"

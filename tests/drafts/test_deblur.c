@@ -20,7 +20,7 @@
 #include "drafts/deblur.h"
 #include "report/deblur_page.h"
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "streams_and_python.h"
 #include "reference.h"
 

@@ -27,7 +27,7 @@
 #include "commands/fetch.h"
 #include "files/files.h"
 #include <sosmc/expression.h>
-#include "files/images.h"
+#include "pictures/images.h"
 #include "job/model_file.h"
 #include "job/network_text.h"
 #include "job/points.h"

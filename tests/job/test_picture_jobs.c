@@ -13,7 +13,7 @@
 #include "runfile/config.h"
 #include "files/files.h"
 #include "folder.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "job/model_file.h"
 #include "job/network_text.h"
 #include "job/problem.h"

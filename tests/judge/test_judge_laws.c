@@ -14,9 +14,9 @@
 #include "base/linear.h"
 #include "base/table.h"
 #include "judge/descend.h"
-#include "judge/laws.h"
-#include "judge/pass.h"
-#include "judge/tile.h"
+#include "temper/laws.h"
+#include "temper/pass.h"
+#include "temper/tile.h"
 
 enum { DIM = 3, MOST = 48, TILE = DIM * MOST };
 

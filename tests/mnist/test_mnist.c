@@ -16,7 +16,7 @@
 
 #include "runfile/config.h"
 #include "folder.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "mnist/mnist_chains.h"
 #include "mnist/mnist_figures.h"
 #include "mnist/mnist_page.h"

@@ -2,8 +2,8 @@
  *
  * A tile is dim rows of ld numbers, as a model sees it; ld is a multiple of 8, or 1 for a tile of one particle. Numbers of n
  * particles stand in rows of n. */
-#ifndef SOSMC_JUDGE_TILE_H
-#define SOSMC_JUDGE_TILE_H
+#ifndef SOSMC_TEMPER_TILE_H
+#define SOSMC_TEMPER_TILE_H
 
 #include "laws.h"
 

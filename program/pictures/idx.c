@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "images_inside.h"
 
 enum { DIMS = 3, DEFLATE_GAIN = 1032 /* deflation shrinks by no more */ };

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "images_inside.h"
 
 void images_free(image_set *set)

@@ -1,6 +1,6 @@
 /* pass.h: log Z and weighted means at one theta, from fresh particles (maths.md PASS). */
-#ifndef SOSMC_JUDGE_PASS_H
-#define SOSMC_JUDGE_PASS_H
+#ifndef SOSMC_TEMPER_PASS_H
+#define SOSMC_TEMPER_PASS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* law.h: what a sosmc_law is. */
-#ifndef SOSMC_JUDGE_LAW_H
-#define SOSMC_JUDGE_LAW_H
+#ifndef SOSMC_TEMPER_LAW_H
+#define SOSMC_TEMPER_LAW_H
 
 #include <sosmc/temper.h>
 

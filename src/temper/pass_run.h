@@ -1,6 +1,6 @@
-/* pass_inside.h: a pass under way, for the files that make one: pass.c, coordinates.c, sampler.c. */
-#ifndef SOSMC_JUDGE_PASS_INSIDE_H
-#define SOSMC_JUDGE_PASS_INSIDE_H
+/* pass_run.h: a pass under way, for whoever makes one step by step: pass.c and coordinates.c here, the sampler of the room judge. */
+#ifndef SOSMC_TEMPER_PASS_RUN_H
+#define SOSMC_TEMPER_PASS_RUN_H
 
 #include "analysis/host.h"
 #include "pass.h"

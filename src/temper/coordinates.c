@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/linear.h"
-#include "pass_inside.h"
+#include "pass_run.h"
 
 /* A half of the particles, as what is summed over it. */
 typedef struct {

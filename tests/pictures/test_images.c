@@ -21,7 +21,7 @@
 #include <png.h>
 
 #include "files/files.h"
-#include "files/images.h"
+#include "pictures/images.h"
 #include "scratch.h"
 
 static void assert_names(const char *name, const char *part)

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "files/files.h"
 #include "images_inside.h"
 
 /* ------------------------------------------------------------------------------------------------ reading */

@@ -2,8 +2,8 @@
  *
  * Formats are recognised by their bytes, never by a name. A length found in a file is compared with the file's size and with
  * the bounds below before it is used, so a hostile file leads to an error message. Errors as in files.h. */
-#ifndef SOSMC_FILES_IMAGES_H
-#define SOSMC_FILES_IMAGES_H
+#ifndef SOSMC_PICTURES_IMAGES_H
+#define SOSMC_PICTURES_IMAGES_H
 
 #include <stddef.h>
 #include <stdint.h>

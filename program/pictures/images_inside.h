@@ -1,6 +1,6 @@
 /* images_inside.h: what the readers of single formats share with images.c. */
-#ifndef SOSMC_FILES_IMAGES_INSIDE_H
-#define SOSMC_FILES_IMAGES_INSIDE_H
+#ifndef SOSMC_PICTURES_IMAGES_INSIDE_H
+#define SOSMC_PICTURES_IMAGES_INSIDE_H
 
 #include <stdio.h>
 

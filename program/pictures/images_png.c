@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "files.h"
+#include "files/files.h"
 
 enum { CHUNK_BYTES = 8 << 20 }; /* no piece of text or profile in a file may be larger */
 

@@ -1,6 +1,6 @@
 /* laws.h: mixtures of normal and Student laws with their densities and gradients, as starting laws of a pass. */
-#ifndef SOSMC_JUDGE_LAWS_H
-#define SOSMC_JUDGE_LAWS_H
+#ifndef SOSMC_TEMPER_LAWS_H
+#define SOSMC_TEMPER_LAWS_H
 
 #include <sosmc/sosmc.h>
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "files.h"
+#include "files/files.h"
 
 static int damaged(const char *path, const char *why, char *error, size_t room)
 {

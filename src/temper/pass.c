@@ -19,7 +19,7 @@
 
 #include "base/scores.h"
 #include "base/table.h"
-#include "pass_inside.h"
+#include "pass_run.h"
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
 enum { MOST_TEMPERATURES = 2000, MOST_DOF = 256 };

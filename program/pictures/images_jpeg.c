@@ -11,7 +11,7 @@
 #include <jpeglib.h>
 #include <jerror.h>
 
-#include "files.h"
+#include "files/files.h"
 
 enum { SCANS = 200, EXIF_MARKER = JPEG_APP0 + 1 }; /* ordinary progressive files have about ten scans */
 
