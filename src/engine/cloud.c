@@ -21,36 +21,37 @@ void sosmc_i_lend_work(const sosmc *s, int t, int worker, sosmc_batch *b)
 /* The arrays of a record, in the order of checkpoints. `rows` is how many rows of ld each has per tile. */
 typedef struct {
     double *base;
-    int rows;
-    size_t stride;
+    size_t rows, stride;
 } part;
 enum { PARTS = 7, GATHERED = 64 };
 
 static int parts_of(const sosmc *s, const state *st, part parts[PARTS])
 {
     const layout *l = &s->cut;
-    const part all[PARTS] = {{st->c.x, l->dim, l->vector},
-                             {st->c.gx, l->dim, l->vector},
-                             {st->c.aux, l->dim * s->cfg.kernel.aux, l->vector * (size_t)s->cfg.kernel.aux},
-                             {st->c.U, 1, (size_t)l->ld},
-                             {st->c.R, 1, (size_t)l->ld},
-                             {st->c.Uref, 1, (size_t)l->ld},
-                             {st->logw, 1, (size_t)l->ld}};
+    const part all[PARTS] = {
+        {st->c.x, (size_t)l->dim, l->vector},
+        {st->c.gx, (size_t)l->dim, l->vector},
+        {st->c.aux, (size_t)l->dim * (size_t)s->cfg.kernel.aux, l->vector * (size_t)s->cfg.kernel.aux},
+        {st->c.U, 1, (size_t)l->ld},
+        {st->c.R, 1, (size_t)l->ld},
+        {st->c.Uref, 1, (size_t)l->ld},
+        {st->logw, 1, (size_t)l->ld}};
     int count = 0;
     for (int i = 0; i < PARTS; i++)
         if (all[i].base && all[i].rows > 0) parts[count++] = all[i];
     return count;
 }
 
-static int record_rows(const sosmc *s, int with_logw)
+static size_t record_rows(const sosmc *s, int with_logw)
 {
     part parts[PARTS];
-    int rows = 0, count = parts_of(s, s->now, parts) - (with_logw ? 0 : 1);
+    size_t rows = 0;
+    int count = parts_of(s, s->now, parts) - (with_logw ? 0 : 1);
     for (int i = 0; i < count; i++) rows += parts[i].rows;
     return rows;
 }
 
-size_t sosmc_i_record_doubles(const sosmc *s, int n) { return (size_t)record_rows(s, 1) * (size_t)n; }
+size_t sosmc_i_record_doubles(const sosmc *s, int n) { return record_rows(s, 1) * (size_t)n; }
 
 void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record)
 {
@@ -58,8 +59,8 @@ void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record)
     int count = parts_of(s, st, parts), n = s->cut.count[t];
     for (int i = 0; i < count; i++) {
         const double *from = parts[i].base + (size_t)(t - s->cut.tile_lo) * parts[i].stride;
-        for (int j = 0; j < parts[i].rows; j++, record += n)
-            memcpy(record, from + (size_t)j * (size_t)s->cut.ld, (size_t)n * sizeof(double));
+        for (size_t j = 0; j < parts[i].rows; j++, record += n)
+            memcpy(record, from + j * (size_t)s->cut.ld, (size_t)n * sizeof(double));
     }
 }
 
@@ -69,8 +70,8 @@ void sosmc_i_unpack(const sosmc *s, state *st, int t, const double *record)
     int count = parts_of(s, st, parts), n = s->cut.count[t];
     for (int i = 0; i < count; i++) {
         double *to = parts[i].base + (size_t)(t - s->cut.tile_lo) * parts[i].stride;
-        for (int j = 0; j < parts[i].rows; j++, record += n)
-            memcpy(to + (size_t)j * (size_t)s->cut.ld, record, (size_t)n * sizeof(double));
+        for (size_t j = 0; j < parts[i].rows; j++, record += n)
+            memcpy(to + j * (size_t)s->cut.ld, record, (size_t)n * sizeof(double));
     }
 }
 
@@ -96,7 +97,7 @@ static void copy_columns(const part *from, const part *to, size_t ld, const offs
     const double *source[GATHERED];
     for (int i = 0; i < o->n; i++) source[i] = from->base + o->tile[i] * from->stride + o->column[i];
     double *restrict row = to->base + t * to->stride;
-    for (size_t j = 0; j < (size_t)from->rows * ld; j += ld, row += ld)
+    for (size_t j = 0; j < from->rows * ld; j += ld, row += ld)
         for (int i = 0; i < o->n; i++) row[o->place[i]] = source[i][j];
 }
 
@@ -129,7 +130,7 @@ static void pack_particle(const part *parts, int count, const layout *l, int64_t
     int t = tile_of(l, particle), i = (int)(particle - l->first[t]);
     for (int p = 0; p < count; p++) {
         const double *a = parts[p].base + (size_t)(t - l->tile_lo) * parts[p].stride + i;
-        for (int j = 0; j < parts[p].rows; j++) *record++ = a[(size_t)j * (size_t)l->ld];
+        for (size_t j = 0; j < parts[p].rows; j++) *record++ = a[j * (size_t)l->ld];
     }
 }
 
@@ -137,7 +138,7 @@ static void unpack_particle(const part *parts, int count, const layout *l, int t
 {
     for (int p = 0; p < count; p++) {
         double *b = parts[p].base + (size_t)(t - l->tile_lo) * parts[p].stride + i;
-        for (int j = 0; j < parts[p].rows; j++) b[(size_t)j * (size_t)l->ld] = *record++;
+        for (size_t j = 0; j < parts[p].rows; j++) b[j * (size_t)l->ld] = *record++;
     }
 }
 
@@ -157,7 +158,7 @@ static sosmc_status exchange_records(sosmc *s)
     part from[PARTS], to[PARTS];
     int parts = parts_of(s, s->now, from) - 1;
     (void)parts_of(s, s->spare, to);
-    size_t record = (size_t)record_rows(s, 0);
+    size_t record = record_rows(s, 0);
     int64_t my_lo, my_hi, lo, hi;
     sosmc_i_rank_particles(l, comm->rank, comm->size, &my_lo, &my_hi);
 
@@ -248,7 +249,7 @@ sosmc_status sosmc_i_cloud(const sosmc *s, double *x, double *logw)
             int t = l->block_tile[sosmc_i_rank_bound(l->blocks, r, size)] + round;
             if (t >= l->block_tile[sosmc_i_rank_bound(l->blocks, r + 1, size)]) continue;
             const double *record = (const double *)((const char *)s->packet_in + (size_t)r * bytes);
-            size_t n = (size_t)l->count[t], rows = (size_t)record_rows(s, 1);
+            size_t n = (size_t)l->count[t], rows = record_rows(s, 1);
             copy_to_user(s, t, record, record + (rows - 1) * n, st->v.logmean, x, logw, n);
         }
     }
