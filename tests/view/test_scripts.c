@@ -118,6 +118,7 @@ static void text_stays_text(void **state)
     page *p = page_new("a <b> & \"c\"", "d\x1b\xe2\x80\xae\xff>");
     page_code(p, "x < y");
     assert_fine(page_write(p, at("page.html"), ERROR));
+    page_free(p);
     char *html = slurp("page.html", NULL);
     assert_contains(html, "a &lt;b&gt; &amp; &quot;c&quot;");
     assert_contains(html, "d\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD&gt;");
