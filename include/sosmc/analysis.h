@@ -192,13 +192,13 @@ typedef struct {
 
 /* `particles` is the most that an engine whose clouds are added may have; 0: none will be. All memory is allocated here. */
 SOSMC_API sosmc_status sosmc_moments_create(sosmc_moments **out, int dim, int particles);
-SOSMC_API void sosmc_moments_free(sosmc_moments *m);  /* NULL is fine */
-SOSMC_API void sosmc_moments_clear(sosmc_moments *m); /* as it was created */
+SOSMC_API void sosmc_moments_free(sosmc_moments *open); /* NULL is fine */
+SOSMC_API void sosmc_moments_clear(sosmc_moments *m);   /* as it was created */
 /* A cloud of n points x, rows of dim, with weights w on any scale, or all equal (NULL). Weights that are negative, not finite or
  * all zero are SOSMC_ENUMERIC, and nothing is added. Points count as they are, finite or not. */
-SOSMC_API sosmc_status sosmc_moments_add(sosmc_moments *m, int64_t n, const double *x, const double *w);
+SOSMC_API sosmc_status sosmc_moments_add(sosmc_moments *open, int64_t n, const double *x, const double *w);
 /* The present cloud of an engine, whose dim_x must be dim. Collective over ranks, as sosmc_cloud. */
-SOSMC_API sosmc_status sosmc_moments_add_cloud(sosmc_moments *m, const sosmc *s);
+SOSMC_API sosmc_status sosmc_moments_add_cloud(sosmc_moments *open, const sosmc *s);
 /* sqrt(spread / clouds), dim numbers; NaN before the first cloud. */
 SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
 

@@ -32,9 +32,9 @@ SOSMC_API sosmc_expression *sosmc_expression_compile(const char *text, int dim, 
                                                      char *error, size_t room);
 
 /* Borrows e. Any number of threads may evaluate at once; an evaluation takes about 70 KB of the caller's stack. */
-SOSMC_API sosmc_score sosmc_expression_score(const sosmc_expression *e);
+SOSMC_API sosmc_score sosmc_expression_score(const sosmc_expression *f);
 
-SOSMC_API void sosmc_expression_free(sosmc_expression *e); /* NULL is fine */
+SOSMC_API void sosmc_expression_free(sosmc_expression *f); /* NULL is fine */
 
 #ifdef __cplusplus
 }

@@ -134,7 +134,7 @@ typedef struct {
      * its target, or with any other kernel that takes gradients. */
     double envelope;
 } sosmc_deblur;
-SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *deblur); /* dim_x 0: the description is not sound */
+SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *m); /* dim_x 0: the description is not sound */
 
 /* A kernel for this model alone: the picture and the variances behind its differences take turns, each drawn given the other
  * (maths.md GIBBS). It leaves pi_theta invariant exactly and forgets within some ten moves what Langevin kernels take

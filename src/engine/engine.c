@@ -419,7 +419,7 @@ void sosmc_free(sosmc *s)
 {
     if (!s) return;
     sosmc_i_crew_stop(s->threads);
-    for (int i = 0; i < s->owned_count; i++) (void)s->cfg.alloc(s->cfg.alloc_ctx, s->owned[i], 0);
+    for (int i = 0; s->owned && i < s->owned_count; i++) (void)s->cfg.alloc(s->cfg.alloc_ctx, s->owned[i], 0);
     if (s->owned) (void)s->cfg.alloc(s->cfg.alloc_ctx, s->owned, 0);
     (void)s->cfg.alloc(s->cfg.alloc_ctx, s, 0);
 }

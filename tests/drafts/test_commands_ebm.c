@@ -738,7 +738,7 @@ static void networks_from_elsewhere_are_not_guessed(void **state)
     if (files_read("tanh/samples.npy", 1 << 20, &one, &n, ERROR) ||
         files_read("silu/samples.npy", 1 << 20, &other, &m, ERROR))
         fail_msg("%s", error);
-    assert_true(n == m && memcmp(one, other, n) != 0); /* it is not ignored */
+    assert_true(one && other && n == m && memcmp(one, other, n) != 0); /* it is not ignored */
     free(one);
     free(other);
     expect(2, "--activation is 'relu'; expected silu, softplus or tanh", "sample torch.npz --activation relu");

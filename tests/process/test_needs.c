@@ -70,7 +70,10 @@ static double said_megabytes(const char *words)
 {
     const char *some = strstr(words, "some ");
     char *unit;
-    if (!some) fail_msg("there is no number in: %s", words);
+    if (!some) {
+        fail_msg("there is no number in: %s", words);
+        return 0; /* not reached */
+    }
     double value = strtod(some + strlen("some "), &unit);
     return strncmp(unit, " GB", 3) == 0 ? 1000 * value : strncmp(unit, " kB", 3) == 0 ? value / 1000 : value;
 }

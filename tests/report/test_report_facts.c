@@ -269,7 +269,8 @@ static void what_lies_outside_is_told(void **state)
     write_run("outside", 0);
     heavy[17] = heavy[18] = heavy[19] = heavy[60] = 1;
     write_cloud("outside", 2, heavy);
-    assert_non_null(strstr(cloud_over(&g, &r, "outside", &box)->caption, " A share 0.25 of the weight lies outside"));
+    const char *caption = cloud_over(&g, &r, "outside", &box)->caption;
+    assert_true(caption && strstr(caption, " A share 0.25 of the weight lies outside"));
     report_gallery_free(&g);
     report_unload(&r);
 }
