@@ -81,16 +81,20 @@ static plot_series line_of(gallery *g, const report_data *r, const double *x, do
     return s;
 }
 
-/* A vertical line where each phase of the solver begins; nothing for a trace without phases. */
+/* A vertical line where each phase of the solver, or of tempering, begins; nothing for a trace without phases. Tempering has no updates
+ * of theta. */
 static void mark_phases(gallery *g, const report_data *r, plot_panel *p, const double *x, double unit)
 {
-    static const char *const names[] = {"start", "search", "measure", "judge", "done"};
-    enum { PHASES = sizeof names / sizeof *names };
+    static const char *const of_solver[] = {"start", "search", "measure", "judge", "done"};
+    static const char *const of_tempering[] = {"trial", "measurement"};
+    enum { PHASES = sizeof of_solver / sizeof *of_solver, TEMPERING = sizeof of_tempering / sizeof *of_tempering };
+    int tempers = !report_values(r, "updates"), phases = tempers ? TEMPERING : PHASES;
+    const char *const *names = tempers ? of_tempering : of_solver;
     const double *phase = report_values(r, "phase");
     plot_rule *rule = phase ? arena_take(&g->memory, PHASES, sizeof *rule) : NULL;
     int last = -1;
     for (int i = 0; rule && i < r->rows; i++) {
-        int now = phase[i] >= 0 && phase[i] < PHASES ? (int)phase[i] : -1;
+        int now = phase[i] >= 0 && phase[i] < phases ? (int)phase[i] : -1;
         if (now <= last || !isfinite(x[i])) continue;
         rule[p->rules++] = (plot_rule){.x = unit * x[i], .text = names[now]};
         last = now;
