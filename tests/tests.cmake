@@ -160,7 +160,7 @@ set(sosmc_tests
     "runfile config_replay program"
     "runfile methods program"
     "runfile settings program"
-    "support exact_problems property"
+    "support exact_problems stat"
     "support ledger stat"
     "support untuned_problems stat"
     "terminal exit_codes program"
