@@ -102,7 +102,7 @@ static double train(request *q, const task *t, int64_t seed)
 {
     double *theta = calloc((size_t)t->model.dim_theta, sizeof *theta),
            factor[4] = {1 / t->base_sd, 0, 0, 1 / t->base_sd};
-    static const double origin[2];
+    static const double origin[2] = {0, 0};
     sosmc_gaussian base = {.dim = 2, .mean = origin, .factor = factor};
     sosmc_rows rows = {.data = t->x, .rows = t->rows, .mode = SOSMC_ROWS_IN_ORDER};
     sosmc_problem problem = {.model = t->model,

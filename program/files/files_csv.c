@@ -163,7 +163,8 @@ static char told_separator(walker *w)
     char *q = w->p, separator;
     if (strncmp(q, "sep=", 4) != 0 || !strchr(",;\t", q[4]) || !q[4]) return 0;
     separator = q[4];
-    for (q += 5; *q == '\r'; q++) continue;
+    q += 5;
+    while (*q == '\r') q++;
     if (*q != '\n') return 0;
     w->p = q + 1;
     w->line++;
