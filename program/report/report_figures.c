@@ -81,14 +81,14 @@ static plot_series line_of(gallery *g, const report_data *r, const double *x, do
     return s;
 }
 
-/* A vertical line where each phase of the solver, or of tempering, begins; nothing for a trace without phases. Tempering has no updates
- * of theta. */
+/* A vertical line where each phase of the solver, or of tempering, begins; nothing for a trace without phases. Tempering
+ * counts its resamplings. */
 static void mark_phases(gallery *g, const report_data *r, plot_panel *p, const double *x, double unit)
 {
     static const char *const of_solver[] = {"start", "search", "measure", "judge", "done"};
     static const char *const of_tempering[] = {"trial", "measurement"};
     enum { PHASES = sizeof of_solver / sizeof *of_solver, TEMPERING = sizeof of_tempering / sizeof *of_tempering };
-    int tempers = !report_values(r, "updates"), phases = tempers ? TEMPERING : PHASES;
+    int tempers = report_values(r, "resamplings") != NULL, phases = tempers ? TEMPERING : PHASES;
     const char *const *names = tempers ? of_tempering : of_solver;
     const double *phase = report_values(r, "phase");
     plot_rule *rule = phase ? arena_take(&g->memory, PHASES, sizeof *rule) : NULL;

@@ -324,10 +324,31 @@ static void the_solvers_phases_are_marked(void **state)
     free(html);
 }
 
+static void phases_of_tempering_have_their_names(void **state)
+{
+    static const report_extra nothing;
+    report_data r;
+    gallery g;
+    assert_fine(files_directory(at("tempered"), ERROR));
+    write_text("tempered/trace.csv",
+               "step,phase,temperature,logz,ess,accept,h,resamplings,evaluations\n"
+               "0,0,0,1,10,0.5,1,0,10\n1,0,1,2,9,0.5,1,1,20\n2,1,0,1,8,0.5,1,0,30\n3,1,1,2,7,0.5,1,1,40\n");
+    assert_fine(report_load(&r, at("tempered"), ERROR));
+    report_gallery(&g, &r, &nothing);
+    const plot_panel *p = figure_of(&g, "evaluations")->figure.panel;
+    assert_int_equal(p[0].rules, 2);
+    assert_string_equal(p[0].rule[0].text, "trial");
+    assert_string_equal(p[0].rule[1].text, "measurement");
+    assert_true(p[0].rule[0].x == 0 && p[0].rule[1].x == 2);
+    report_gallery_free(&g);
+    report_unload(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_solvers_phases_are_marked),
+        cmocka_unit_test(phases_of_tempering_have_their_names),
         cmocka_unit_test(cards_of_a_run_without_a_summary),
         cmocka_unit_test(cards_of_a_summary),
         cmocka_unit_test(times_have_their_unit),
