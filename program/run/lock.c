@@ -87,6 +87,20 @@ static lock_status no_locks(int fd, const char *path, int left, char *error, siz
     return LOCK_NONE;
 }
 
+/* flock, asked again for a moment: a child of a process that was just killed shares its lock until it dies too. */
+static int take_flock(int fd)
+{
+    const struct timespec moment = {.tv_nsec = 10000000};
+    int failed = -1;
+    for (int i = 0; i < 10; i++) {
+        failed = flock(fd, LOCK_EX | LOCK_NB);
+        if (!failed || errno != EWOULDBLOCK) break;
+        (void)nanosleep(&moment, NULL);
+        errno = EWOULDBLOCK;
+    }
+    return failed;
+}
+
 lock_status lock_take(run_lock *l, const char *dir, char *error, size_t room)
 {
     struct stat st;
@@ -102,7 +116,7 @@ lock_status lock_take(run_lock *l, const char *dir, char *error, size_t room)
             files_say(error, room, "%s is not a file; expected the lock of the directory, or nothing", l->path);
             return LOCK_EIO;
         }
-        int failed = flock(fd, LOCK_EX | LOCK_NB);
+        int failed = take_flock(fd);
         if (failed && errno == EWOULDBLOCK) return busy(fd, dir, error, room);
         if (failed && errno != EINTR) return no_locks(fd, l->path, l->left, error, room);
         if (!failed && is_current(fd, l->path)) {
