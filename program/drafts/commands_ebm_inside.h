@@ -126,6 +126,7 @@ void ebm_put_cooling(draft *d);
 /* What a stored model is a model of: points, or pictures with their shape. */
 typedef struct {
     int inputs, channels, rows, columns; /* channels 0: points */
+    int has_base;                        /* the energy of points has a Gaussian base law */
 } ebm_subject;
 
 int ebm_subject_of(const flag_values *q, ebm_subject *s);

@@ -82,7 +82,7 @@ int ebm_subject_of(const flag_values *q, ebm_subject *s)
     char error[EBM_SENTENCE];
     if (model_read_as(q->operand, q->value[FLAG_NETWORK], q->value[FLAG_ACTIVATION], &f, error, sizeof error))
         return complain(-1, "%s", error);
-    *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns};
+    *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns, f.base_sd > 0};
     model_free(&f);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* commands_ebm_tune.c: `sosmc tune`: a run file that tunes a stored model towards a reward.
  *
- * A tuning run takes its initial particles from a run of its own, DIR/start; those of pictures may be moved on in a second
- * one, DIR/purified. */
+ * Points are tuned by the solver, unless a flag chooses a setting. Otherwise a tuning run takes its initial particles from a run of its
+ * own, DIR/start; those of pictures may be moved on in a second one, DIR/purified. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,12 +18,18 @@
 const char tune_text[] =
     "sosmc tune MODEL --reward R --beta B [options]\n"
     "\n"
-    "Tunes a stored network (safetensors or NPZ) towards a reward: E[R] - B KL(tuned || stored) is made large.\n"
+    "Tunes a stored network (safetensors or NPZ) towards a reward: E[R] - B KL(tuned || stored) is made large. Points\n"
+    "need no setting: the run finds its own, and ends where the loss is near that of the best of all densities or no\n"
+    "longer falls.\n"
     "\n"
     "  --reward R            points: lower, upper, left or right (half-planes), or a formula such as\n"
     "                        'exp(-x1^2) * (x2 > 1)'; pictures: bright, dark, half (the lower against the upper), mask,\n"
     "                        network, or a formula such as 'mean - tv'\n"
     "  --beta B              the weight of the divergence\n"
+    "  --particles N         default 1024 (1000 for pictures; 4000 for rwm and 10000 for other kernels)\n"
+    "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
+    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
+    "Settings of your own; with one of them the others have the values that stand here:\n"
     "  --forward             KL(stored || tuned) instead\n"
     "  --method M            sosmc (default), impdiff or soul\n"
     "  --kernel K            rwm, mala, hmc (led to an acceptance), ula, underdamped or leapfrog (exact weights).\n"
@@ -32,13 +38,10 @@ const char tune_text[] =
     "  --step H              its step size (default: 0.02 for rwm and mala; 0.005 for ula; 0.003 for pictures)\n"
     "  --noise-scale S       the factor of its noise (default 1)\n"
     "  --iterations K        default 10001 for rwm, 1001 for other kernels (1000 for pictures)\n"
-    "  --particles N         default 4000 for rwm, 10000 for other kernels (1000 for pictures)\n"
     "  --rate L              the learning rate (default: at most 4e-3 for rwm, 2e-4; 1e-4 for pictures)\n"
     "  --start S             initial particles: smc (default; cooled from a normal law), chains (20000 steps from a\n"
     "                        box; of pictures, the default, see --warm), or a file such as the particles.npz of a run\n"
     "  --paper               the paper's settings: ula from chains, 1001 iterations of 10000 particles, rate 2e-4\n"
-    "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
-    "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
     "Pictures have these too:\n"
     "  --network N           the layers of a MODEL that does not describe them: mnist or a description\n"
     "  --warm T              steps of the sampler of 'sosmc sample' that the particles start with (default 1000)\n"
@@ -47,9 +50,10 @@ const char tune_text[] =
     "  --reward-network FILE for the reward network: a stored network that judges pictures\n"
     "  --output K            which of its outputs, from 0 (default 0)\n"
     "  --reward-scale S      a factor of the reward (default 1)\n" EBM_COMMON_FLAGS
-    "The initial particles are a run of their own in DIR/start (and with --purify another in DIR/purified), which is\n"
-    "made once and continued when it was interrupted; --set is for the tuning alone. Models of points in the plane are\n"
-    "evaluated exactly ten times on the way, those of pictures twenty times by the reward of 64 fresh ones.\n"
+    "With settings of your own, and for pictures, the initial particles are a run of their own in DIR/start (and with\n"
+    "--purify another in DIR/purified), which is made once and continued when it was interrupted; --set is for the\n"
+    "tuning alone. Models of points in the plane are then evaluated exactly ten times on the way, those of pictures\n"
+    "twenty times by the reward of 64 fresh ones.\n"
     "\n"
     "Example:\n"
     "  sosmc tune circles/model.safetensors --reward lower --beta 0.25 --threads 2\n"
@@ -337,6 +341,52 @@ static config *tune_config(const plan *p)
     return ebm_configure(q, &d, 1);
 }
 
+/* ---------------------------------------------------------------------------- without settings */
+
+enum { SOLVED_PARTICLES = 1024, MOST_COORDINATES = 200 };
+static const double START_SD = 4; /* of points without a base law: those that a network is trained on are some 2 wide */
+
+/* Whether --set names a key that the solver decides, or says who chooses the settings. */
+static int set_chooses(const flag_values *q)
+{
+    char path[64];
+    for (int i = 0; i < q->sets; i++) {
+        size_t length = strcspn(q->set[i], "=");
+        if (length == strlen("settings") && strncmp(q->set[i], "settings", length) == 0) return 1;
+        for (const char *list = schema_chosen; schema_word(&list, path, sizeof path);) {
+            size_t n = strlen(path);
+            if (strncmp(q->set[i], path, n) == 0 && (n == length || q->set[i][n] == '.')) return 1;
+        }
+    }
+    return 0;
+}
+
+static int finds_settings(const plan *p)
+{
+    static const ebm_flag choosing[] = {FLAG_METHOD,     FLAG_KERNEL, FLAG_STEP,  FLAG_NOISE_SCALE,
+                                        FLAG_ITERATIONS, FLAG_RATE,   FLAG_START, FLAG_PAPER,
+                                        FLAG_FORWARD,    FLAG_WARM,   FLAG_PURIFY};
+    return !ebm_of_pictures(&p->subject) && p->subject.inputs <= MOST_COORDINATES && !set_chooses(p->q) &&
+           flag_number(p->q, FLAG_BETA, 0) > 0 &&
+           ebm_stray(p->q, choosing, sizeof choosing / sizeof *choosing) == EBM_FLAGS;
+}
+
+static int tune_by_solver(const plan *p)
+{
+    draft d;
+    if (draft_open(&d)) return SOSMC_EXIT_NUMERIC;
+    draft_put(&d, "settings: automatic\n");
+    ebm_put_model(&d, p->q);
+    draft_put(&d, "objective:\n  type: reward_reverse\n");
+    ebm_put_reward(&d, p->q, &p->subject);
+    draft_put(&d, "  beta: %s\n", p->q->value[FLAG_BETA]);
+    if (!p->subject.has_base) draft_put(&d, "init: {type: normal, sd: %.17g}\n", START_SD);
+    ebm_put_ending(&d, p->q, flag_whole(p->q, FLAG_PARTICLES, SOLVED_PARTICLES), -1, 1, 1);
+    return ebm_print_or_run(p->q, &d, p->out);
+}
+
+/* ---------------------------------------------------------------------------- printing and running */
+
 /* --print writes the run files of the start runs as comments above the run file of the tuning. */
 static int print_start(const char *dir, const config *start)
 {
@@ -455,6 +505,7 @@ int command_tune(int argc, char **argv)
     if (ebm_subject_of(&q, &s)) return SOSMC_EXIT_IO;
     if (check_subject(&q, &s)) return SOSMC_EXIT_USAGE;
     make_plan(&p, &q, &s);
+    if (finds_settings(&p)) return tune_by_solver(&p);
     if (plan_starts(&p, error, sizeof error)) return complain(SOSMC_EXIT_USAGE, "%s", error);
     return print_or_run_plan(&p);
 }

@@ -148,7 +148,8 @@ static void build_solve_options(builder *b)
     o->seed = j->settings.seed;
     o->threads = j->settings.threads;
     o->rows = job_rows(j);
-    o->why_no_log_z = job_why_no_log_z(j);
+    /* In the plane a lattice shows whether the model is a law, and without one nothing of this is told. */
+    o->why_no_log_z = j->problem.model.dim_x == 2 ? NULL : job_why_no_log_z(j);
     if (config_has(b->c, "precision")) o->precision = config_number(b->c, "precision");
 }
 

@@ -118,7 +118,9 @@ static void judge_by_exact(const subject *s, const evaluation_values *v)
 {
     outcome *o = s->o;
     sosmc_measured *m = &o->judged.measured;
-    if (why_not_judged(s) || o->automatic || o->tempers || !o->optimises || isnan(v->best_loss)) return;
+    if (why_not_judged(s) || (o->automatic && !o->network) || o->tempers || !o->optimises || isnan(v->best_loss))
+        return;
+    if (o->judged.excess.error < o->excess.error) return; /* fresh particles know it better */
     m->excess = v->loss - v->best_loss;
     m->excess_error = o->excess.error;
     m->to_gain = -v->ref_reward - v->best_loss;
@@ -210,9 +212,10 @@ static void take_exact(const subject *s)
 
 /* ---------------------------------------------------------------------------- judged values */
 
+/* A lattice is coarse where a network is steep: what fresh particles know better is theirs. */
 static void fill(told *t, const sosmc_number *n, int exists, const char *why_not)
 {
-    if (t->exists) return;
+    if (t->exists && (why_not || !(n->error < t->error))) return;
     *t = (told){.exists = exists, .value = NAN, .error = NAN};
     if (!exists) return;
     if (!why_not) {
@@ -252,6 +255,17 @@ static void take_tempered(const subject *s)
     fill(&o->model_log_z, &r.model_log_z, tilted, why_not);
 }
 
+/* A solver's fresh particles say nothing of a model that is no law, as far as is known: neither by itself nor on a lattice. */
+static const char *why_no_law(const subject *s)
+{
+    outcome *o = s->o;
+    const char *why = job_why_no_log_z(s->job);
+    if (!o->automatic || !why || o->log_z.exact) return NULL;
+    o->judged.measured.excess = NAN;
+    sosmc_verdict(&o->judged.measured, &o->judged.verdict);
+    return why;
+}
+
 /* Every quantity that the objective has and that is not exact. */
 static void take_judged(const subject *s)
 {
@@ -259,6 +273,7 @@ static void take_judged(const subject *s)
     const sosmc_judgement *j = &o->judged;
     const sosmc_objective *objective = &s->job->problem.objective;
     const char *why_not = why_not_judged(s);
+    if (!why_not) why_not = why_no_law(s);
     int divergence = (objective->loss == SOSMC_LOSS_FORWARD_KL && objective->b != 0) ||
                      (objective->loss == SOSMC_LOSS_REVERSE_KL && objective->kl != 0);
     fill(&o->loss, &j->loss, o->optimises, why_not);

@@ -321,7 +321,7 @@ sosmc_status sosmc_i_fresh_pass(const fresh *f, const double *theta, int number,
 {
     enum { TRIES = 4 }; /* names of random numbers are set aside for so many */
     pass_task task = task_of(f, theta, kind);
-    if (f->plain > 0) {
+    if (f->plain > 0 && kind != FRESH_TILTED) {
         task.plain = PLAIN;
         task.particles = f->plain;
         task.number = (uint64_t)number * TRIES + TRIES - 1;
@@ -357,7 +357,8 @@ size_t sosmc_i_fresh_pass_bytes(const fresh *f)
     size_t bytes = sum_of(sosmc_i_pass_bytes(&whole), sum_of(n * sizeof(double), other > rows ? other : rows));
     if (f->plain == 0) return bytes;
     whole.particles = f->plain;
-    size_t plain = sum_of(sosmc_i_pass_bytes(&whole), (size_t)f->plain * sizeof(double));
+    size_t beside = whole.theta_ref ? 8 : 1; /* numbers per particle: a reward's all come from one pass */
+    size_t plain = sum_of(sosmc_i_pass_bytes(&whole), beside * (size_t)f->plain * sizeof(double));
     return plain > bytes ? plain : bytes;
 }
 

@@ -166,6 +166,7 @@ static sosmc_status judge_numbers(judging *j)
                .settings = j->settings,
                .options = &j->options,
                .iterations = sosmc_iteration(j->engine),
+               .tilts = 1,
                .tries = 4,
                .seed = j->settings->seed,
                .simd = sosmc_i_simd_of(j->engine)};

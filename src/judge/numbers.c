@@ -147,7 +147,7 @@ static sosmc_status at_reference(const fresh *f, reference *r, sosmc_judgement *
 {
     const sosmc_objective *o = &f->problem->objective;
     pass_cloud p = {.n = 0};
-    int tilted = f->engine && o->loss == SOSMC_LOSS_REVERSE_KL && o->kl > 0 && o->score.eval;
+    int tilted = f->tilts && o->loss == SOSMC_LOSS_REVERSE_KL && o->kl > 0 && o->score.eval;
     sosmc_status status = sosmc_i_fresh_pass(f, o->theta_ref, PASS_AT_REFERENCE, tilted ? FRESH_TILTED : FRESH_PLAIN,
                                              &p);
     *r = (reference){.trusted = status == SOSMC_OK && p.arrived >= (tilted ? 0.5 : 1)};
@@ -221,6 +221,7 @@ static sosmc_status reverse(const fresh *f, const pass_cloud *p, double *values,
         sosmc_i_no_number(&out->kl, "the divergence has no weight in the loss (beta 0) and is not measured");
         return SOSMC_OK;
     }
+    if (sosmc_i_reweighed(&f->problem->objective, p, out) == 0) return SOSMC_OK;
     sosmc_status status = at_reference(f, &ref, out);
     if (status != SOSMC_OK) return status;
     if (!ref.trusted) {

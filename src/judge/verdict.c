@@ -100,13 +100,14 @@ static void judge_excess(const sosmc_measured *m, sosmc_verdict_words *v)
     if (m->theta_unknown && m->excess > SHORT * m->to_gain + 2 * error)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss is %.2g above that of the best of all densities (error %.1g), which is %.0f %% of what there was to gain (at "
-            "most %.0f %% is wanted); take more iterations, a larger rate or a larger network",
-            m->excess, error, 100 * m->excess / m->to_gain, 100 * SHORT);
+            "most %.0f %% is wanted); take %s",
+            m->excess, error, 100 * m->excess / m->to_gain, 100 * SHORT,
+            m->automatic ? "more particles or a larger network" : "more iterations, a larger rate or a larger network");
     else if (m->theta_unknown && error > SHORT * m->to_gain)
         say(v, SOSMC_NOT_CONVERGED,
-            "whether the loss is near that of the best of all densities is not known: its distance is %.2g with an error of %.2g; "
-            "let judging take more (judge: cost)",
-            m->excess, error);
+            "whether the loss is near that of the best of all densities is not known: its distance is %.2g with an error of %.2g; %s",
+            m->excess, error,
+            m->automatic ? "give an initial law that is closer" : "let judging take more (judge: cost)");
 }
 
 static void judge_theta(const sosmc_measured *m, sosmc_verdict_words *v)
@@ -222,6 +223,10 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "two ways to the law of the particles disagree about log Z by %.2g, with an error of %.2g: a part of the law is missed by "
             "one of them; take more particles, or an initial law that covers it",
             m->start_gap, m->start_gap_error);
+    if (isfinite(m->excess))
+        judge_excess(m, v);
+    else if (m->theta_unknown)
+        say(v, SOSMC_NOT_CONVERGED, "whether theta has converged is not known: %s", m->theta_unknown);
     if (m->out_of_updates)
         say(v, SOSMC_NOT_CONVERGED,
             "theta still moved after %lld updates; start closer to the answer, or scale the parameters",

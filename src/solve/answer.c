@@ -97,6 +97,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         fresh f = {.problem = &s->problem,
                    .options = &none,
                    .tries = v->found.converged || s->network ? 3 : 1,
+                   .tilts = s->network,
                    .seed = s->o.seed,
                    .simd = s->simd,
                    .q = {.dim = s->dim, .diagonal = s->dim > FULL},
@@ -132,6 +133,11 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     v->log_z = numbers.log_z;
     v->kl = numbers.kl;
     v->reward = numbers.reward;
+    v->best_loss_told = numbers.best_loss;
+    v->best_reward = numbers.best_reward;
+    v->best_kl = numbers.best_kl;
+    v->excess_told = numbers.excess;
+    v->to_gain = numbers.measured.to_gain;
     sosmc_judgement_free(&numbers);
     return status;
 }
@@ -169,6 +175,11 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     describe_pass(v, m);
     if (s->network) { /* nothing else is measured */
         if (!v->arrived[SEARCHED]) m->start_arrived = 0;
+        if (!tunes(s)) return;
+        m->theta_unknown = "its loss could not be compared with that of the best of all densities";
+        m->excess = v->excess_told.value;
+        m->excess_error = v->excess_told.error;
+        m->to_gain = v->to_gain;
         return;
     }
     m->start_arrived = v->arrived[FRESH] != 0;
@@ -296,6 +307,10 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
         j->log_z = v->log_z;
         j->kl = v->kl;
         j->reward = v->reward;
+        j->best_loss = v->best_loss_told;
+        j->best_reward = v->best_reward;
+        j->best_kl = v->best_kl;
+        j->excess = v->excess_told;
         sosmc_i_result_criteria(j, o->loss);
     } else {
         sosmc_i_result_no_numbers(j, o, broke(s) ? "the solver failed" : "the solver was ended before it measured");

@@ -1,10 +1,13 @@
 /* learn.c: the search for networks (docs/trust.md, maths.md LEARN).
  *
  * With thousands of parameters there is no Hessian, and what a cloud sees of the loss is mostly its own noise. So theta goes in Adam's
- * direction at a rate, by a batch of the data and the whole cloud; the cloud is weighed, resampled as a whole, moved, and jumps. What
- * counts is an exponential average of theta. Every so many updates its loss is measured on rows and with fresh particles that never
- * steered theta, by the same random numbers every time: where it has hardly fallen the rate is cut, and where the rate has been cut often enough the
- * search ends. The answer is the average with the smallest of these losses.
+ * direction at a rate, by a batch of points and the whole cloud, though not further than the cloud can be weighed; the cloud is weighed,
+ * resampled as a whole, moved, and jumps. What counts is an exponential average of theta, and learn_check.c tells when it is good enough.
+ *
+ * The points are the rows of data, or for a reward draws of the reference and of the best of all densities, which is known: exp(-U_ref + R/beta).
+ * There the derivative is that of the variance of s = R + beta (U - U_ref) under the cloud and the points together. Under the cloud
+ * alone it is that of the loss; the points keep in sight what the network has lost, where the cloud has no particles that
+ * would say so. At the best density s is constant, so that both are zero there, without noise.
  *
  * Invariant: sums over particles run by shares of fixed tiles, so nothing depends on threads. */
 #include <math.h>
@@ -12,18 +15,29 @@
 #include "base/table.h"
 #include "solve_inside.h"
 
-enum { CHECKED_EVERY = 50, MOST_UPDATES = 20000, MOST_CUTS = 4, MOST_MOVES = 8, FITTED_EVERY = 5, PLANE = 2 };
-enum { BATCH = 1024, FRESH_DRAWS = 65536, FRESH_TEMPERED = 8192, PATIENCE = 3, PASS_OF_CHECK = 900, PASS_MOVES = 2 };
-static const double RATE = 8e-3, CUT = 0.25, AVERAGE = 0.95, LITTLE = 1e-3, FIRST_WALK = 0.01;
-static const double PLAIN = 0.5; /* the largest Pareto index of weights that are used as they are */
+enum {
+    CHECKED_EVERY = 50,
+    MOST_UPDATES = 20000,
+    MOST_MOVES = 8,
+    MOST_TRIES = 6,
+    FITTED_EVERY = 5,
+    PLANE = 2,
+    BATCH = 1024
+};
+static const double RATE = 8e-3, MEMORY = 0.99, AVERAGE = 0.95, FIRST_WALK = 0.01;
+static const double LEAST_CESS = 0.8, LEAST_FACTOR = 0.05, A_LITTLE_LESS = 0.95;
+static const double FROM_CLOUD = 0.5; /* of a reward's derivative; the rest is from points */
 
 const char *sosmc_i_learn_refused(const sosmc_problem *problem)
 {
     const sosmc_objective *o = &problem->objective;
-    if (o->loss != SOSMC_LOSS_LIKELIHOOD || o->score.eval || o->kl != 0)
-        return "the solver takes only the likelihood of data";
-    if (!o->data.row || o->data.rows < 1) return "the solver needs data that are rows";
-    if (o->data.rows > INT32_MAX) return "the solver takes at most 2^31 - 1 rows";
+    int fits = o->loss == SOSMC_LOSS_LIKELIHOOD && !o->score.eval && o->kl == 0;
+    int rewards = o->loss == SOSMC_LOSS_REVERSE_KL && o->score.eval && o->kl > 0 && o->b == 0;
+    if (!fits && !rewards)
+        return "the solver takes only the likelihood of data and rewards with a reverse divergence of positive weight";
+    if (fits && (!o->data.row || o->data.rows < 1)) return "the solver needs data that are rows";
+    if (fits && o->data.rows > INT32_MAX) return "the solver takes at most 2^31 - 1 rows";
+    if (rewards && !problem->init.draw) return "the solver needs an initial law";
     if (problem->model.dim_x > FULL) return "the solver takes at most 200 coordinates";
     if (problem->model.no_gx) return "the solver needs dU/dx";
     return NULL;
@@ -33,31 +47,79 @@ const char *sosmc_i_learn_refused(const sosmc_problem *problem)
 
 typedef struct {
     sosmc_solver *s;
-    int64_t first; /* tile of the data */
+    int64_t first; /* tile of the points */
     int batch;     /* points in it */
 } contracting;
 
-static int64_t batch_tile(const sosmc_solver *s, int64_t first, int k) { return (first + k) % s->fit_tiles; }
+static sosmc_batch batch_of(const contracting *v, int worker, int k)
+{
+    return sosmc_i_learn_batch(v->s, worker, (v->first + k) % v->s->fit_tiles);
+}
 
+/* With the coefficients of particles in s->value and of points in s->data_U. */
 static sosmc_status contract_share(void *ctx, int task, int worker)
 {
     const contracting *v = ctx;
     sosmc_solver *s = v->s;
     const sosmc_model *m = &s->problem.model;
-    const sosmc_objective *o = &s->problem.objective;
     double *sum = s->shares + (size_t)task * (size_t)s->p, *row = sosmc_i_solver_row(s, worker, ROW_ENERGY);
     memset(sum, 0, (size_t)s->p * sizeof(double));
     if (task >= SHARES) {
-        sosmc_batch b = sosmc_i_learn_batch(s, worker, batch_tile(s, v->first, task - SHARES));
+        sosmc_batch b = batch_of(v, worker, task - SHARES);
         row = host_room(&s->data, worker);
-        for (int i = 0; i < b.n; i++) row[i] = o->scale * o->b / v->batch;
+        memcpy(row, s->data_U + b.first, (size_t)b.n * sizeof(double));
         return m->grad_theta(m->self, s->theta, &b, row, sum) ? SOSMC_EMODEL : SOSMC_OK;
     }
     for (int tile = task * s->tiles / SHARES; tile < (task + 1) * s->tiles / SHARES; tile++) {
         sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
         b.x = tile_of(s, s->c[SEARCHED].x, tile);
-        for (int i = 0; i < b.n; i++) row[i] = o->scale * o->a * s->c[SEARCHED].w[b.first + i];
+        memcpy(row, s->value + b.first, (size_t)b.n * sizeof(double));
         if (m->grad_theta(m->self, s->theta, &b, row, sum)) return SOSMC_EMODEL;
+    }
+    return SOSMC_OK;
+}
+
+/* Of data: the particles by their weights, the points equally. */
+static void weigh_fit(const contracting *v)
+{
+    const sosmc_solver *s = v->s;
+    const sosmc_objective *o = &s->problem.objective;
+    for (int i = 0; i < s->n; i++) s->value[i] = o->scale * o->a * s->c[SEARCHED].w[i];
+    for (int k = 0; k < s->batch_tiles; k++) {
+        sosmc_batch b = batch_of(v, 0, k);
+        for (int i = 0; i < b.n; i++) s->data_U[b.first + i] = o->scale * o->b / v->batch;
+    }
+}
+
+/* Of a reward: each by how far its s is from the mean. */
+static sosmc_status weigh_tuning(const contracting *v)
+{
+    sosmc_solver *s = v->s;
+    const sosmc_objective *o = &s->problem.objective;
+    const cloud *c = &s->c[SEARCHED];
+    double mean = 0, reward = 0, of_points = (1 - FROM_CLOUD) / v->batch;
+    sosmc_status status = sosmc_i_solver_rewards(s, &s->c[SEARCHED]);
+    if (status == SOSMC_OK) status = sosmc_i_learn_energies(s, s->theta, v->first, s->batch_tiles);
+    if (status != SOSMC_OK) return status;
+    for (int i = 0; i < s->n; i++) {
+        int there = c->w[i] > 0;
+        s->value[i] = there ? c->R[i] + o->kl * (c->U[i] - c->Uref[i]) : 0;
+        mean += FROM_CLOUD * c->w[i] * s->value[i];
+        reward += there ? c->w[i] * c->R[i] : 0;
+    }
+    s->v.cloud_reward = reward;
+    for (int k = 0; k < s->batch_tiles; k++) {
+        sosmc_batch b = batch_of(v, 0, k);
+        for (int i = 0; i < b.n; i++) {
+            double *U = &s->data_U[b.first + i];
+            *U = s->data_s[b.first + i] + o->kl * *U;
+            mean += of_points * *U;
+        }
+    }
+    for (int i = 0; i < s->n; i++) s->value[i] = o->scale * FROM_CLOUD * c->w[i] * (s->value[i] - mean);
+    for (int k = 0; k < s->batch_tiles; k++) {
+        sosmc_batch b = batch_of(v, 0, k);
+        for (int i = 0; i < b.n; i++) s->data_U[b.first + i] = o->scale * of_points * (s->data_U[b.first + i] - mean);
     }
     return SOSMC_OK;
 }
@@ -67,8 +129,10 @@ static sosmc_status gradient(sosmc_solver *s)
 {
     contracting v = {.s = s, .first = s->v.updates * s->batch_tiles % s->fit_tiles};
     size_t p = (size_t)s->p;
-    for (int k = 0; k < s->batch_tiles; k++) v.batch += sosmc_i_learn_batch(s, 0, batch_tile(s, v.first, k)).n;
+    for (int k = 0; k < s->batch_tiles; k++) v.batch += batch_of(&v, 0, k).n;
     sosmc_status status = sosmc_i_host_move(&s->data, s->theta);
+    if (status == SOSMC_OK && tunes(s)) status = weigh_tuning(&v);
+    if (status == SOSMC_OK && !tunes(s)) weigh_fit(&v);
     if (status == SOSMC_OK) status = sosmc_i_parallel(s->helpers, contract_share, &v, SHARES + s->batch_tiles);
     if (status != SOSMC_OK) return status;
     s->v.contractions += s->n + v.batch;
@@ -77,48 +141,68 @@ static sosmc_status gradient(sosmc_solver *s)
     return SOSMC_OK;
 }
 
-static sosmc_status update(sosmc_solver *s)
+/* ---------------------------------------------------------------------------- the update */
+
+/* The cloud's log-weights at theta, where its energies were s->value, into s->accepted; the conditional effective sample size, a share. */
+static double weigh_cloud(const sosmc_solver *s)
 {
-    sosmc_optimiser adam = sosmc_adam(s->v.rate);
-    size_t p = (size_t)s->p;
-    adam.step(&adam, s->v.updates, s->p, s->shares, s->theta, s->slots);
-    for (size_t j = 0; j < p; j++) {
+    const cloud *c = &s->c[SEARCHED];
+    double squares = 0, first = 0;
+    for (int i = 0; i < s->n; i++) {
+        double more = s->value[i] - c->U[i];
+        s->accepted[i] = isfinite(more) ? c->logw[i] + more : -INFINITY;
+    }
+    double total = sosmc_i_log_sum(s->simd, s->n, s->accepted, s->scratch);
+    if (!isfinite(total)) return 0;
+    for (int i = 0; i < s->n; i++) { /* (sum w v)^2 / sum w v^2, with the weights of before in c->w */
+        s->accepted[i] -= total;
+        double w = c->w[i], next = s->accepted[i] > -700 ? sosmc_i_exp1(NULL, s->accepted[i]) : 0;
+        first += next;
+        if (w > 0) squares += next * next / w;
+    }
+    return squares > 0 ? first * first / squares : 0;
+}
+
+static sosmc_status hold(sosmc_solver *s)
+{
+    for (size_t j = 0; j < (size_t)s->p; j++) {
         if (s->o.low < s->o.high) s->theta[j] = fmin(fmax(s->theta[j], s->o.low), s->o.high);
         if (!isfinite(s->theta[j]))
             return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "update %lld made theta[%zu] %g", (long long)s->v.updates, j,
                                        s->theta[j]);
     }
-    double keep = fmin(AVERAGE, (double)s->v.averaged / (double)(s->v.averaged + 1)); /* a plain mean at first */
-    for (size_t j = 0; j < p; j++) s->average[j] = keep * s->average[j] + (1 - keep) * s->theta[j];
-    s->v.averaged++;
     return sosmc_i_host_move(&s->at, s->theta);
 }
 
-/* ---------------------------------------------------------------------------- the cloud */
-
-/* Weighs the cloud at the new theta. */
-static sosmc_status reweigh(sosmc_solver *s)
+/* Theta in Adam's direction, and shorter while the conditional effective sample size would fall too low; the cloud is weighed there. */
+static sosmc_status update(sosmc_solver *s)
 {
+    sosmc_optimiser adam = sosmc_adam(s->v.rate);
     cloud *c = &s->c[SEARCHED];
+    size_t p = (size_t)s->p;
+    double *before = s->shares + p; /* the gradient is in the first row alone */
+    adam.beta2 = MEMORY;
+    memcpy(before, s->theta, p * sizeof(double));
     memcpy(s->value, c->U, (size_t)s->n * sizeof(double));
-    sosmc_status status = sosmc_i_solver_evaluate(s, c, &s->at, s->theta, !s->m.walk);
-    if (status != SOSMC_OK) return status;
-    double squares = 0, first = 0;
-    for (int i = 0; i < s->n; i++) {
-        double more = s->value[i] - c->U[i];
-        c->logw[i] = isfinite(more) ? c->logw[i] + more : -INFINITY;
+    adam.step(&adam, s->v.updates, s->p, s->shares, s->theta, s->slots);
+    for (int tries = 0;; tries++) {
+        sosmc_status status = hold(s);
+        if (status == SOSMC_OK) status = sosmc_i_solver_evaluate(s, c, &s->at, s->theta, !s->m.walk);
+        if (status != SOSMC_OK) return status;
+        s->v.cess = weigh_cloud(s);
+        if (s->v.cess >= LEAST_CESS || tries == MOST_TRIES) break;
+        double shorter = fmax(A_LITTLE_LESS * sqrt((1 - LEAST_CESS) / (1 - s->v.cess)), LEAST_FACTOR);
+        for (size_t j = 0; j < p; j++) s->theta[j] = before[j] + shorter * (s->theta[j] - before[j]);
     }
-    double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
-    if (!isfinite(total)) return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particle has weight any more");
-    for (int i = 0; i < s->n; i++) { /* (sum w v)^2 / sum w v^2, with the weights of before in c->w */
-        c->logw[i] -= total;
-        double w = c->w[i], next = c->logw[i] > -700 ? sosmc_i_exp1(NULL, c->logw[i]) : 0;
-        first += next;
-        if (w > 0) squares += next * next / w;
-    }
-    s->v.cess = squares > 0 ? first * first / squares : 0;
+    if (!(s->v.cess > 0)) return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particle has weight any more");
+    memcpy(c->logw, s->accepted, (size_t)s->n * sizeof(double));
+    double keep = fmin(AVERAGE, (double)s->v.averaged / (double)(s->v.averaged + 1)); /* a plain mean at first */
+    for (size_t j = 0; j < p; j++) s->average[j] = keep * s->average[j] + (1 - keep) * s->theta[j];
+    s->v.averaged++;
     return SOSMC_OK;
 }
+
+/* ---------------------------------------------------------------------------- the cloud */
 
 /* Jumps: proposals from the law of the fresh particles, whatever the particle is, so that parts of the law between which nothing
  * walks keep their shares. The law is fitted to the data, never to the cloud. */
@@ -204,86 +288,13 @@ static sosmc_status move(sosmc_solver *s)
     return SOSMC_OK;
 }
 
-/* ---------------------------------------------------------------------------- the end of the search */
-
-/* A pass at the average: importance draws where these are good enough, else fewer particles that are tempered. */
-static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
-{
-    preconditioner c = s->m.c[0];
-    c.gradient = !s->m.walk;
-    pass_task task = {.model = &s->problem.model,
-                      .theta = s->average,
-                      .q = &s->q[0],
-                      .c = &c,
-                      .simd = s->simd,
-                      .particles = FRESH_DRAWS,
-                      .threads = s->at.workers,
-                      .moves = PASS_MOVES,
-                      .plain = PLAIN,
-                      .only_plain = 1,
-                      .seed = s->o.seed,
-                      .number = PASS_OF_CHECK};
-    sosmc_status status = sosmc_i_pass(&task, p);
-    s->v.evaluations += p->n;
-    if (status != SOSMC_OK || p->arrived >= 1) return status;
-    sosmc_i_pass_free(p);
-    task.plain = task.only_plain = 0;
-    task.particles = FRESH_TEMPERED;
-    status = sosmc_i_pass(&task, p);
-    s->v.evaluations += (int64_t)p->n * (1 + (int64_t)p->temperatures * task.moves);
-    return status;
-}
-
-/* The loss of the average over the rows that only tell when to end, with fresh particles; *tempered: by the second kind of pass, which is less exact. */
-static sosmc_status fresh_loss(sosmc_solver *s, double *loss, double *error, int64_t *tempered)
-{
-    const sosmc_objective *o = &s->problem.objective;
-    double data = 0;
-    pass_cloud p = {.n = 0};
-    sosmc_status status = fresh_pass(s, &p);
-    if (status == SOSMC_OK) status = sosmc_i_learn_check(s, s->average, &data);
-    *tempered = p.temperatures > 0;
-    *loss = *error = INFINITY;
-    if (status == SOSMC_OK && p.arrived >= 1) {
-        *loss = o->scale * (o->b * data - o->a * p.log_z);
-        *error = fabs(o->a) * o->scale * sosmc_i_pass_error(&p, NULL, 1);
-    }
-    sosmc_i_pass_free(&p);
-    return status;
-}
-
-/* Measures the average, keeps the best, and cuts the rate where it has gained little. Tempered losses scatter more than they fall
- * towards the end: there one that is not better says nothing, and PATIENCE of them in a row do. */
-static sosmc_status look_afresh(sosmc_solver *s, int *done)
-{
-    plain *v = &s->v;
-    double loss, error, before = v->best_loss;
-    int64_t tempered;
-    sosmc_status status = fresh_loss(s, &loss, &error, &tempered);
-    if (status != SOSMC_OK) return status;
-    if (tempered != v->tempered) before = NAN; /* two kinds of pass cannot be compared so closely */
-    v->tempered = tempered;
-    v->fresh_loss = loss;
-    v->fresh_error = error;
-    if (!(loss >= before)) {
-        v->best_loss = loss;
-        memcpy(s->answer, s->average, (size_t)s->p * sizeof(double));
-    }
-    if (isnan(before)) return SOSMC_OK;
-    v->gain = before - loss;
-    v->decrease += fmax(v->gain, 0);
-    v->poor = v->gain < (s->o.precision > 0 ? s->o.precision : LITTLE) ? v->poor + 1 : 0;
-    if (v->poor < (tempered ? PATIENCE : 1)) return SOSMC_OK;
-    *done = v->cuts == MOST_CUTS;
-    v->poor = 0;
-    v->cuts++;
-    v->rate *= CUT;
-    return SOSMC_OK;
-}
+/* ---------------------------------------------------------------------------- a step */
 
 void sosmc_i_learn_begin(sosmc_solver *s)
 {
     s->v.rate = RATE;
+    s->v.first_excess = s->v.excess = s->v.excess_error = s->v.marked = s->v.cloud_reward = NAN;
+    memcpy(s->average, s->theta, (size_t)s->p * sizeof(double));
     int64_t tiles = BATCH / s->data.tile;
     s->batch_tiles = (int)fmin(fmax((double)tiles, 1), fmin(BATCH_TILES, s->fit_tiles));
 }
@@ -309,12 +320,13 @@ sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done)
     if (s->v.updates == 0 && s->dim <= PLANE) begin_walk(s);
     if (sosmc_i_solver_weights(s, c, ALL) == 0)
         return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particle has weight any more");
-    sosmc_status status = gradient(s);
+    sosmc_status status = s->v.updates == 0 && tunes(s) ? sosmc_i_learn_look(s, done) : SOSMC_OK;
+    if (status != SOSMC_OK || *done) return status;
+    status = gradient(s);
     if (status == SOSMC_OK) status = update(s);
-    if (status == SOSMC_OK) status = reweigh(s);
     s->v.updates++;
     if (status == SOSMC_OK) status = move(s);
-    if (status == SOSMC_OK && s->v.updates % CHECKED_EVERY == 0) status = look_afresh(s, done);
+    if (status == SOSMC_OK && s->v.updates % CHECKED_EVERY == 0) status = sosmc_i_learn_look(s, done);
     if (status == SOSMC_OK && !*done && s->v.updates >= MOST_UPDATES) s->v.out_of_updates = *done = 1;
     return status;
 }

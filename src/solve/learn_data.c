@@ -1,6 +1,7 @@
-/* learn_data.c: what the search for networks takes from the data: their rows, and the laws that fresh particles and jumps come from.
+/* learn_data.c: the points of the search for networks, and the laws that fresh particles and jumps come from, which are fitted to these.
  *
- * A law of the search is a mixture of normal laws fitted to the data, a wide normal law around them and the initial law, for a network
+ * The points are the rows of data. Where there is a reward instead, one half is drawn from the reference and the other from the best of
+ * all densities, both by tempering from the initial law. A law of the search is a mixture of normal laws fitted to the data, a wide normal law around them and the initial law, for a network
  * with a base the base. It does not depend on theta or on the cloud, and it has a density, so that whatever is drawn from it is weighed rightly. */
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "solve_inside.h"
 
 enum { DATA_PARTS = 10, CLOUD_PARTS = 8, INITIAL_DRAWS = 1024, CHECKED = 10 }; /* of so many rows one is checked */
+enum { PASS_OF_POINTS = 910 };
 static const double LAW_OF_DATA = 0.6, LAW_WIDE = 0.2, LAW_INITIAL = 0.2, WIDE = 9, INFLATE = 1.2;
 
 /* ---------------------------------------------------------------------------- rows */
@@ -28,7 +30,7 @@ static int tiles_of(const sosmc_solver *s, int64_t rows) { return (int)((rows + 
 /* A network knows its rows by heart in the end, and then their loss still falls: so others tell when to end. */
 static void cut_rows(sosmc_solver *s)
 {
-    s->check_rows = s->data_points / CHECKED;
+    s->check_rows = tunes(s) ? 0 : s->data_points / CHECKED;
     s->fit_rows = s->data_points - s->check_rows;
     s->fit_tiles = tiles_of(s, s->fit_rows);
     s->check_tiles = tiles_of(s, s->check_rows);
@@ -45,30 +47,37 @@ sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile)
 typedef struct {
     sosmc_solver *s;
     const double *theta;
-    int64_t tile; /* the first */
-} checking;
+    int64_t first, among; /* tiles; behind `among` of them comes the first again */
+} energies;
 
-static sosmc_status check_tile(void *ctx, int task, int worker)
+static sosmc_status energies_tile(void *ctx, int task, int worker)
 {
-    const checking *v = ctx;
+    const energies *v = ctx;
     sosmc_solver *s = v->s;
     const sosmc_model *m = &s->problem.model;
-    sosmc_batch b = sosmc_i_learn_batch(s, worker, v->tile + task);
+    sosmc_batch b = sosmc_i_learn_batch(s, worker, v->among ? (v->first + task) % v->among : v->first + task);
     double *row = host_room(&s->data, worker);
     if (m->energy(m->self, v->theta, &b, row, NULL)) return SOSMC_EMODEL;
     memcpy(s->data_U + b.first, row, (size_t)b.n * sizeof(double));
     return SOSMC_OK;
 }
 
+sosmc_status sosmc_i_learn_energies(sosmc_solver *s, const double *theta, int64_t first, int tiles)
+{
+    energies v = {.s = s, .theta = theta, .first = first, .among = s->fit_tiles};
+    s->v.evaluations += (int64_t)tiles * s->data.tile;
+    return sosmc_i_parallel(s->helpers, energies_tile, &v, tiles);
+}
+
 sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean)
 {
     int apart = s->check_rows > 0;
-    checking v = {.s = s, .theta = theta, .tile = apart ? s->fit_tiles : 0};
+    energies v = {.s = s, .theta = theta, .first = apart ? s->fit_tiles : 0};
     int64_t first = apart ? s->fit_rows : 0;
     double sum = 0;
     sosmc_status status = sosmc_i_host_move(&s->data, theta);
     if (status == SOSMC_OK)
-        status = sosmc_i_parallel(s->helpers, check_tile, &v, apart ? s->check_tiles : s->fit_tiles);
+        status = sosmc_i_parallel(s->helpers, energies_tile, &v, apart ? s->check_tiles : s->fit_tiles);
     if (status != SOSMC_OK) return status;
     for (int64_t i = first; i < s->data_points; i++) sum += s->data_U[i];
     *mean = sum / (double)(s->data_points - first);
@@ -115,17 +124,6 @@ static sosmc_status read_rows(const sosmc_solver *s, const sosmc_source *data, d
     return SOSMC_OK;
 }
 
-sosmc_status sosmc_i_learn_data(sosmc_solver *s)
-{
-    double *rows = NULL;
-    cut_rows(s);
-    sosmc_status status = read_rows(s, &s->problem.objective.data, &rows);
-    if (status == SOSMC_OK) status = shuffled(s, rows);
-    if (status == SOSMC_EMODEL) (void)sosmc_i_solver_fail(s, status, "the source of data failed");
-    free(rows);
-    return status;
-}
-
 /* ---------------------------------------------------------------------------- what fresh particles start from */
 
 static sosmc_status add_normal(laws *q, double weight, double inflate, int64_t n, const double *x)
@@ -163,6 +161,90 @@ static sosmc_status add_initial(sosmc_solver *s, laws *q)
     free(tile);
     return status;
 }
+
+/* ---------------------------------------------------------------------------- all points */
+
+/* Draws of the reference, or of the best of all densities, each with the same weight, as n rows; and log Z. */
+static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, double *rows, double *log_z)
+{
+    const sosmc_objective *o = &s->problem.objective;
+    pass_task task = {.model = &s->problem.model,
+                      .theta = o->theta_ref,
+                      .score = best ? &o->score : NULL,
+                      .beta = best ? o->kl : 0,
+                      .q = q,
+                      .simd = s->simd,
+                      .particles = n,
+                      .threads = s->at.workers,
+                      .moves = 2,
+                      .seed = s->o.seed,
+                      .number = PASS_OF_POINTS + (uint64_t)best};
+    pass_cloud p = {.n = 0};
+    double *scratch = malloc((2 * (size_t)n + 1) * sizeof *scratch);
+    int *ancestor = malloc((size_t)n * sizeof *ancestor);
+    sosmc_status status = scratch && ancestor ? sosmc_i_pass(&task, &p) : SOSMC_ENOMEM;
+    if (status == SOSMC_OK && p.arrived < 1)
+        status = sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particles of the initial law reach the %s",
+                                     best ? "reference tilted by the reward" : "reference");
+    if (status == SOSMC_OK)
+        status = sosmc_resample(SOSMC_SYSTEMATIC, (sosmc_rng){.seed = s->o.seed, .stream = STREAM_DATA, .step = 1}, n,
+                                p.w, scratch, ancestor);
+    for (int i = 0; i < n && status == SOSMC_OK; i++) {
+        const double *x = p.x + (size_t)(ancestor[i] / p.tile) * p.vector + (size_t)(ancestor[i] % p.tile);
+        for (size_t j = 0; j < (size_t)p.dim; j++) rows[(size_t)i * (size_t)p.dim + j] = x[j * (size_t)p.ld];
+    }
+    *log_z = p.log_z;
+    free(scratch);
+    free(ancestor);
+    sosmc_i_pass_free(&p);
+    return status;
+}
+
+static sosmc_status draw_rows(sosmc_solver *s, double **out)
+{
+    laws q = {.dim = s->dim};
+    int half = LEARN_DRAWN / 2;
+    double ignored, *rows = *out = malloc((size_t)LEARN_DRAWN * (size_t)s->dim * sizeof *rows);
+    if (!rows) return SOSMC_ENOMEM;
+    sosmc_status status = add_initial(s, &q);
+    sosmc_i_laws_close(&q);
+    if (status == SOSMC_OK) status = draw_law(s, &q, 0, half, rows, &ignored);
+    if (status == SOSMC_OK)
+        status = draw_law(s, &q, 1, LEARN_DRAWN - half, rows + (size_t)half * (size_t)s->dim, &s->best_log_z);
+    sosmc_i_laws_free(&q);
+    return status;
+}
+
+/* R - beta U_ref of every point, which no theta changes. */
+static sosmc_status score_rows(sosmc_solver *s)
+{
+    const sosmc_objective *o = &s->problem.objective;
+    sosmc_status status = sosmc_i_host_move(&s->data, o->theta_ref);
+    if (status == SOSMC_OK) status = sosmc_i_learn_energies(s, o->theta_ref, 0, s->fit_tiles);
+    for (int tile = 0; tile < s->fit_tiles && status == SOSMC_OK; tile++) {
+        sosmc_batch b = sosmc_i_learn_batch(s, 0, tile);
+        double *row = host_room(&s->data, 0);
+        if (o->score.eval(o->score.self, &b, row)) return SOSMC_EMODEL;
+        for (int i = 0; i < b.n; i++) s->data_s[b.first + i] = row[i] - o->kl * s->data_U[b.first + i];
+    }
+    return status;
+}
+
+sosmc_status sosmc_i_learn_data(sosmc_solver *s)
+{
+    double *rows = NULL;
+    cut_rows(s);
+    sosmc_status status = tunes(s) ? draw_rows(s, &rows) : read_rows(s, &s->problem.objective.data, &rows);
+    if (status == SOSMC_OK) status = shuffled(s, rows);
+    if (status == SOSMC_OK && tunes(s)) status = score_rows(s);
+    if (status == SOSMC_EMODEL)
+        (void)sosmc_i_solver_fail(
+            s, status, tunes(s) ? "the model, its initial law or the reward failed" : "the source of data failed");
+    free(rows);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------- laws */
 
 static sosmc_status add_cloud(sosmc_solver *s, laws *q)
 {

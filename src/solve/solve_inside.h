@@ -9,7 +9,8 @@
  *     look.c      the loss near theta as a cloud sees it, with its gradient
  *     search.c    theta to the minimum of that, the cloud behind it
  *     measure.c   rounds at a fixed theta, Newton steps, errors
- *     learn.c, learn_data.c  the search for networks, whose parameters are too many for a Hessian
+ *     learn.c, learn_data.c, learn_check.c  the search for networks, whose parameters are too many for a Hessian: updates, points and laws,
+ *                 the end
  *     answer.c    the numbers of the last pass, and the solution
  *     keep.c      save, load, hash
  *
@@ -115,9 +116,12 @@ typedef struct {
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
     int64_t pass_particles, pass_temperatures;
-    sosmc_number loss, log_z, kl, reward;
+    sosmc_number loss, log_z, kl, reward, best_loss_told, best_reward, best_kl, excess_told;
+    double to_gain;
     /* of the search for networks: share of jumps that were accepted; loss of the average, measured last, and the smallest so far */
     double jumped, rate, fresh_loss, fresh_error, best_loss;
+    /* of rewards: how far the loss of the average is above that of the best of all densities, and where that was at first; the cloud's own */
+    double excess, excess_error, first_excess, cloud_reward;
     int64_t cuts, averaged, tempered,
         poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
@@ -173,6 +177,8 @@ struct sosmc_solver {
     int data_shares, tiles_per_share;
     double *data_x; /* tiles */
     double *data_U;
+    double *data_s;    /* of networks with a reward: R - beta U_ref */
+    double best_log_z; /* ... of the best of all densities, as it was drawn */
     /* of measuring */
     double *entry_theta, *entry_g, *entry_d; /* ENTRIES rows of p; of p; GROUPS rows of p each: deviations of groups */
     double *sums[CLOUDS];              /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
@@ -292,15 +298,22 @@ sosmc_status sosmc_i_data_mean(sosmc_solver *s, const double *theta, double *mea
 
 /* ---------------------------------------------------------------------------- learn.c */
 
-enum { SHARES = 16, BATCH_TILES = 8 };
+enum { SHARES = 16, BATCH_TILES = 8, LEARN_DRAWN = 8192 }; /* the last: points that are drawn for a reward */
+/* Whether a network is tuned towards a reward; else it is fitted to data. */
+static inline int tunes(const sosmc_solver *s) { return s->network && s->problem.objective.kl != 0; }
 /* NULL, or why the search for networks does not take the problem. */
 const char *sosmc_i_learn_refused(const sosmc_problem *problem);
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
-sosmc_status sosmc_i_learn_data(sosmc_solver *s);                          /* takes the rows, in an order of its own */
+sosmc_status sosmc_i_learn_data(sosmc_solver *s); /* takes or draws the points, in an order of its own */
 sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
 /* The mean of U at theta over the rows that tell when to end. */
 sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean);
 double sosmc_i_learn_width(const sosmc_solver *s, int j); /* of the data, in coordinate j */
+/* U of the points of so many tiles, from the first on and round, into data_U; the host of data is at theta. */
+sosmc_status sosmc_i_learn_energies(sosmc_solver *s, const double *theta, int64_t first, int tiles);
+/* Measures the average of theta; *done: the search is over. */
+sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done);
+double sosmc_i_learn_wanted(const sosmc_solver *s); /* what may be left of a reward; NaN: not one */
 void sosmc_i_learn_begin(sosmc_solver *s);
 sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done);
 

@@ -137,6 +137,8 @@ static void lay_out_network(sosmc_solver *s, double *at, size_t *total)
     TAKE(c->U, n);
     TAKE(c->logw, n);
     TAKE(c->w, n);
+    if (s->problem.objective.score.eval) TAKE(c->R, n);
+    if (s->problem.objective.kl != 0) TAKE(c->Uref, n);
     for (int k = 0; k < 2; k++) {
         TAKE(s->m.c[k].C, square);
         TAKE(s->m.inverse[k], dim);
@@ -154,6 +156,7 @@ static void lay_out_network(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->value, n);
     TAKE(s->data_x, ((size_t)s->tiles_per_share + 1) * s->data.vector);
     TAKE(s->data_U, (size_t)s->data_points);
+    if (tunes(s)) TAKE(s->data_s, (size_t)s->data_points);
     TAKE(s->partial, (size_t)s->tiles * s->row);
     TAKE(s->spare, all);
     TAKE(s->scratch, 2 * n + 1);
@@ -239,6 +242,7 @@ static void cut_data(sosmc_solver *s)
 {
     const sosmc_source *data = &s->problem.objective.data;
     s->data_shares = 1;
+    if (tunes(s)) s->data_points = s->data_share = LEARN_DRAWN;
     if (s->problem.objective.b == 0) return;
     s->data_points = data->row && data->rows > 0 ? data->rows : (int64_t)DRAWN_PER_PARTICLE * s->n;
     s->data_shares = data->row && data->rows > 0 ? 1 : GROUPS;
@@ -250,7 +254,7 @@ static sosmc_status shape(sosmc_solver *s)
 {
     const sosmc_model *m = &s->problem.model;
     s->network = m->dim_theta > SOSMC_SOLVE_PARAMETERS;
-    s->n = s->o.particles > 0 ? s->o.particles : s->network ? NETWORK_PARTICLES : particles_for(m);
+    s->n = s->o.particles > 0 ? s->o.particles : s->network && !tunes(s) ? NETWORK_PARTICLES : particles_for(m);
     s->group = s->n / GROUPS;
     s->dim = m->dim_x;
     s->p = m->dim_theta;
@@ -452,13 +456,16 @@ void sosmc_i_solver_note(sosmc_solver *s)
                                  .contractions = v->contractions,
                                  .seconds = v->seconds};
     if (s->network) {
-        s->info.wanted = NAN;
+        s->info.wanted = sosmc_i_learn_wanted(s);
+        s->info.left = v->excess;
+        s->info.left_error = v->excess_error;
         s->info.loss = v->pass_done ? v->loss.value : v->fresh_loss;
         s->info.loss_error = v->pass_done ? v->loss.error : v->fresh_error;
     }
     if (v->phase == SOSMC_PHASE_START || s->failed) return;
     s->info.ess = sosmc_i_solver_weights(s, c, ALL);
-    if (!c->R || v->updates == 0) return; /* rewards are looked at in the first update */
+    if (s->network) s->info.reward = v->cloud_reward;
+    if (s->network || !c->R || v->updates == 0) return; /* rewards are looked at in the first update */
     double mean = 0;
     for (int i = 0; i < s->n; i++) mean += c->w[i] > 0 ? c->w[i] * c->R[i] : 0;
     s->info.reward = mean;

@@ -247,7 +247,7 @@ static void stored_tuning_is_what_is_printed(void **state)
     char model[RUNTEXT_PATH];
     if (!runtext_source("experiments/ebm2d/circles.safetensors", model) || access(model, R_OK)) skip();
     assert_int_equal(symlink(model, "circles.safetensors"), 0);
-    expect(0, "model:", "tune circles.safetensors --reward lower --beta 0.25 --print");
+    expect(0, "model:", "tune circles.safetensors --reward lower --beta 0.25 --kernel rwm --print");
     char *text = without_folder(output), *tune = strstr(text, "\n\n"), *start = strstr(text, "#\n");
     assert_true(tune && start && start < tune);
     tune[1] = 0;

@@ -278,7 +278,7 @@ static void what_the_solver_refuses(void **state)
         const char *text, *words;
     } cases[] = {
         {"model: {type: mlp, hidden: [64], base: gaussian, base_sd: 1}\n"
-         "objective: {type: reward_reverse, reward: x1, beta: 1}\nsettings: automatic\n",
+         "objective: {type: reward_reverse, reward: x1, beta: 0}\nsettings: automatic\n",
          "test.yaml:3: settings is automatic, and the solver refuses this run: the model has 257 parameters, and with more "
          "than 200 the solver takes only the likelihood of data"},
         {"model: {type: mlp, hidden: [64]}\n"
