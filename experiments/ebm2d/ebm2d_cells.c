@@ -19,7 +19,7 @@ enum { SENTENCE = 1024 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
-const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered", "sosmc tune"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered", "sosmc tune --kernel rwm"};
 const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
 const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
 const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};
@@ -197,7 +197,7 @@ double ebm2d_cell_cost(const ebm2d_plan *plan, const ebm2d_cell *c)
     return passes * particles_of(s, c) * iterations_of(c) + 2.0 * evaluations * s->fresh_chains * steps;
 }
 
-/* A smaller `sosmc tune` has its ramp, warm-up and cosine in the same proportions. */
+/* A smaller `sosmc tune --kernel rwm` has its ramp, warm-up and cosine in the same proportions. */
 static void shrink_tune(experiment_file *f, int iterations)
 {
     experiment_set(f, "objective.ramp=%d", iterations / 2);
@@ -229,7 +229,7 @@ experiment_file ebm2d_cell_file(const ebm2d_plan *plan, const ebm2d_cell *c)
 }
 
 /* Uniform points of the box and unadjusted chains, as published (an iteration more than there are moves: the first does not
- * move); or, as `sosmc tune` does, tempering from a normal law, which puts the right share of particles everywhere. */
+ * move); or, as `sosmc tune --kernel rwm` does, tempering from a normal law, which puts the right share of particles everywhere. */
 static experiment_file start_file(const ebm2d_plan *plan, int smc)
 {
     const ebm2d_scale *s = &plan->scale;

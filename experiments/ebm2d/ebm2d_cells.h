@@ -17,7 +17,7 @@
 
 typedef enum { EBM2D_CIRCLES, EBM2D_TWO_MOONS, EBM2D_BLOBS, EBM2D_DATASETS } ebm2d_dataset;
 typedef enum { EBM2D_LOWER, EBM2D_UPPER, EBM2D_LEFT, EBM2D_RIGHT, EBM2D_HALVES } ebm2d_half;
-/* Tempered: the paper's SOSMC-ULA in every setting but the start; ours: what `sosmc tune` does. */
+/* Tempered: the paper's SOSMC-ULA in every setting but the start; ours: what `sosmc tune --kernel rwm` does. */
 typedef enum { EBM2D_IMPDIFF, EBM2D_SOSMC, EBM2D_TEMPERED, EBM2D_OURS, EBM2D_METHODS } ebm2d_method;
 enum { EBM2D_PAPER_METHODS = 2 }; /* the first two */
 /* The illustrative trial; the sweep over beta; the other pairs of data set and half-plane. */

@@ -21,7 +21,7 @@ static const char *const claims[EBM2D_CLAIMS] = {
     "Gradient norms are steadier under SOSMC-ULA",
     "R_fresh from 5,000 steps agrees with 20,000 steps for SOSMC-ULA and not for ImpDiff",
     "R_fresh is biased on circles, because chains never change ring",
-    "sosmc tune, with fewer evaluations of the model than the paper, brings l − l* below 0.005 at beta = 0.25",
+    "sosmc tune --kernel rwm, with fewer evaluations of the model than the paper, brings l − l* below 0.005 at beta = 0.25",
     "Long unadjusted chains leave particles of the pre-trained model: the first weights of SOSMC-ULA keep most of them"};
 
 ebm2d_evidence ebm2d_no_evidence(void)
@@ -166,7 +166,7 @@ static void judge_rings(const ebm2d_evidence *e, claim *c)
 static void judge_ours(const ebm2d_evidence *e, claim *c)
 {
     if (!claim_measured(c, !isnan(e->ours.mean + e->ours.error),
-                        "l − l* of sosmc tune and an error bar (two seeds or more)"))
+                        "l − l* of sosmc tune --kernel rwm and an error bar (two seeds or more)"))
         return;
     claim_decide(c, e->paper, e->ours.mean + 2 * e->ours.error < 0.005, "l − l* is %.4f ± %.4f over %d seeds",
                  e->ours.mean, 2 * e->ours.error, e->ours.n);

@@ -31,7 +31,7 @@ typedef struct {
      * rings. */
     double ring_bias;
     double fresh, fresh_error, fresh_exact; /* R_fresh of the pre-trained model, and E[R] */
-    experiment_mean ours;                   /* l - l* of `sosmc tune` */
+    experiment_mean ours;                   /* l - l* of `sosmc tune --kernel rwm` */
     /* SOSMC-ULA in the trial, from particles by chains and by tempering: ESS after the first weights (most_first_ess: its
      * largest value, by chains) and l - l*; impdiff_excess is l - l* of ImpDiff. */
     int particles;

@@ -117,7 +117,7 @@ static void facts(const ebm2d_page_context *x)
 {
     enum { FACTS = EBM2D_METHODS + 1 };
     static const char *const names[FACTS] = {"l − l*, ImpDiff", "l − l*, SOSMC-ULA", "l − l*, tempered start",
-                                             "l − l*, sosmc tune", "−l*, the best there is"};
+                                             "l − l*, sosmc tune --kernel rwm", "−l*, the best there is"};
     char t[FACTS][64];
     page_fact fact[FACTS];
     for (int i = 0; i < FACTS; i++) {
@@ -196,7 +196,7 @@ static void ring_table(const ebm2d_page_context *x)
     page_paragraph(
         x->page,
         "The initial particles of the tuning runs share the fault: by chains, %.4f of them are on the inner ring "
-        "and %.4f in H; by tempering (the start of sosmc tune) %.4f and %.4f; exact are %.4f and %.4f.",
+        "and %.4f in H; by tempering (the start of sosmc tune --kernel rwm) %.4f and %.4f; exact are %.4f and %.4f.",
         x->f->start_inner[0], x->f->start_reward[0], x->f->start_inner[1], x->f->start_reward[1],
         x->f->masses[EBM2D_PRETRAINED].inner, x->f->masses[EBM2D_PRETRAINED].reward);
 }

@@ -19,13 +19,16 @@
  * the same bits on any number of threads, with any vector code, and across a stop and a later start.
  *
  * A model with more than SOSMC_SOLVE_PARAMETERS parameters is a network, for which there is no Hessian, and is searched in another way
- * (maths.md LEARN): the likelihood of data that are rows, in at most 200 coordinates. Theta then follows Adam, and the answer is an average of it, where the
- * loss of rows that do not steer theta, measured with fresh particles, no longer falls. There is no phase `measure`, and theta has no error; log Z
- * and loss have theirs, and the loss is that of all rows. The model's law has to be normalisable, as a network over a base law is.
+ * (maths.md LEARN): the likelihood of data that are rows, or a reward under a reverse divergence, in at most 200 coordinates. Theta then follows
+ * Adam, and the answer is an average of it. Of data the search ends where the loss of rows that do not steer theta, measured with fresh
+ * particles, no longer falls. Of a reward the best of all densities is known, and the search ends where the loss is near that one's or no
+ * longer comes nearer; info.left says how far it is. There is no phase `measure`, and theta has no error; log Z and loss have theirs. The
+ * model's law has to be normalisable, as a network over a base law is.
  *
  * Needed: energy, with gx (or with model.no_gx and at most 20 coordinates), and grad_theta (scores where there is one). The initial law may be missing (init.draw NULL); where there is
- * one it helps to find modes. Refused with a sentence: a proximal map, an objective with H of its own, more than
- * SOSMC_SOLVE_PARAMETERS parameters with another objective than the likelihood of rows. The section is experimental: fields may be added. */
+ * one it helps to find modes, and the reward of a network needs one that covers the reference. Refused with a sentence: a proximal map, an objective
+ * with H of its own, more than SOSMC_SOLVE_PARAMETERS parameters with other objectives than these. The section is experimental: fields may be
+ * added. */
 #ifndef SOSMC_SOLVE_H
 #define SOSMC_SOLVE_H
 
@@ -57,10 +60,11 @@ typedef struct {
     int stage, round;   /* measure: the stage, and rounds of moves in it */
     double gain;        /* what the last update gained in the loss, by the cloud's own estimate */
     double decrease;    /* the sum of the gains so far */
-    double left;        /* measure: what the Newton step is still worth in the loss */
-    double left_error;  /* measure: what the Monte Carlo error is worth in the loss */
-    double wanted;      /* what that may be at the end */
-    double loss;        /* the loss, where its constant is known, and its standard error as the groups see it */
+    double
+        left; /* measure: what the Newton step is still worth in the loss; a network's reward: above the best of all densities */
+    double left_error; /* measure: what the Monte Carlo error is worth in the loss */
+    double wanted;     /* what that may be at the end */
+    double loss;       /* the loss, where its constant is known, and its standard error as the groups see it */
     double loss_error;
     double ess; /* effective sample size of the cloud */
     double accept, mobility;
@@ -78,11 +82,12 @@ typedef int (*sosmc_solve_observer)(void *ctx, const sosmc_solver *s,
 typedef struct {
     /* How small the Monte Carlo error has to be. Marginal likelihoods and likelihoods of data: relative to the statistical standard
      * errors of theta; 0: 0.045, which costs 0.001 nats per parameter (0.14 of a standard error, and at most 0.02 nats in all, for data). Rewards: in the loss;
-     * 0: 0.002 of the decrease of the loss. Networks: the gain of 50 updates that is little, in nats per row; 0: 0.001. */
+     * 0: 0.002 of the decrease of the loss, for networks of what the best of all densities would gain. Networks fitted to data: the gain of 50
+     * updates that is little, in nats per row; 0: 0.001. */
     double precision;
     double seconds;      /* wall-clock time; 0: no limit */
     int64_t evaluations; /* evaluations of U for one particle; 0: no limit */
-    int particles; /* 0: 1,024, 8 dim_x for dim_x from 129 to 600, 4,096 for networks; a multiple of 16 from 128 on */
+    int particles; /* 0: 1,024, 8 dim_x for dim_x from 129 to 600, 4,096 for networks that are fitted to data; a multiple of 16 from 128 on */
     uint64_t seed;
     int threads;              /* 0 or 1: the calling thread alone */
     double low, high;         /* theta is held between them; equal: nowhere */

@@ -125,7 +125,11 @@ static int network_init(builder *b)
 {
     if (!is(b, "init.type", "base")) return JOB_COMMON_INIT;
     if (base_of(b->p->model) > 0) return job_centred_init(b, base_of(b->p->model));
-    return job_wrong(b, "init.type", "is base, but the network has none; see model.base");
+    return is(b, "model.type", "stored")
+               ? job_wrong(b, "init.type",
+                           "is base, but the stored network has none; expected a law that covers it, such as "
+                           "{type: normal, sd: 4}")
+               : job_wrong(b, "init.type", "is base, but the network has none; see model.base");
 }
 
 /* The gradient penalty, and the width of a base that is to come from the data. */

@@ -168,7 +168,8 @@ const curve report_curves[] = {
      .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1,
      .learnt =
          "Loss of the averaged theta on points that do not steer it, with fresh particles, measured every 50 updates; at the "
-         "end on all points"},
+         "end on all points",
+     .tuned = "Loss of the averaged theta with fresh particles, measured every 50 updates"},
     {"kl", "divergence", "Divergence from the reference", "KL divergence", "Diagnostic from the running log Z",
      .section = SECTION_OBJECTIVE, .sign = 1.0},
     {"mean_energy", "log-density", "Mean log-density", "mean log-density",

@@ -178,11 +178,23 @@ static void say_ess(const report_data *r, exhibit *e)
     if (y) (void)snprintf(e->caption + n, room, " Resampled in %d of %d %s.", times, r->rows, rows_are(r));
 }
 
+/* What the solver did with a network: nothing, trained it, tuned it towards a reward. */
+typedef enum { NOT_A_NETWORK, TRAINED, TUNED } solved;
+static solved network_of(const report_data *r)
+{
+    const char *model = json_string_value(json_object_get(r->summary, "model")),
+               *objective = json_string_value(json_object_get(r->summary, "objective"));
+    if (strcmp(r->unit, "step") != 0 || !model || !objective) return NOT_A_NETWORK;
+    if (strcmp(model, "mlp") != 0 && strcmp(model, "stored") != 0) return NOT_A_NETWORK;
+    return strcmp(objective, "reward_reverse") == 0 ? TUNED : TRAINED;
+}
+
 /* The solver measures a network's loss, and does not estimate it on the way. */
 static const char *about(const report_data *r, const curve *c)
 {
-    const char *model = json_string_value(json_object_get(r->summary, "model"));
-    return c->learnt && model && strcmp(model, "mlp") == 0 && strcmp(r->unit, "step") == 0 ? c->learnt : c->about;
+    solved how = network_of(r);
+    if (how == TUNED && c->tuned) return c->tuned;
+    return how != NOT_A_NETWORK && c->learnt ? c->learnt : c->about;
 }
 
 static void describe(const report_data *r, exhibit *e, const curve *c, const digest *d, int panels)
@@ -318,13 +330,18 @@ static void add_theta(gallery *g, const report_data *r)
 
 static void add_left(gallery *g, const report_data *r)
 {
-    static const struct {
+    typedef struct {
         const char *column, *label;
         int colour;
-    } lines[] = {{"left", "worth of the Newton step", PLOT_BLUE},
-                 {"left_error", "worth of the Monte Carlo error", PLOT_ORANGE},
-                 {"wanted", "what may be left", PLOT_BLACK}};
-    enum { LINES = sizeof lines / sizeof *lines };
+    } shown;
+    static const shown newton[] = {{"left", "worth of the Newton step", PLOT_BLUE},
+                                   {"left_error", "worth of the Monte Carlo error", PLOT_ORANGE},
+                                   {"wanted", "what may be left", PLOT_BLACK}};
+    static const shown excess[] = {{"left", "above the best of all densities", PLOT_BLUE},
+                                   {"left_error", "its error", PLOT_ORANGE},
+                                   {"wanted", "what may be left", PLOT_BLACK}};
+    const shown *lines = network_of(r) == TUNED ? excess : newton;
+    enum { LINES = sizeof newton / sizeof *newton };
     digest d = report_digest(r, &(curve){.column = "left", .sign = 1.0});
     if (d.n < 2) return;
     exhibit *e = gallery_add(g, SECTION_OBJECTIVE, "left", "What is left");
@@ -339,8 +356,11 @@ static void add_left(gallery *g, const report_data *r)
     }
     (void)snprintf(
         e->caption, sizeof e->caption,
-        "Measured with particles that did not steer the parameters: what a further Newton step and the Monte Carlo "
-        "error are worth in the loss, %.2g at the end, and how much of it may be left.",
+        lines == excess
+            ? "Measured with fresh particles every 50 updates: how far the loss is above that of the best of all "
+              "densities, %.2g at the end, and how much of that may be left."
+            : "Measured with particles that did not steer the parameters: what a further Newton step and the Monte "
+              "Carlo error are worth in the loss, %.2g at the end, and how much of it may be left.",
         d.last);
     (void)snprintf(e->alt, sizeof e->alt, "What is left of the loss against %s, beside what may be left.", r->unit);
 }

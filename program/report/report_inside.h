@@ -37,7 +37,8 @@ typedef struct {
     double sign;        /* -1: shown with the sign turned */
     int log;            /* logarithmic when it spans more than a factor of 20 */
     int noisy;          /* Monte Carlo noise around a path: shown with its running mean when rough */
-    const char *learnt; /* in the caption where the solver trained a network; NULL: as otherwise */
+    const char *learnt; /* in the caption where the solver trained or tuned a network; NULL: as otherwise */
+    const char *tuned;  /* ... where it tuned one towards a reward; NULL: as where it trained one */
 } curve;
 extern const curve report_curves[];
 extern const int report_curve_count;

@@ -40,7 +40,8 @@
 const schema_key schema_keys[] = {
     {"settings", TYPE_CHOICE, "automatic|explicit|paper",
      "?@" CHOSEN " explicit; objective.type=temper automatic; objective.type=none|anneal explicit; "
-     "model.type=mlp&model.base=gaussian&objective.type=ebm_likelihood automatic; model.type=deblur|mlp|network|stored explicit; "
+     "model.type=mlp&model.base=gaussian&objective.type=ebm_likelihood automatic; "
+     "model.type=stored&objective.type=reward_reverse automatic; model.type=deblur|mlp|network|stored explicit; "
      "automatic",
      NULL,
      "Who chooses how the problem is solved. A key that `--set` adds does not change the default: choosing is said, by "
@@ -907,7 +908,8 @@ static const char *const manual_head =
     "paper. A solver then finds where the particles start, how they move, how far theta goes in every update and when to end; "
     "`seed`, `threads`, `particles`, `init`, `precision`, `limits` and `output` may be given with it. The resolved file says "
     "`settings: automatic`, so it replays what was run. A perceptron with a Gaussian base that is fitted to points is trained so; "
-    "other networks and the picture model `deblur` are beyond the solver, and runs "
+    "a stored network of points is tuned so under `reward_reverse` (one without a base law needs an `init` that covers it, such as "
+    "`{type: normal, sd: 4}`). Other networks and the picture model `deblur` are beyond the solver, and runs "
     "that optimise nothing (`none`, `anneal`) have nothing to solve: their files are explicit, whatever they name. `temper` finds "
     "its moves and temperatures: its files are automatic, whatever the model.\n"
     "\n"

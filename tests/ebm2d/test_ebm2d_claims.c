@@ -68,7 +68,7 @@ static config *resolved(const ebm2d_plan *p, ebm2d_method method)
     return f.c;
 }
 
-/* The row "sosmc tune" is the stored file: nothing but its place, its seed and what is written differs. */
+/* The row "sosmc tune --kernel rwm" is the stored file: nothing but its place, its seed and what is written differs. */
 static void tune_is_its_run_file(const ebm2d_plan *p)
 {
     experiment_file f = experiment_load(p->settings, "tune.yaml");

@@ -78,7 +78,8 @@ static void what_the_solver_does_not_do(void **state)
 {
     expect("model: {type: mlp}\nobjective: {type: ebm_likelihood, data: a.csv}\n", "explicit");
     expect("model: {type: network, layers: mnist}\nobjective: none\n", "explicit");
-    expect("model: {type: stored, file: a.npz}\nobjective: {type: reward_reverse, reward: x1}\n", "explicit");
+    expect("model: {type: stored, file: a.npz}\nobjective: {type: reward_reverse, reward: x1}\n", "automatic");
+    expect("model: {type: stored, file: a.npz}\nobjective: {type: reward_forward, reward: x1}\n", "explicit");
     expect("model: {type: deblur, picture: a.png, noise: 1}\nobjective: mmle\n", "explicit");
     expect("model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: none\n", "explicit");
     expect("model: {type: gaussian_mixture, means: [[0], [1]]}\nobjective: anneal\n", "explicit");
