@@ -11,8 +11,9 @@
 #include "judge/result.h"
 #include "solve_inside.h"
 
-enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2 };
-static const double PLAIN = 0.5; /* the largest Pareto index of weights that are used as they are */
+enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2, AT_FIRST = 12 };
+static const double PLATEAU = 0.02; /* nats per row: noise alone adds up to less */
+static const double PLAIN = 0.5;    /* the largest Pareto index of weights that are used as they are */
 
 /* When a search is over. */
 typedef struct {
@@ -128,6 +129,14 @@ static int gained_little(const sosmc_solver *s, const checked *now)
     return mark - now->loss < little;
 }
 
+/* Checks without a gain until the rate is cut. An untrained network may lie on a plateau, above all where the points look like its base
+ * law from afar: a search that has not gained anything yet waits longer. */
+static int patience(const sosmc_solver *s, const ending *e, const checked *now)
+{
+    int usual = now->tempered ? e->tempered : e->patience;
+    return s->v.decrease < PLATEAU && usual < AT_FIRST && !tunes(s) ? AT_FIRST : usual;
+}
+
 /* Measures the average, keeps the best, and cuts the rate where it has gained little for too long. */
 sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
 {
@@ -160,7 +169,7 @@ sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
     }
     v->poor = gained_little(s, &now) ? v->poor + 1 : 0; /* no: nothing to compare with */
     if (v->poor == 0 || !tunes(s)) v->marked = v->best_loss;
-    if (v->poor < (now.tempered ? e->tempered : e->patience)) return SOSMC_OK;
+    if (v->poor < patience(s, e, &now)) return SOSMC_OK;
     *done = v->cuts == e->cuts;
     v->poor = 0;
     v->marked = v->best_loss;
