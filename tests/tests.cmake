@@ -113,6 +113,7 @@ set(sosmc_tests
     "solve crossed stat"
     "solve learn property"
     "solve taken_back fault"
+    "solve tune property"
     "untuned untuned stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"

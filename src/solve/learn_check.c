@@ -12,7 +12,8 @@
 #include "solve_inside.h"
 
 enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2 };
-static const double PLAIN = 0.5; /* the largest Pareto index of weights that are used as they are */
+static const double ROUNDING = 1e-12; /* a divergence that is none, in nats: a reward may be the same everywhere */
+static const double PLAIN = 0.5;      /* the largest Pareto index of weights that are used as they are */
 
 /* When a search is over. */
 typedef struct {
@@ -114,7 +115,8 @@ static sosmc_status check_average(sosmc_solver *s, checked *out)
 double sosmc_i_learn_wanted(const sosmc_solver *s)
 {
     if (!tunes(s)) return NAN;
-    return s->o.precision > 0 ? s->o.precision : TUNE.wanted * s->v.first_excess;
+    if (s->o.precision > 0) return s->o.precision;
+    return fmax(TUNE.wanted * s->v.first_excess, ROUNDING * s->problem.objective.kl);
 }
 
 /* Whether the loss has not fallen by enough since it last did. Tempered losses scatter: half of an error is nothing there. */
