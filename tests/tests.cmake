@@ -107,6 +107,7 @@ set(sosmc_tests
     "judge judge_pass stat"
     "judge judge_theta stat"
     "judge judge_verdict stat"
+    "judge reweighed unit"
     "judge temper stat"
     "solve solve property"
     "solve solve_bits property"
