@@ -33,6 +33,7 @@ set(sosmc_tests
     "deblurring deblurring program"
     "drafts commands_ebm program"
     "drafts deblur program"
+    "drafts tune_automatic program"
     "embed embed program"
     "ebm2d ebm2d_claims program"
     "ebm2d ebm2d_figures program"
