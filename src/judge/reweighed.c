@@ -26,22 +26,23 @@ typedef struct {
 /* -1: too few particles carry its mass. work: 3 n doubles. */
 static int take_other(const pass_cloud *p, other *a, double *work)
 {
-    double least = INFINITY, mean = 0, sum = 0;
+    double least = INFINITY, above = 0, sum = 0;
     for (int i = 0; i < p->n; i++) {
         int there = p->w[i] > 0 && isfinite(a->v[i]);
         work[i] = there ? sosmc_i_log1(NULL, p->w[i]) - a->v[i] : -INFINITY;
         if (!there) a->v[i] = 0;
         if (there) least = fmin(least, a->v[i]);
-        if (there) mean += p->w[i] * a->v[i];
     }
     if (!isfinite(least)) return -1;
     for (int i = 0; i < p->n; i++) {
-        a->share[i] = isfinite(work[i]) && least - a->v[i] > -700 ? sosmc_i_exp1(NULL, least - a->v[i]) : 0;
+        int there = isfinite(work[i]);
+        a->share[i] = there && least - a->v[i] > -700 ? sosmc_i_exp1(NULL, least - a->v[i]) : 0;
         sum += p->w[i] * a->share[i];
+        if (there) above += p->w[i] * (a->v[i] - least); /* a reward that is the same everywhere leaves no rounding */
     }
     for (int i = 0; i < p->n; i++) a->share[i] /= sum;
     a->log_z = sosmc_i_log1(NULL, sum) - least;
-    a->divergence = mean + a->log_z;
+    a->divergence = above + sosmc_i_log1(NULL, sum);
     double khat = sosmc_i_khat(p->n, work, work + p->n);
     return khat <= USABLE && isfinite(a->divergence) ? 0 : -1;
 }

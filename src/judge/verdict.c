@@ -6,7 +6,8 @@
 #include <stdio.h>
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7,
-                    SHORT = 0.05; /* of what there was to gain: so much may be missing */
+                    SHORT = 0.05, /* of what there was to gain: so much may be missing */
+    ROUNDING = 1e-12;             /* of a loss */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -97,6 +98,7 @@ static void judge_failure(const sosmc_measured *m, sosmc_verdict_words *v)
 static void judge_excess(const sosmc_measured *m, sosmc_verdict_words *v)
 {
     double error = isfinite(m->excess_error) ? m->excess_error : 0;
+    if (m->excess <= ROUNDING && error <= ROUNDING) return; /* where there is nothing to gain, no share of it is left */
     if (m->theta_unknown && m->excess > SHORT * m->to_gain + 2 * error)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss is %.2g above that of the best of all densities (error %.1g), which is %.0f %% of what there was to gain (at "

@@ -86,12 +86,13 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     sosmc_judgement numbers;
     sosmc_status status = sosmc_i_result_open(&numbers, s->p);
     double low = INFINITY, high = -INFINITY;
-    for (int i = 0; s->c[SEARCHED].R && i < s->n; i++) {
+    int spreads = s->c[SEARCHED].R && !s->network; /* a network's rewards are not kept across a stop */
+    for (int i = 0; spreads && i < s->n; i++) {
         if (!(s->c[SEARCHED].w[i] > 0)) continue;
         low = fmin(low, s->c[SEARCHED].R[i]);
         high = fmax(high, s->c[SEARCHED].R[i]);
     }
-    if (s->c[SEARCHED].R) v->reward_spread = high - low;
+    if (spreads) v->reward_spread = high - low;
     if (status == SOSMC_OK && why) sosmc_i_result_no_numbers(&numbers, &s->problem.objective, why);
     if (status == SOSMC_OK && !why) {
         fresh f = {.problem = &s->problem,

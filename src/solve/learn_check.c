@@ -12,8 +12,9 @@
 #include "solve_inside.h"
 
 enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2, AT_FIRST = 12 };
-static const double PLATEAU = 0.02; /* nats per row: noise alone adds up to less */
-static const double PLAIN = 0.5;    /* the largest Pareto index of weights that are used as they are */
+static const double ROUNDING = 1e-12; /* a divergence that is none, in nats: a reward may be the same everywhere */
+static const double PLATEAU = 0.02;   /* nats per row: noise alone adds up to less */
+static const double PLAIN = 0.5;      /* the largest Pareto index of weights that are used as they are */
 
 /* When a search is over. */
 typedef struct {
@@ -115,7 +116,8 @@ static sosmc_status check_average(sosmc_solver *s, checked *out)
 double sosmc_i_learn_wanted(const sosmc_solver *s)
 {
     if (!tunes(s)) return NAN;
-    return s->o.precision > 0 ? s->o.precision : TUNE.wanted * s->v.first_excess;
+    if (s->o.precision > 0) return s->o.precision;
+    return fmax(TUNE.wanted * s->v.first_excess, ROUNDING * s->problem.objective.kl);
 }
 
 /* Whether the loss has not fallen by enough since it last did. Tempered losses scatter: half of an error is nothing there. */
