@@ -5,9 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7,
-                    SHORT = 0.05, /* of what there was to gain: so much may be missing */
-    ROUNDING = 1e-12;             /* of a loss */
+static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7, UNSEEN = 0.1, /* nats */
+    SHORT = 0.05,     /* of what there was to gain: so much may be missing */
+    ROUNDING = 1e-12; /* of a loss */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -18,7 +18,9 @@ const char *sosmc_verdict_name(sosmc_verdict_status status)
 
 sosmc_measured sosmc_nothing_measured(void)
 {
-    return (sosmc_measured){.excess = NAN,
+    return (sosmc_measured){.unseen = NAN,
+                            .unseen_error = NAN,
+                            .excess = NAN,
                             .excess_error = NAN,
                             .to_gain = NAN,
                             .tail_from = -1,
@@ -229,6 +231,11 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
         judge_excess(m, v);
     else if (m->theta_unknown)
         say(v, SOSMC_NOT_CONVERGED, "whether theta has converged is not known: %s", m->theta_unknown);
+    if (m->unseen > UNSEEN + 5 * m->unseen_error)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the network has mass where the search had no particles: log Z is %.2g larger than it saw (error %.1g), as where a single "
+            "point lies far from all others; look for such points, scale them, or take more particles",
+            m->unseen, m->unseen_error);
     if (m->out_of_updates)
         say(v, SOSMC_NOT_CONVERGED,
             "theta still moved after %lld updates; start closer to the answer, or scale the parameters",

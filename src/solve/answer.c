@@ -111,6 +111,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         v->start_clock = v->clock++;
         if (s->network) {
             status = sosmc_i_learn_laws(s, &f.q, 1);
+            if (status == SOSMC_OK) status = sosmc_i_learn_far(s, &f.q, s->answer);
         } else {
             status = sosmc_i_start_laws(s, FRESH);
             if (status == SOSMC_OK) status = make_laws(s, &f.q);
@@ -176,6 +177,8 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     describe_pass(v, m);
     if (s->network) { /* nothing else is measured */
         if (!v->arrived[SEARCHED]) m->start_arrived = 0;
+        m->unseen = v->log_z.value - v->checked_log_z;
+        m->unseen_error = v->log_z.error;
         if (!tunes(s)) return;
         m->theta_unknown = "its loss could not be compared with that of the best of all densities";
         m->excess = v->excess_told.value;

@@ -61,7 +61,7 @@ static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
 
 typedef struct {
     double loss, error; /* what the search goes by: of a reward, above the best of all densities */
-    double told, told_error;
+    double told, told_error, log_z;
     int64_t tempered; /* the particles were, so that it is less exact */
 } checked;
 
@@ -109,6 +109,7 @@ static sosmc_status check_average(sosmc_solver *s, checked *out)
         out->told = out->loss = o->scale * (o->b * data - o->a * p.log_z);
         out->told_error = out->error = fabs(o->a) * o->scale * sosmc_i_pass_error(&p, NULL, 1);
     }
+    out->log_z = p.log_z;
     sosmc_i_pass_free(&p);
     return status;
 }
@@ -159,6 +160,7 @@ sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
     }
     if (!(now.loss >= before)) {
         v->best_loss = now.loss;
+        v->checked_log_z = now.log_z;
         memcpy(s->answer, s->average, (size_t)s->p * sizeof(double));
     }
     if (!isnan(before)) {

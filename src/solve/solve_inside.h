@@ -9,8 +9,8 @@
  *     look.c      the loss near theta as a cloud sees it, with its gradient
  *     search.c    theta to the minimum of that, the cloud behind it
  *     measure.c   rounds at a fixed theta, Newton steps, errors
- *     learn.c, learn_data.c, learn_check.c  the search for networks, whose parameters are too many for a Hessian: updates, points and laws,
- *                 the end
+ *     learn.c, learn_data.c, learn_check.c, learn_far.c  the search for networks, whose parameters are too many for a Hessian: updates, points and laws,
+ *                 the end, and what no particle has seen
  *     answer.c    the numbers of the last pass, and the solution
  *     keep.c      save, load, hash
  *
@@ -122,6 +122,7 @@ typedef struct {
     double jumped, rate, fresh_loss, fresh_error, best_loss;
     /* of rewards: how far the loss of the average is above that of the best of all densities, and where that was at first; the cloud's own */
     double excess, excess_error, first_excess, cloud_reward;
+    double checked_log_z; /* of the answer, as the search saw it */
     int64_t cuts, averaged, tempered,
         poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
@@ -304,6 +305,8 @@ static inline int tunes(const sosmc_solver *s) { return s->network && s->problem
 /* NULL, or why the search for networks does not take the problem. */
 const char *sosmc_i_learn_refused(const sosmc_problem *problem);
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
+/* Adds to a law what the network may have at points that the law does not expect. */
+sosmc_status sosmc_i_learn_far(sosmc_solver *s, laws *q, const double *theta);
 sosmc_status sosmc_i_learn_data(sosmc_solver *s); /* takes or draws the points, in an order of its own */
 sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
 /* The mean of U at theta over the rows that tell when to end. */
