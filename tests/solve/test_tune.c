@@ -134,10 +134,10 @@ static void quadrature_confirms_the_end(void **state)
 
 static void numbers_are_finite(const sosmc_judgement *j)
 {
-    const sosmc_number *all[] = {&j->log_z,  &j->loss,      &j->reward,      &j->kl,
-                                 &j->excess, &j->best_loss, &j->best_reward, &j->best_kl};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        assert_true(isfinite(all[k]->value) && isfinite(all[k]->error));
+    enum { NUMBERS = 8 };
+    const sosmc_number *all[NUMBERS] = {&j->log_z,  &j->loss,      &j->reward,      &j->kl,
+                                        &j->excess, &j->best_loss, &j->best_reward, &j->best_kl};
+    for (int k = 0; k < NUMBERS; k++) assert_true(isfinite(all[k]->value) && isfinite(all[k]->error));
     for (int k = 0; k < j->measured.dim_theta; k++) assert_true(isfinite(j->theta[k]));
 }
 
