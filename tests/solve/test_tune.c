@@ -134,10 +134,10 @@ static void quadrature_confirms_the_end(void **state)
 
 static void numbers_are_finite(const sosmc_judgement *j)
 {
-    const sosmc_number *all[] = {&j->log_z,  &j->loss,      &j->reward,      &j->kl,
-                                 &j->excess, &j->best_loss, &j->best_reward, &j->best_kl};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        assert_true(isfinite(all[k]->value) && isfinite(all[k]->error));
+    enum { NUMBERS = 8 };
+    const sosmc_number *all[NUMBERS] = {&j->log_z,  &j->loss,      &j->reward,      &j->kl,
+                                        &j->excess, &j->best_loss, &j->best_reward, &j->best_kl};
+    for (int k = 0; k < NUMBERS; k++) assert_true(isfinite(all[k]->value) && isfinite(all[k]->error));
     for (int k = 0; k < j->measured.dim_theta; k++) assert_true(isfinite(j->theta[k]));
 }
 
@@ -357,7 +357,7 @@ static void a_stopped_step_is_taken_back(void **state)
     assert_int_equal(sosmc_solver_step(s), SOSMC_OK);
     uint64_t after = sosmc_solver_hash(s);
     for (int which = 0; which < 2; which++)
-        for (int at = 1;; at += 1 + 3 * at) {
+        for (int at = 1;; at += 1 + 7 * at) {
             bytes.at = 0;
             assert_int_equal(sosmc_solver_load(s, memory_get, &bytes), SOSMC_OK);
             *(which ? &inner.reward_at : &inner.energy_at) = at;
@@ -373,7 +373,7 @@ static void a_stopped_step_is_taken_back(void **state)
         }
     free(bytes.bytes);
     print_message("%d calls of the energy and %d of the reward failed\n", stopped[0], stopped[1]);
-    assert_true(stopped[0] > 2 && stopped[1] > 2);
+    assert_true(stopped[0] > 1 && stopped[1] > 1);
     sosmc_solver_free(s);
     free(n.theta);
 }
