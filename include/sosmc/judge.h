@@ -85,6 +85,7 @@ typedef struct {
     /* a reward under a reverse divergence, whose best density is known */
     double excess, excess_error; /* of the loss over that of the best of all densities */
     double to_gain;              /* what the best density gains over the reference */
+    double learnt;               /* a network that is fitted to data: how far the loss fell, in nats per row */
     double unseen, unseen_error; /* a network's log Z by the last fresh particles, above what the search saw of it */
     double
         gradient_rate; /* rate of the worst Taylor remainder of the model's gradients: below 1.7 a gradient is wrong */

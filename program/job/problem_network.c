@@ -133,7 +133,7 @@ static int network_init(builder *b)
 }
 
 /* The gradient penalty, and the width of a base that is to come from the data. */
-static int network_fit(builder *b)
+static int fit_base(builder *b)
 {
     network *n = b->p->model;
     double squares = 0;
@@ -146,6 +146,23 @@ static int network_fit(builder *b)
     if (n->mlp.base_sd > 0 && isfinite(n->mlp.base_sd)) return 0;
     return job_wrong(b, "objective.data",
                      "has points all at the origin (or too large), so model.base_sd cannot come from them");
+}
+
+/* model.init_sd is for points some two units wide, as `train` makes them. With others the first layer sees the same where its weights are
+ * as much larger or smaller; a network that starts nearly linear does not learn. */
+static void fit_first_layer(const builder *b, const network *n)
+{
+    const double usual = 2;
+    if (!is(b, "settings", "automatic") || !is(b, "model.type", "mlp") || n->file.hidden_layers < 1) return;
+    for (size_t i = 0; n->mlp.base_sd > 0 && i < (size_t)n->file.inputs * (size_t)n->file.width[0]; i++)
+        n->file.theta[i] *= usual / n->mlp.base_sd;
+}
+
+static int network_fit(builder *b)
+{
+    int rc = fit_base(b);
+    if (rc == 0 && is(b, "objective.type", "ebm_likelihood")) fit_first_layer(b, b->p->model);
+    return rc;
 }
 
 /* Weighted training needs a start that is a law with a finite, known mass. */

@@ -5,9 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7, UNSEEN = 0.1, /* nats */
-    SHORT = 0.05,     /* of what there was to gain: so much may be missing */
-    ROUNDING = 1e-12; /* of a loss */
+static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7, LEARNT = 0.01,
+                    UNSEEN = 0.1, /* nats */
+    SHORT = 0.05,                 /* of what there was to gain: so much may be missing */
+    ROUNDING = 1e-12;             /* of a loss */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -18,7 +19,8 @@ const char *sosmc_verdict_name(sosmc_verdict_status status)
 
 sosmc_measured sosmc_nothing_measured(void)
 {
-    return (sosmc_measured){.unseen = NAN,
+    return (sosmc_measured){.learnt = NAN,
+                            .unseen = NAN,
                             .unseen_error = NAN,
                             .excess = NAN,
                             .excess_error = NAN,
@@ -231,6 +233,11 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
         judge_excess(m, v);
     else if (m->theta_unknown)
         say(v, SOSMC_NOT_CONVERGED, "whether theta has converged is not known: %s", m->theta_unknown);
+    if (m->learnt < LEARNT)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the network has learnt nothing: its loss fell by %.2g from the untrained one's; unless the points follow its base law, take "
+            "another seed or scale the points",
+            m->learnt);
     if (m->unseen > UNSEEN + 5 * m->unseen_error)
         say(v, SOSMC_NOT_CONVERGED,
             "the network has mass where the search had no particles: log Z is %.2g larger than it saw (error %.1g), as where a single "

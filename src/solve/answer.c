@@ -179,7 +179,10 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
         if (!v->arrived[SEARCHED]) m->start_arrived = 0;
         m->unseen = v->log_z.value - v->checked_log_z;
         m->unseen_error = v->log_z.error;
-        if (!tunes(s)) return;
+        if (!tunes(s)) {
+            m->learnt = v->decrease;
+            return;
+        }
         m->theta_unknown = "its loss could not be compared with that of the best of all densities";
         m->excess = v->excess_told.value;
         m->excess_error = v->excess_told.error;

@@ -320,7 +320,7 @@ sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done)
     if (s->v.updates == 0 && s->dim <= PLANE) begin_walk(s);
     if (sosmc_i_solver_weights(s, c, ALL) == 0)
         return sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particle has weight any more");
-    sosmc_status status = s->v.updates == 0 && tunes(s) ? sosmc_i_learn_look(s, done) : SOSMC_OK;
+    sosmc_status status = s->v.updates == 0 ? sosmc_i_learn_look(s, done) : SOSMC_OK;
     if (status != SOSMC_OK || *done) return status;
     status = gradient(s);
     if (status == SOSMC_OK) status = update(s);
