@@ -8,7 +8,7 @@
  * log-density of the points, the one that was told with its error, their difference in errors, and the verdict. Below stands how
  * many of all numbers are within three errors and within 1.96.
  *
- * --seconds S: the peers beside it, noise-contrastive estimation and energy discrepancy of ebmkit (bench/peers/train_ebmkit.py), with
+ * --seconds S: the peers beside it, noise-contrastive estimation and energy discrepancy of ebmkit (bench/peers/train_ebmkit.py), at two rates, with
  * the same network and points for S seconds of processor time each; 0 (unless told): as long as ours took with that seed. --alone:
  * without peers. They need SOSMC_PEER_PYTHON with ebmkit and PyTorch; one that does not run is one line. */
 #include <math.h>
@@ -155,7 +155,8 @@ static double *read_theta(const task *t, const char *path)
 }
 
 /* One peer for so many seconds; 0: it did not run. */
-static int train_peer(const request *q, const task *t, const char *method, int64_t seed, double seconds)
+static int train_peer(const request *q, const task *t, const char *method, const char *rate, int64_t seed,
+                      double seconds)
 {
     static const char script[] = SOSMC_SOURCE_DIR "/bench/peers/train_ebmkit.py";
     char points[64], weights[64], word[5][32], text[4096] = "";
@@ -167,12 +168,12 @@ static int train_peer(const request *q, const task *t, const char *method, int64
     (void)snprintf(word[3], sizeof word[3], "%lld", (long long)q->layers);
     (void)snprintf(word[4], sizeof word[4], "%lld", (long long)q->width);
     const char *const argv[] = {
-        peer_interpreter(), script, method, points, weights, word[0], word[1], word[2], word[3], word[4], NULL};
+        peer_interpreter(), script, method, points, weights, word[0], word[1], word[2], word[3], word[4], rate, NULL};
     double *theta = write_points(t, points) == 0 && peer_output(argv, text, sizeof text) == 0 ? read_theta(t, weights)
                                                                                               : NULL;
     if (theta)
-        printf("  %-8s %4lld %8.0f %8.1f %10.4f\n", method, (long long)seed, peer_value(text, "updates"), seconds,
-               exact_likelihood(t, theta));
+        printf("  %-3s %-4s %4lld %8.0f %8.1f %10.4f\n", method, rate, (long long)seed, peer_value(text, "updates"),
+               seconds, exact_likelihood(t, theta));
     (void)fflush(stdout);
     (void)unlink(points);
     (void)unlink(weights);
@@ -181,13 +182,22 @@ static int train_peer(const request *q, const task *t, const char *method, int64
     return ran;
 }
 
+/* Both methods at two rates each. */
+static int train_peers(const request *q, const task *t, int64_t seed, double seconds)
+{
+    static const char *const peers[][2] = {{"nce", "1e-3"}, {"nce", "4e-3"}, {"ed", "1e-3"}, {"ed", "4e-3"}};
+    for (size_t k = 0; k < sizeof peers / sizeof *peers; k++)
+        if (!train_peer(q, t, peers[k][0], peers[k][1], seed, seconds)) return 0;
+    return 1;
+}
+
 static void run_shape(request *q, points_kind kind)
 {
     task t;
     if (open_task(&t, q, kind)) return;
     for (int64_t seed = q->first; seed < q->last && strstr(q->data, t.name); seed++) {
         double used = train(q, &t, seed), allowed = q->seconds > 0 ? (double)q->seconds : used;
-        if (!q->alone && !(train_peer(q, &t, "nce", seed, allowed) && train_peer(q, &t, "ed", seed, allowed))) {
+        if (!q->alone && !train_peers(q, &t, seed, allowed)) {
             printf("  ebmkit did not run: set SOSMC_PEER_PYTHON to a Python that has it and PyTorch\n");
             q->alone = 1;
         }

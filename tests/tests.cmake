@@ -114,6 +114,7 @@ set(sosmc_tests
     "solve solve_bits property"
     "solve crossed stat"
     "solve learn property"
+    "solve learn_far property"
     "solve taken_back fault"
     "solve tune property"
     "untuned untuned stat"

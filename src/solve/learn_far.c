@@ -33,13 +33,14 @@ static void take_point(farthest *f, size_t dim, double how, const double *x, siz
     for (size_t j = 0; j < dim; j++) f->x[(size_t)at * dim + j] = x[j * ld];
 }
 
-/* log of the model's density over the law's, up to a constant, at the points that steer. */
+/* log of the model's density over the law's, up to a constant, at all points. */
 static sosmc_status find_points(sosmc_solver *s, const laws *q, const double *theta, farthest *f)
 {
-    double *work = aligned_alloc(64, sosmc_i_round_up(LAW_WORK * (size_t)s->dim, TILE_LANES) * sizeof *work);
+    double ignored, *work = aligned_alloc(64, sosmc_i_round_up(LAW_WORK * (size_t)s->dim, TILE_LANES) * sizeof *work);
     sosmc_status status = work ? sosmc_i_host_move(&s->data, theta) : SOSMC_ENOMEM;
     if (status == SOSMC_OK) status = sosmc_i_learn_energies(s, theta, 0, s->fit_tiles);
-    for (int tile = 0; tile < s->fit_tiles && status == SOSMC_OK; tile++) {
+    if (status == SOSMC_OK && s->check_rows > 0) status = sosmc_i_learn_check(s, theta, &ignored);
+    for (int tile = 0; tile < s->fit_tiles + s->check_tiles && status == SOSMC_OK; tile++) {
         sosmc_batch b = sosmc_i_learn_batch(s, 0, tile);
         double *L = host_room(&s->data, 0);
         s->code->energies(q, b.n, b.ld, b.x, L, NULL, work);
