@@ -87,7 +87,7 @@ typedef struct {
     double precision;
     double seconds;      /* wall-clock time; 0: no limit */
     int64_t evaluations; /* evaluations of U for one particle; 0: no limit */
-    int particles; /* 0: 1,024, 8 dim_x for dim_x from 129 to 600, 4,096 for networks that are fitted to data; a multiple of 16 from 128 on */
+    int particles; /* 0: 1,024, 8 dim_x for dim_x from 129 to 600, 2,048 for networks that are fitted to data; a multiple of 16 from 128 on */
     uint64_t seed;
     int threads;              /* 0 or 1: the calling thread alone */
     double low, high;         /* theta is held between them; equal: nowhere */

@@ -28,7 +28,7 @@ const char train_text[] =
     "  --activation A        silu (default), softplus or tanh\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
     "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
-    "  --particles N         default: 4096; with contrastive divergence as many as --batch\n"
+    "  --particles N         default: 2048; with contrastive divergence as many as --batch\n"
     "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
     "                        '1x28x28; conv 16 5 stride 2 pad 4 silu; dense 64 silu; dense 1; energy -1'\n"
     "  --cd                  points too by persistent contrastive divergence, as in the paper; no Gaussian is added\n"

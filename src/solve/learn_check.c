@@ -25,7 +25,7 @@ typedef struct {
     int cuts;      /* how often, until the search is over */
     double wanted; /* of a reward: so little, relative to what there was to gain, may be left */
 } ending;
-static const ending FIT = {.little = 1e-3, .patience = 1, .tempered = 3, .cut = 0.25, .cuts = 4};
+static const ending FIT = {.little = 1e-3, .patience = 2, .tempered = 3, .cut = 0.25, .cuts = 4};
 static const ending TUNE = {.little = 0.1, .patience = 8, .tempered = 8, .cut = 0.5, .cuts = 6, .wanted = 0.002};
 
 /* A pass at the average: importance draws where these are good enough, else fewer particles that are tempered. */

@@ -15,7 +15,7 @@
 enum { DRAWN_PER_PARTICLE = 4 }; /* draws of a reference law: they cost little, and are noise in every gradient */
 enum {
     PARTICLES = 1024,
-    NETWORK_PARTICLES = 4096,
+    NETWORK_PARTICLES = 2048,
     LEAST_PARTICLES = 128,
     MOST_PARTICLES = 1 << 22,
     LARGEST_DIM = 100000,

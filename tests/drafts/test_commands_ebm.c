@@ -158,7 +158,7 @@ static void training_on_points_chooses_nothing(void **state)
     expect_number(c, "objective.held_out", 0.1);
     expect_number(c, "objective.energy2", 0);
     expect_number(c, "objective.gradient_penalty", 0);
-    expect_number(c, "particles", 4096);
+    expect_number(c, "particles", 2048);
     assert_false(config_has(c, "scheme") || config_has(c, "iterations") || config_has(c, "evaluate"));
     assert_true(config_unsigned(c, "seed") == UINT64_MAX);
     config_free(c);
