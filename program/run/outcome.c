@@ -285,6 +285,13 @@ static void take_judged(const subject *s)
     fill(&o->best_reward, &j->best_reward, best, why_not);
     fill(&o->best_kl, &j->best_kl, best, why_not);
     fill(&o->excess, &j->excess, best, why_not);
+    /* The best density is no steeper than the reference and the reward: the lattice knows its loss better than this model's. */
+    double error = o->best_loss.error + o->excess.error;
+    if (o->best_loss.exists && o->excess.exists && !o->excess.exact && error < o->loss.error) {
+        o->loss.value = o->best_loss.value + o->excess.value;
+        o->loss.error = error;
+        o->loss.exact = 0;
+    }
 }
 
 /* The mean reward of the particles of a run that only samples, which are chains that know nothing of each other. */
