@@ -130,8 +130,8 @@ fi
 
 echo "Installing: $missing"
 {
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 update -qq &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends $missing
 } </dev/null || {
     echo "That failed. By hand:" >&2
     echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends $missing" >&2
