@@ -35,8 +35,9 @@ enum { SOSMC_TEMPER_LARGEST = 2000 }; /* coordinates of a particle */
 typedef struct sosmc_law sosmc_law;
 SOSMC_API sosmc_law *sosmc_law_create(int dim, int correlated);
 SOSMC_API void sosmc_law_free(sosmc_law *law); /* NULL is fine */
-/* A component with this mean and these standard deviations, dim numbers each (mean NULL: zeros), or one that is fitted to n points, rows
- * of dim with weights w (NULL: equal), 1.2 times as wide in variance. Weights of components are relative. SOSMC_EINVAL: a number that
+/* A component with this mean and these standard deviations, dim numbers each (mean NULL: zeros); or at most eight (fewer where points are
+ * few) that are fitted to n points, rows of dim with weights w (NULL: equal), 1.2 times as wide in variance: so any law that can be drawn
+ * from may be started from, and log Z is right however near the fit is. Weights of components are relative. SOSMC_EINVAL: a number that
  * makes no law, or more than 24 components. */
 SOSMC_API sosmc_status sosmc_law_add(sosmc_law *law, double weight, const double *mean, const double *sd);
 SOSMC_API sosmc_status sosmc_law_add_fit(sosmc_law *law, double weight, int64_t n, const double *x, const double *w);

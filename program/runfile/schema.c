@@ -256,7 +256,7 @@ const schema_key schema_keys[] = {
     {"init", TYPE_MAP, "type", "{}", NOT_ANNEALED,
      "The law of the initial particles. (With `anneal` they come from the normal law of `objective.base_sd`.)"},
     {"init", TYPE_MAP, "type", ABSENT, "objective.type=temper",
-     "The law that tempering starts from: `normal` and `base` as they are, any other by a normal fit of 2,000 of its draws. Without "
+     "The law that tempering starts from: `normal` and `base` as they are, any other by normal laws fitted to 2,000 of its draws. Without "
      "it, a normal law with standard deviation 4."},
     {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
      "Which law."},

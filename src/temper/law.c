@@ -5,6 +5,7 @@
 
 #include "law.h"
 
+enum { FITTED_PARTS = 8 };
 static const double INFLATE = 1.2;
 
 sosmc_law *sosmc_law_create(int dim, int correlated)
@@ -50,15 +51,17 @@ sosmc_status sosmc_law_add(sosmc_law *l, double weight, const double *mean, cons
 
 sosmc_status sosmc_law_add_fit(sosmc_law *l, double weight, int64_t n, const double *x, const double *w)
 {
-    size_t dim = (size_t)l->q.dim;
-    double *m = n > 1 ? room_of(l) : NULL, *share = n > 1 ? malloc((size_t)n * sizeof *share) : NULL, total = 0;
-    sosmc_status status = n < 2 ? SOSMC_EINVAL : m && share ? SOSMC_OK : SOSMC_ENOMEM;
-    for (int64_t i = 0; i < n && status == SOSMC_OK; i++) total += share[i] = w ? w[i] : 1;
-    if (status == SOSMC_OK && !(total > 0 && isfinite(total))) status = SOSMC_EINVAL;
-    for (int64_t i = 0; i < n && status == SOSMC_OK; i++) share[i] /= total;
-    if (status == SOSMC_OK && sosmc_i_fit_normal(&l->q, n, x, share, INFLATE, m, m + dim)) status = SOSMC_EINVAL;
-    if (status == SOSMC_OK) status = add(l, weight, m, m + dim);
-    free(m);
-    free(share);
-    return status;
+    double total = 0;
+    int before = l->q.count, room = LAW_MOST - before;
+    for (int64_t i = 0; i < n; i++) {
+        total += w ? w[i] : 1;
+        if (w && !(w[i] >= 0)) return SOSMC_EINVAL;
+        for (size_t j = 0; j < (size_t)l->q.dim; j++)
+            if (!isfinite(x[(size_t)i * (size_t)l->q.dim + j])) return SOSMC_EINVAL;
+    }
+    if (n < 2 || !(total > 0) || !isfinite(total) || !(weight > 0) || !isfinite(weight) || room < 1)
+        return SOSMC_EINVAL;
+    if (sosmc_i_fit_mixture(&l->q, room < FITTED_PARTS ? room : FITTED_PARTS, weight, INFLATE, n, x, w))
+        return SOSMC_ENOMEM;
+    return l->q.count > before ? SOSMC_OK : SOSMC_EINVAL; /* a spread that overflows has no fit */
 }

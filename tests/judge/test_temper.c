@@ -165,6 +165,49 @@ static void other_laws(void **state)
     sosmc_law_free(m.wide);
 }
 
+/* Draws of a law with two modes are fitted by more than one normal law, so that from a fit of the target itself little is left to do. */
+static void laws_by_their_draws(void **state)
+{
+    enum { DRAWS = 2000 };
+    two_modes m;
+    static double points[2 * DRAWS], weights[DRAWS];
+    open_modes(&m, 2, 0);
+    m.task.direct = 1;
+    for (int i = 0; i < DRAWS; i++) {
+        sosmc_batch one = {.simd = sosmc_simd_best(), .dim = 2, .n = 1, .ld = 1, .first = i};
+        sosmc_normals((sosmc_rng){.seed = 5}, &one, points + 2 * i);
+        points[2 * i] += i % 4 ? 4 : -4;
+        weights[i] = i % 4 ? 0.25 : 2.25; /* three quarters at the smaller mode */
+    }
+    double exact = sosmc_mixture_logz(&m.mixture);
+    int fewest = 0;
+    for (int k = 0; k < 2; k++) {
+        sosmc_law *fit = sosmc_law_create(2, 1);
+        assert_int_equal(sosmc_law_add_fit(fit, 1, DRAWS, points, k ? weights : NULL), SOSMC_OK);
+        m.task.start = fit;
+        sosmc_tempered r = temper(&m, 1);
+        assert_true(fabs(r.log_z.value - exact) < 4 * r.log_z.error && r.log_z.error < (k ? 0.06 : 0.015));
+        assert_true(k || r.temperatures <= 2);
+        assert_true(r.temperatures > fewest);
+        fewest = r.temperatures;
+        sosmc_law_free(fit);
+    }
+    sosmc_law *none = sosmc_law_create(2, 1);
+    assert_int_equal(sosmc_law_add_fit(none, 1, 1, points, NULL), SOSMC_EINVAL);
+    assert_int_equal(sosmc_law_add_fit(none, 0, DRAWS, points, NULL), SOSMC_EINVAL);
+    weights[7] = -1;
+    assert_int_equal(sosmc_law_add_fit(none, 1, DRAWS, points, weights), SOSMC_EINVAL);
+    points[20] = NAN;
+    assert_int_equal(sosmc_law_add_fit(none, 1, DRAWS, points, NULL), SOSMC_EINVAL);
+    points[20] = INFINITY;
+    assert_int_equal(sosmc_law_add_fit(none, 1, DRAWS, points, NULL), SOSMC_EINVAL);
+    m.task.start = none;
+    sosmc_tempered r;
+    assert_int_equal(sosmc_temper(&m.task, &r, NULL), SOSMC_EINVAL);
+    sosmc_law_free(none);
+    sosmc_law_free(m.wide);
+}
+
 /* A judged run under a reverse divergence tells the best of all densities, here that of a run that stays at the reference: its loss is
  * minus its reward, and the excess what there was to gain. */
 static void judged_runs_tell_the_best(void **state)
@@ -336,7 +379,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted),
-                                       cmocka_unit_test(other_laws),       cmocka_unit_test(judged_runs_tell_the_best),
+                                       cmocka_unit_test(other_laws),       cmocka_unit_test(laws_by_their_draws),
+                                       cmocka_unit_test(judged_runs_tell_the_best),
                                        cmocka_unit_test(a_walk),           cmocka_unit_test(bits),
                                        cmocka_unit_test(interruptions),    cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
