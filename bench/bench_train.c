@@ -1,12 +1,16 @@
 /* bench_train.c: is the training of networks good, are its numbers right, and what does it cost? Networks over a Gaussian base are fitted
  * to points in the plane by sosmc_solve, and a lattice tells what they are worth exactly.
  *
- *     bench/train [--data circles,two_moons,blobs] [--first R] [--last R] [--layers L] [--width W] [--points N] [--particles N]
- *                 [--seconds S]
+ *     bench/train [--data circles,two_moons,blobs,modes5,modes10] [--first R] [--last R] [--layers L] [--width W] [--points N]
+ *                 [--particles N] [--seconds S]
  *
  * Every shape is trained with the seeds R = first .. last - 1. A row has the updates of theta, the processor time, the exact mean
  * log-density of the points, the one that was told with its error, their difference in errors, and the verdict. Below stands how
  * many of all numbers are within three errors and within 1.96.
+ *
+ * modes5 and modes10, where they are named, are four normal modes in five and ten dimensions, some 9 and 13 standard deviations apart. No
+ * lattice knows these networks: their row has the mean log-density of the law, and of the network by the log Z that was told, at as many
+ * points again that nobody has seen.
  *
  * --seconds S: the peers beside it, noise-contrastive estimation and energy discrepancy of ebmkit (bench/peers/train_ebmkit.py), at two rates, with
  * the same network and points for S seconds of processor time each; 0 (unless told): as long as ours took with that seed. --alone:
@@ -26,7 +30,8 @@
 #include "options.h"
 #include "peer.h"
 
-enum { MOST_LAYERS = 8, NODES = 800 };
+enum { MOST_LAYERS = 8, NODES = 800, MODES = 4, MOST_DIM = 10 };
+static const double MODE_SD = 0.65, CENTRES_SD = 2;
 
 typedef struct {
     const char *data;
@@ -37,6 +42,8 @@ typedef struct {
 
 typedef struct {
     const char *name;
+    int dim;
+    double centres[MODES * MOST_DIM]; /* of modes5 and modes10 */
     double *x, base_sd;
     int64_t rows;
     int width[MOST_LAYERS];
@@ -51,13 +58,32 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static int generate(const points_recipe *r, double **x, int64_t *rows)
+{
+    char error[256];
+    if (points_generate(r, x, rows, error, sizeof error) == 0) return 0;
+    (void)fprintf(stderr, "train: %s\n", error);
+    return -1;
+}
+
+/* A network over a base as wide as the points. */
+static void open_network(task *t, const request *q)
+{
+    double squares = 0;
+    int64_t n = t->dim * t->rows;
+    for (int64_t i = 0; i < n; i++) squares += t->x[i] * t->x[i];
+    t->base_sd = sqrt(squares / (double)n);
+    for (int k = 0; k < q->layers; k++) t->width[k] = (int)q->width;
+    t->mlp = (sosmc_mlp){.inputs = t->dim, .hidden = (int)q->layers, .width = t->width, .base_sd = t->base_sd};
+    t->model = sosmc_mlp_model(&t->mlp);
+}
+
 /* The shapes as `sosmc train` makes them. */
-static int open_task(task *t, const request *q, points_kind kind)
+static int open_shape(task *t, const request *q, points_kind kind)
 {
     static const char *const names[] = {"two_moons", "circles", "blobs"};
     static const double noise[] = {0.08, 0.02, 0.5}, scale[] = {2.2, 2.5, 2};
     static const double centres[] = {0.97627, 4.30379, 2.05527, 0.89766, -1.5269, 2.91788};
-    char error[256];
     points_recipe r = {.kind = kind,
                        .points = q->points,
                        .noise = noise[kind],
@@ -67,18 +93,54 @@ static int open_task(task *t, const request *q, points_kind kind)
                        .dim = 2,
                        .standardise = 1,
                        .scale = scale[kind]};
-    double squares = 0;
-    *t = (task){.name = names[kind]};
-    if (points_generate(&r, &t->x, &t->rows, error, sizeof error)) {
-        (void)fprintf(stderr, "train: %s\n", error);
-        return -1;
-    }
-    for (int64_t i = 0; i < 2 * t->rows; i++) squares += t->x[i] * t->x[i];
-    t->base_sd = sqrt(squares / (2 * (double)t->rows));
-    for (int k = 0; k < q->layers; k++) t->width[k] = (int)q->width;
-    t->mlp = (sosmc_mlp){.inputs = 2, .hidden = (int)q->layers, .width = t->width, .base_sd = t->base_sd};
-    t->model = sosmc_mlp_model(&t->mlp);
+    *t = (task){.name = names[kind], .dim = 2};
+    if (generate(&r, &t->x, &t->rows)) return -1;
+    open_network(t, q);
     return 0;
+}
+
+static points_recipe modes(const task *t, const request *q, uint64_t seed)
+{
+    return (points_recipe){.kind = POINTS_BLOBS,
+                           .points = q->points,
+                           .noise = MODE_SD,
+                           .centres = t->centres,
+                           .clusters = MODES,
+                           .dim = t->dim,
+                           .scale = 1,
+                           .seed = seed};
+}
+
+static int open_modes(task *t, const request *q, const char *name, int dim)
+{
+    *t = (task){.name = name, .dim = dim};
+    sosmc_batch all = {.simd = sosmc_simd_best(), .dim = MODES * dim, .n = 1, .ld = 1};
+    sosmc_normals((sosmc_rng){.seed = (uint64_t)dim}, &all, t->centres);
+    for (int k = 0; k < MODES * dim; k++) t->centres[k] *= CENTRES_SD;
+    points_recipe r = modes(t, q, 0);
+    if (generate(&r, &t->x, &t->rows)) return -1;
+    open_network(t, q);
+    return 0;
+}
+
+/* The mean log-density of points under the law of the modes. */
+static double law_likelihood(const task *t, int64_t n, const double *x)
+{
+    double mean = 0, norm = log(MODES) + t->dim * (log(MODE_SD) + 0.5 * log(2 * acos(-1)));
+    for (int64_t i = 0; i < n; i++) {
+        double most = -INFINITY, sum = 0, at[MODES];
+        for (int k = 0; k < MODES; k++) {
+            at[k] = 0;
+            for (int j = 0; j < t->dim; j++) {
+                double z = (x[i * t->dim + j] - t->centres[k * t->dim + j]) / MODE_SD;
+                at[k] -= 0.5 * z * z;
+            }
+            most = fmax(most, at[k]);
+        }
+        for (int k = 0; k < MODES; k++) sum += exp(at[k] - most);
+        mean += (most + log(sum) - norm) / (double)n;
+    }
+    return mean;
 }
 
 /* The mean log-density of the points, by the lattice. */
@@ -98,12 +160,38 @@ static double exact_likelihood(const task *t, const double *theta)
     return value;
 }
 
+/* What the lattice says, beside what was told. */
+static void judge_in_plane(request *q, const task *t, const sosmc_judgement *j)
+{
+    double exact = exact_likelihood(t, j->theta), off = (-j->loss.value - exact) / j->loss.error;
+    printf(" %10.4f %10.4f %8.4f %6.2f", exact, -j->loss.value, j->loss.error, off);
+    q->numbers++;
+    q->three += fabs(off) <= 3;
+    q->two += fabs(off) <= 1.959963984540054;
+}
+
+/* The law, and the network by its log Z, at points that nobody has seen. */
+static void judge_by_law(const request *q, const task *t, const sosmc_judgement *j)
+{
+    points_recipe r = modes(t, q, 1);
+    double *x = NULL, *at = malloc((size_t)q->points * sizeof *at), law = NAN, network = NAN;
+    int64_t rows = 0;
+    if (at && generate(&r, &x, &rows) == 0 &&
+        sosmc_energies(&t->model, j->theta, rows, x, 1, at) == SOSMC_OK) {
+        law = law_likelihood(t, rows, x);
+        network = sosmc_lattice_loglik(rows, at, j->log_z.value);
+    }
+    printf(" %10.4f %10.4f %8.4f  (law, network, error of its log Z)", law, network, j->log_z.error);
+    free(x);
+    free(at);
+}
+
 static double train(request *q, const task *t, int64_t seed)
 {
-    double *theta = calloc((size_t)t->model.dim_theta, sizeof *theta),
-           factor[4] = {1 / t->base_sd, 0, 0, 1 / t->base_sd};
-    static const double origin[2] = {0, 0};
-    sosmc_gaussian base = {.dim = 2, .mean = origin, .factor = factor};
+    double *theta = calloc((size_t)t->model.dim_theta, sizeof *theta), factor[MOST_DIM * MOST_DIM] = {0};
+    static const double origin[MOST_DIM] = {0};
+    for (int j = 0; j < t->dim; j++) factor[j * t->dim + j] = 1 / t->base_sd;
+    sosmc_gaussian base = {.dim = t->dim, .mean = origin, .factor = factor};
     sosmc_rows rows = {.data = t->x, .rows = t->rows, .mode = SOSMC_ROWS_IN_ORDER};
     sosmc_problem problem = {.model = t->model,
                              .objective = sosmc_likelihood(sosmc_rows_source(&rows), (int)t->rows),
@@ -117,17 +205,12 @@ static double train(request *q, const task *t, int64_t seed)
                                       &(sosmc_solve_options){.seed = (uint64_t)seed, .particles = (int)q->particles});
     double used = processor_seconds() - begun;
     const sosmc_judgement *j = &r.judgement;
-    double exact = status == SOSMC_OK ? exact_likelihood(t, j->theta) : NAN,
-           off = (-j->loss.value - exact) / j->loss.error;
-    int converged = j->verdict.status == SOSMC_CONVERGED;
-    printf("%-10s %4lld %8lld %8.1f %10.4f %10.4f %8.4f %6.2f  %s\n", t->name, (long long)seed,
-           (long long)r.info.updates, used, exact, -j->loss.value, j->loss.error, off,
-           sosmc_verdict_name((sosmc_verdict_status)j->verdict.status));
+    printf("%-10s %4lld %8lld %8.1f", t->name, (long long)seed, (long long)r.info.updates, used);
+    if (status == SOSMC_OK && t->dim == 2) judge_in_plane(q, t, j);
+    if (status == SOSMC_OK && t->dim != 2) judge_by_law(q, t, j);
+    printf("  %s\n", sosmc_verdict_name((sosmc_verdict_status)j->verdict.status));
     (void)fflush(stdout);
-    q->numbers++;
-    q->three += fabs(off) <= 3;
-    q->two += fabs(off) <= 1.959963984540054;
-    q->flagged += !converged;
+    q->flagged += j->verdict.status != SOSMC_CONVERGED;
     sosmc_solution_free(&r);
     free(theta);
     return used;
@@ -191,18 +274,18 @@ static int train_peers(const request *q, const task *t, int64_t seed, double sec
     return 1;
 }
 
-static void run_shape(request *q, points_kind kind)
+static int named(const request *q, const char *name) { return strstr(q->data, name) != NULL; }
+
+static void run_task(request *q, task *t)
 {
-    task t;
-    if (open_task(&t, q, kind)) return;
-    for (int64_t seed = q->first; seed < q->last && strstr(q->data, t.name); seed++) {
-        double used = train(q, &t, seed), allowed = q->seconds > 0 ? (double)q->seconds : used;
-        if (!q->alone && !train_peers(q, &t, seed, allowed)) {
+    for (int64_t seed = q->first; seed < q->last && named(q, t->name); seed++) {
+        double used = train(q, t, seed), allowed = q->seconds > 0 ? (double)q->seconds : used;
+        if (t->dim == 2 && !q->alone && !train_peers(q, t, seed, allowed)) {
             printf("  ebmkit did not run: set SOSMC_PEER_PYTHON to a Python that has it and PyTorch\n");
             q->alone = 1;
         }
     }
-    free(t.x);
+    free(t->x);
 }
 
 int main(int argc, char **argv)
@@ -224,9 +307,16 @@ int main(int argc, char **argv)
         return 2;
     }
     printf("%-10s %4s %8s %8s %10s %10s %8s %6s\n", "points", "seed", "updates", "s", "exact", "told", "error", "off");
-    run_shape(&q, POINTS_CIRCLES);
-    run_shape(&q, POINTS_TWO_MOONS);
-    run_shape(&q, POINTS_BLOBS);
+    static const points_kind shapes[] = {POINTS_CIRCLES, POINTS_TWO_MOONS, POINTS_BLOBS};
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        task t;
+        if (open_shape(&t, &q, shapes[k]) == 0) run_task(&q, &t);
+    }
+    static const char *const names[] = {"modes5", "modes10"};
+    for (int k = 0; k < 2; k++) {
+        task t;
+        if (named(&q, names[k]) && open_modes(&t, &q, names[k], k ? 10 : 5) == 0) run_task(&q, &t);
+    }
     printf("%d of %d numbers within three errors, %d within 1.96; %d runs flagged\n", q.three, q.numbers, q.two,
            q.flagged);
     return 0;
