@@ -8,6 +8,7 @@
 
 set(sosmc_tests
     "analysis check property"
+    "analysis divide property"
     "analysis host property"
     "analysis lattice property"
     "analysis moments unit"

@@ -214,18 +214,12 @@ static int cannot(const sosmc_info *info, const char *what, sosmc_status status,
     return files_fail(error, room, "iteration %" PRId64 " could not be evaluated %s: %s", info->iteration, what, why);
 }
 
-static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
+static double beta_of(const sosmc_objective *o) { return o->loss == SOSMC_LOSS_FORWARD_KL ? 0 : o->kl; }
+
+static void keep_row(evaluation *e, sosmc_exact x)
 {
     const sosmc_objective *o = &e->job->problem.objective;
-    int forward = o->loss == SOSMC_LOSS_FORWARD_KL;
-    sosmc_exact x;
-    for (int i = LOGZ; i <= EDGE; i++) e->row[i] = NAN;
-    if (!e->lattice.nodes) return 0;
-    sosmc_status status = sosmc_lattice_energy(&e->job->problem.model, theta, &e->lattice, e->job->settings.threads,
-                                               e->U);
-    if (status != SOSMC_OK) return cannot(info, "on the lattice", status, error, room);
-    sosmc_lattice_exact(&e->lattice, e->U, e->U_ref, e->R, forward ? 0 : o->kl, &x);
-    if (forward) {
+    if (o->loss == SOSMC_LOSS_FORWARD_KL) {
         x.kl = x.forward_kl;
         /* With b = 0 the divergence has no weight in the loss, also where it is infinite. */
         if (o->b > 0) x.loss = o->b * x.kl - x.reward;
@@ -233,6 +227,18 @@ static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info
     const double value[] = {x.logz,        x.reward,  x.kl,        x.loss,   x.ref_reward,
                             x.best_reward, x.best_kl, x.best_loss, x.excess, x.edge};
     memcpy(e->row + LOGZ, value, sizeof value);
+}
+
+static int on_lattice(evaluation *e, const double *theta, const sosmc_info *info, char *error, size_t room)
+{
+    sosmc_exact x;
+    for (int i = LOGZ; i <= EDGE; i++) e->row[i] = NAN;
+    if (!e->lattice.nodes) return 0;
+    sosmc_status status = sosmc_lattice_energy(&e->job->problem.model, theta, &e->lattice, e->job->settings.threads,
+                                               e->U);
+    if (status != SOSMC_OK) return cannot(info, "on the lattice", status, error, room);
+    sosmc_lattice_exact(&e->lattice, e->U, e->U_ref, e->R, beta_of(&e->job->problem.objective), &x);
+    keep_row(e, x);
     return 0;
 }
 
@@ -395,20 +401,25 @@ int evaluation_summary(const evaluation *e, json_writer *w)
 
 sosmc_lattice evaluation_lattice(const evaluation *e) { return e ? e->lattice : (sosmc_lattice){.nodes = 0}; }
 
-/* The row of one lattice, without the run's particles. */
+/* The row of one lattice, whose cells are divided where that is needed, without the run's particles. */
 static int exact_row(const job *j, const double *theta, const sosmc_lattice *l, double row[COLUMNS])
 {
     char ignored[256];
-    int scored;
-    evaluation *e = calloc(1, sizeof *e);
+    const sosmc_objective *o = &j->problem.objective;
     const sosmc_info nothing = {.iteration = 0};
+    sosmc_exact x;
+    evaluation *e = calloc(1, sizeof *e);
     if (!e) return -1;
     e->job = j;
-    e->lattice = *l;
     e->points = job_points(j, &e->count);
-    int rc = take_memory(e) || take_reference(e, &scored) != SOSMC_OK ||
-             on_lattice(e, theta, &nothing, ignored, sizeof ignored) ||
-             on_data(e, theta, &nothing, ignored, sizeof ignored);
+    if (e->points) e->U_points = malloc((size_t)e->count * sizeof(double));
+    int rc = (e->points && !e->U_points) ||
+             sosmc_plane_exact(&j->problem.model, theta, o->theta_ref, o->score.eval ? &o->score : NULL, beta_of(o), l,
+                               j->settings.threads, &x) != SOSMC_OK;
+    if (!rc) {
+        keep_row(e, x);
+        rc = on_data(e, theta, &nothing, ignored, sizeof ignored);
+    }
     memcpy(row, e->row, sizeof e->row);
     (void)evaluation_close(e, NULL, 0);
     return rc ? -1 : 0;
@@ -424,6 +435,7 @@ static evaluation_values values_of(const double row[COLUMNS])
                                .best_loss = row[BEST_LOSS],
                                .best_reward = row[BEST_REWARD],
                                .best_kl = row[BEST_KL],
+                               .excess = row[EXCESS],
                                .ref_reward = row[REF_REWARD],
                                .edge = row[EDGE]};
 }

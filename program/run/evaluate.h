@@ -57,12 +57,13 @@ int evaluation_close(evaluation *e, char *error, size_t room);
  * the file keeps its errors. */
 int evaluation_summary(const evaluation *e, json_writer *w);
 
-/* Exact values of a theta on a lattice, and how far they change when the lattice does: the largest difference to one with two
+/* Exact values of a theta on a lattice with divided cells (sosmc_plane_exact), and how far they change when the lattice does: the largest difference to one with two
  * nodes less along each axis and to one with half of them, which is what the finite distance of the nodes does to them. NaN:
  * the value does not exist. */
 typedef struct {
     double logz, reward, kl, loss, loglik;
     double best_loss, best_reward, best_kl; /* of the best of all densities */
+    double excess;                          /* over its loss */
     double ref_reward;                      /* of the reference */
     double edge; /* share of the mass on the outermost nodes: not tiny, and the box is too small */
 } evaluation_values;

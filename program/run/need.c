@@ -58,15 +58,24 @@ static int jumps(const config *c)
     return strcmp(type, "formula") != 0 || strpbrk(config_text(c, "objective.reward.formula"), "<>=?&|!") != NULL;
 }
 
-/* Values of a model of the plane on the lattice of the outcome. It is refined where values change too much between nodes, which is
- * what rewards that jump do. */
+/* Values of a model of the plane on the lattice of `evaluate`. */
 static double lattice(const config *c, const job *j)
 {
     const sosmc_objective *o = &j->problem.objective;
-    double nodes = jumps(c) ? OUTCOME_MANY_NODES : OUTCOME_NODES;
-    if (j->problem.model.dim_x != 2) return 0;
-    if (iterates(j) && config_integer(c, "evaluate.every") > 0) nodes = (double)config_integer(c, "evaluate.nodes");
+    double nodes = (double)config_integer(c, "evaluate.nodes");
+    if (dimension(j) != 2) return 0;
     return NUMBER * nodes * nodes * (1 + (o->theta_ref != NULL) + (o->score.eval != NULL));
+}
+
+/* Exact values of a model of the plane at the end: on that lattice, or on one of our own, which is taken twice as fine where values
+ * change too much between nodes, which is what rewards that jump do. */
+static double exact_values(const config *c, const job *j)
+{
+    const sosmc_objective *o = &j->problem.objective;
+    sosmc_lattice l = {.nodes = jumps(c) ? OUTCOME_MANY_NODES : OUTCOME_NODES};
+    if (dimension(j) != 2) return 0;
+    if (iterates(j) && config_integer(c, "evaluate.every") > 0) l.nodes = (int)config_integer(c, "evaluate.nodes");
+    return (double)sosmc_plane_memory(&l, o->theta_ref != NULL, o->score.eval != NULL);
 }
 
 /* What stays beside the engine: values on a lattice and at the data, moments. */
@@ -84,7 +93,7 @@ static double beside(const config *c, const job *j)
  * anew from their weighted cloud when they are written, which takes it twice. */
 static double passing(const config *c, const job *j)
 {
-    double bytes = fmax(judgement(j), lattice(c, j)), drawn = j->tempers ? dimension(j) : 0;
+    double bytes = fmax(judgement(j), exact_values(c, j)), drawn = j->tempers ? dimension(j) : 0;
     if (config_flag(c, "output.particles")) bytes = fmax(bytes, rows_of_cloud(j, 1 + drawn));
     if (j->problem.objective.score.eval) bytes = fmax(bytes, rows_of_cloud(j, 2));
     return bytes;

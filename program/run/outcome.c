@@ -108,7 +108,7 @@ static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_
     o->best_loss = exact(v->best_loss, e->best_loss);
     o->best_reward = exact(v->best_reward, e->best_reward);
     o->best_kl = exact(v->best_kl, e->best_kl);
-    o->excess = exact(v->loss - v->best_loss, e->loss + e->best_loss);
+    o->excess = exact(v->excess, e->excess);
     if (o->optimises) return;
     o->loss = o->kl = o->best_loss = o->best_reward = o->best_kl = o->excess = (told){.exists = 0};
 }
@@ -121,7 +121,7 @@ static void judge_by_exact(const subject *s, const evaluation_values *v)
     if (why_not_judged(s) || (o->automatic && !o->network) || o->tempers || !o->optimises || isnan(v->best_loss))
         return;
     if (o->judged.excess.error < o->excess.error) return; /* fresh particles know it better */
-    m->excess = v->loss - v->best_loss;
+    m->excess = v->excess;
     m->excess_error = o->excess.error;
     m->to_gain = -v->ref_reward - v->best_loss;
     sosmc_verdict(m, &o->judged.verdict);
@@ -285,13 +285,6 @@ static void take_judged(const subject *s)
     fill(&o->best_reward, &j->best_reward, best, why_not);
     fill(&o->best_kl, &j->best_kl, best, why_not);
     fill(&o->excess, &j->excess, best, why_not);
-    /* The best density is no steeper than the reference and the reward: the lattice knows its loss better than this model's. */
-    double error = o->best_loss.error + o->excess.error;
-    if (o->best_loss.exists && o->excess.exists && !o->excess.exact && error < o->loss.error) {
-        o->loss.value = o->best_loss.value + o->excess.value;
-        o->loss.error = error;
-        o->loss.exact = 0;
-    }
 }
 
 /* The mean reward of the particles of a run that only samples, which are chains that know nothing of each other. */

@@ -17,7 +17,7 @@
 #include "stepper.h"
 
 /* Nodes along an axis of the lattice on which models of the plane have exact values; the second where the first is too coarse. */
-enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 1200 };
+enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 600 };
 
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */

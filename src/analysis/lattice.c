@@ -12,6 +12,7 @@
 
 #include "base/arithmetic.h"
 #include "host.h"
+#include "lattice_inside.h"
 #include "base/table.h"
 
 enum { MOST_NODES = 30000, SCORE_TILE = 256, ROWS_TILE = 64, PIECE = 256 };
@@ -129,16 +130,6 @@ sosmc_status sosmc_lattice_score(const sosmc_score *score, const sosmc_lattice *
 
 /* ------------------------------------------------------------------------------------------------ sums over nodes */
 
-/* Masses proportional to exp(-U + R / beta), or to exp(-U) when R is NULL. */
-typedef struct {
-    int64_t count;
-    const double *U, *R;
-    double beta;
-    double logsum; /* log of the sum of what the masses are proportional to */
-} measure;
-
-static inline double log_weight(const measure *p, int64_t g) { return p->R ? p->R[g] / p->beta - p->U[g] : -p->U[g]; }
-
 /* mass[i] = exp(log weight - shift) of the nodes from..from+n-1; returns n, at most PIECE. */
 static int exponentials(const measure *p, int64_t from, double shift, double *mass)
 {
@@ -148,7 +139,7 @@ static int exponentials(const measure *p, int64_t from, double shift, double *ma
     return n;
 }
 
-static measure measured(int64_t count, const double *U, const double *R, double beta)
+measure sosmc_i_masses(int64_t count, const double *U, const double *R, double beta)
 {
     measure p = {.count = count, .U = U, .R = R, .beta = beta, .logsum = -INFINITY};
     double mass[PIECE], top = -INFINITY, sum = 0;
@@ -201,7 +192,7 @@ static double ring_mass(const measure *p, int nodes)
     return sum;
 }
 
-static double log_cell(const sosmc_lattice *l)
+double sosmc_i_log_cell(const sosmc_lattice *l)
 {
     double last = l->nodes - 1;
     return sosmc_i_log1(NULL, (l->high[0] - l->low[0]) / last * ((l->high[1] - l->low[1]) / last));
@@ -215,31 +206,42 @@ static void compare_with_reference(const measure *pi, const measure *ref, sosmc_
 
 static void compare_with_best(const measure *pi, const measure *ref, const double *R, double beta, sosmc_exact *out)
 {
-    measure best = measured(ref->count, ref->U, R, beta);
+    measure best = sosmc_i_masses(ref->count, ref->U, R, beta);
     out->best_reward = expectation(&best, R);
     out->best_kl = divergence(&best, ref);
     out->best_loss = -beta * (best.logsum - ref->logsum);
     out->excess = beta * divergence(pi, &best);
 }
 
-void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, const double *U_ref, const double *R, double beta,
-                         sosmc_exact *out)
+void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R, double beta,
+                        sosmc_exact *out)
 {
-    STANDARD_ARITHMETIC;
-    int64_t count = (int64_t)l->nodes * l->nodes;
-    measure pi = measured(count, U, NULL, 0), ref = {.logsum = -INFINITY};
+    measure pi = sosmc_i_masses(count, U, NULL, 0), ref = {.logsum = -INFINITY};
     *out = (sosmc_exact){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
-    if (U_ref) ref = measured(count, U_ref, NULL, 0);
-    out->logz = pi.logsum + log_cell(l);
-    if (U_ref) out->ref_logz = ref.logsum + log_cell(l);
+    if (U_ref) ref = sosmc_i_masses(count, U_ref, NULL, 0);
+    out->logz = pi.logsum + log_cell;
+    if (U_ref) out->ref_logz = ref.logsum + log_cell;
     if (pi.logsum == -INFINITY) return; /* no mass on the lattice, no expectations */
     int has_ref = U_ref && ref.logsum != -INFINITY;
-    out->edge = ring_mass(&pi, l->nodes);
     if (R) out->reward = expectation(&pi, R);
     if (has_ref) compare_with_reference(&pi, &ref, out);
     if (has_ref && R) out->ref_reward = expectation(&ref, R);
     if (has_ref && R && beta > 0) compare_with_best(&pi, &ref, R, beta, out);
     out->loss = beta == 0 ? -out->reward : -out->reward + beta * out->kl;
+}
+
+double sosmc_i_edge(const sosmc_lattice *l, const double *U)
+{
+    measure pi = sosmc_i_masses((int64_t)l->nodes * l->nodes, U, NULL, 0);
+    return pi.logsum == -INFINITY ? NAN : ring_mass(&pi, l->nodes);
+}
+
+void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, const double *U_ref, const double *R, double beta,
+                         sosmc_exact *out)
+{
+    STANDARD_ARITHMETIC;
+    sosmc_i_exact_sums((int64_t)l->nodes * l->nodes, sosmc_i_log_cell(l), U, U_ref, R, beta, out);
+    out->edge = sosmc_i_edge(l, U);
 }
 
 double sosmc_lattice_loglik(int64_t n, const double *U, double logz)
