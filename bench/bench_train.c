@@ -176,8 +176,7 @@ static void judge_by_law(const request *q, const task *t, const sosmc_judgement 
     points_recipe r = modes(t, q, 1);
     double *x = NULL, *at = malloc((size_t)q->points * sizeof *at), law = NAN, network = NAN;
     int64_t rows = 0;
-    if (at && generate(&r, &x, &rows) == 0 &&
-        sosmc_energies(&t->model, j->theta, rows, x, 1, at) == SOSMC_OK) {
+    if (at && generate(&r, &x, &rows) == 0 && sosmc_energies(&t->model, j->theta, rows, x, 1, at) == SOSMC_OK) {
         law = law_likelihood(t, rows, x);
         network = sosmc_lattice_loglik(rows, at, j->log_z.value);
     }

@@ -19,7 +19,7 @@
 #include "job/model_file.h"
 #include "options.h"
 
-enum { NODES = 800, FINE = 3 }; /* at the end, so many times as many: a tuned network is steep where its reward jumps */
+enum { NODES = 800 };
 static const double REACH = 6, START_SD = 4;
 
 typedef struct {
@@ -34,7 +34,6 @@ typedef struct {
     model_file file;
     sosmc_mlp mlp;
     sosmc_model model;
-    double *U, *V, *R; /* on the lattice: of the stored network, of the tuned one, the reward */
     sosmc_score score;
 } task;
 
@@ -45,15 +44,9 @@ static double processor_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static sosmc_lattice lattice(int fine)
-{
-    return (sosmc_lattice){.nodes = NODES * fine, .low = {-REACH, -REACH}, .high = {REACH, REACH}};
-}
-
 static int open_task(task *t, const char *path)
 {
     char error[512];
-    size_t n = (size_t)NODES * NODES * FINE * FINE;
     const char *slash = strrchr(path, '/');
     *t = (task){.name = slash ? slash + 1 : path};
     if (model_read(path, &t->file, error, sizeof error)) {
@@ -61,21 +54,12 @@ static int open_task(task *t, const char *path)
         return -1;
     }
     t->model = model_energy(&t->file, &t->mlp);
-    t->U = malloc(3 * n * sizeof *t->U);
-    if (!t->U || t->model.dim_x != 2) {
-        (void)fprintf(stderr, "bench/tune: %s is no network of points in the plane\n", path);
-        return -1;
-    }
-    t->V = t->U + n;
-    t->R = t->V + n;
-    return 0;
+    if (t->model.dim_x == 2) return 0;
+    (void)fprintf(stderr, "bench/tune: %s is no network of points in the plane\n", path);
+    return -1;
 }
 
-static void close_task(task *t)
-{
-    model_free(&t->file);
-    free(t->U);
-}
+static void close_task(task *t) { model_free(&t->file); }
 
 typedef struct {
     request *q;
@@ -84,14 +68,11 @@ typedef struct {
     int64_t shown;
 } watching;
 
-static double exact_excess(const task *t, double beta, const double *theta, int fine, sosmc_exact *e)
+static double exact_excess(const task *t, double beta, const double *theta, sosmc_exact *e)
 {
-    sosmc_lattice l = lattice(fine);
+    const sosmc_lattice l = {.nodes = NODES, .low = {-REACH, -REACH}, .high = {REACH, REACH}};
     *e = (sosmc_exact){.excess = NAN};
-    if (sosmc_lattice_energy(&t->model, theta, &l, 1, t->V) == SOSMC_OK &&
-        sosmc_lattice_energy(&t->model, t->file.theta, &l, 1, t->U) == SOSMC_OK &&
-        sosmc_lattice_score(&t->score, &l, t->R) == SOSMC_OK)
-        sosmc_lattice_exact(&l, t->V, t->U, t->R, beta, e);
+    (void)sosmc_plane_exact(&t->model, theta, t->file.theta, &t->score, beta, &l, 1, e);
     return e->excess;
 }
 
@@ -102,7 +83,7 @@ static int watch(void *ctx, const sosmc_solver *s, const sosmc_solve_info *info)
     if (!w->q->trace || info->updates == w->shown || info->updates % 250 != 0) return 0;
     w->shown = info->updates;
     double now = processor_seconds();
-    double exact = exact_excess(w->t, w->beta, sosmc_solver_theta(s), 1, &e);
+    double exact = exact_excess(w->t, w->beta, sosmc_solver_theta(s), &e);
     w->beside += processor_seconds() - now;
     printf("  %6lld %8.1f s  excess seen %.6f +- %.6f  exact %.6f  wanted %.6f  ESS %.0f  accepted %.2f\n",
            (long long)info->updates, now - w->begun - w->beside, info->left, info->left_error, exact, info->wanted,
@@ -135,7 +116,7 @@ static void tune(request *q, task *t, const char *name, int64_t seed)
     sosmc_status status = sosmc_solve(&r, &problem, &options);
     double used = processor_seconds() - w.begun - w.beside;
     const sosmc_judgement *j = &r.judgement;
-    if (status == SOSMC_OK) (void)exact_excess(t, beta, j->theta, FINE, &e);
+    if (status == SOSMC_OK) (void)exact_excess(t, beta, j->theta, &e);
     double off[4] = {(j->loss.value - e.loss) / j->loss.error, (j->reward.value - e.reward) / j->reward.error,
                      (j->kl.value - e.kl) / j->kl.error, (j->excess.value - e.excess) / j->excess.error};
     for (int k = 0; k < 4; k++) count(q, off[k]);

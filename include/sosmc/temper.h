@@ -49,7 +49,7 @@ typedef struct {
     const sosmc_law *start;
     sosmc_score score; /* its mean is told */
     double beta;       /* above 0: the model is tilted by score/beta */
-    int particles;     /* 0: 1000; fewer than 256, or than two of the model's tiles, are made that many */
+    int particles;     /* 0: 1000; fewer than 256 are made that many */
     int moves;         /* at every temperature; 0: 2 up to 4 coordinates, 1 above */
     int leaps;         /* leapfrog steps of a move; 0: 1, which is MALA, up to 4 coordinates, 1.5 dim_x^(1/4) above */
     double cess;       /* 0: 0.9; a share of the particles, between 0 and 1 */

@@ -62,7 +62,7 @@ static void print_best(const outcome *o, FILE *out)
     print_number(out, o->best_reward.value, o->best_reward.error);
     fputs(" and KL", out);
     print_number(out, o->best_kl.value, o->best_kl.error);
-    fputs(o->best_loss.exact ? " (exact)\n" : "\n", out);
+    fputs(o->best_loss.exact && o->best_reward.exact && o->best_kl.exact ? " (exact)\n" : "\n", out);
     print_value(out, "this loss is above it by", &o->excess, 1);
 }
 

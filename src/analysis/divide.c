@@ -15,9 +15,12 @@
 #include "base/table.h"
 #include "lattice_inside.h"
 
-enum { SIDE = 8, PARTS = SIDE * SIDE }; /* parts along an axis, and in all */
+enum { SIDE = 8, PARTS = SIDE * SIDE };        /* parts along an axis, and in all */
 enum { MOST_SHARE = 16, MOST_DIVIDED = 4096 }; /* of so many cells one is divided at most, and never more than that */
-static const double STEEP = 1, LEAST = 1e-8, LARGER = 4; /* too large a bend; it matters where a cell has this mass, or larger if these are too many */
+static const double
+    STEEP = 1,
+    LEAST = 1e-8,
+    LARGER = 4; /* too large a bend; it matters where a cell has this mass, or larger if these are too many */
 
 /* Everything that is known at the nodes, and behind them at the points of divided cells. */
 typedef struct {
@@ -27,7 +30,10 @@ typedef struct {
     unsigned char *steep;           /* of every node */
 } plane;
 
-static int64_t most_divided(int64_t nodes) { return nodes / MOST_SHARE < MOST_DIVIDED ? nodes / MOST_SHARE : MOST_DIVIDED; }
+static int64_t most_divided(int64_t nodes)
+{
+    return nodes / MOST_SHARE < MOST_DIVIDED ? nodes / MOST_SHARE : MOST_DIVIDED;
+}
 
 /* ---------------------------------------------------------------------------- which cells */
 
@@ -82,7 +88,8 @@ static void place_points(const plane *v)
     for (int a = 0; a < 2; a++) h[a] = (l->high[a] - l->low[a]) / (l->nodes - 1);
     for (int64_t g = 0; g < v->nodes; g++) {
         if (!v->steep[g]) continue;
-        double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)), sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
+        double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)),
+                            sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
         for (int k = 0; k < PARTS; k++, x += 2) {
             x[0] = middle[0] + h[0] * ((k % SIDE + 0.5) / SIDE - 0.5);
             x[1] = middle[1] + h[1] * ((k / SIDE + 0.5) / SIDE - 0.5);
@@ -132,7 +139,8 @@ static int take_memory(plane *v, const double *theta_ref, const sosmc_score *sco
 }
 
 sosmc_status sosmc_plane_exact(const sosmc_model *model, const double *theta, const double *theta_ref,
-                               const sosmc_score *score, double beta, const sosmc_lattice *l, int threads, sosmc_exact *out)
+                               const sosmc_score *score, double beta, const sosmc_lattice *l, int threads,
+                               sosmc_exact *out)
 {
     STANDARD_ARITHMETIC;
     plane v = {.l = l, .nodes = (int64_t)l->nodes * l->nodes};

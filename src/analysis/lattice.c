@@ -213,8 +213,8 @@ static void compare_with_best(const measure *pi, const measure *ref, const doubl
     out->excess = beta * divergence(pi, &best);
 }
 
-void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R, double beta,
-                        sosmc_exact *out)
+void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R,
+                        double beta, sosmc_exact *out)
 {
     measure pi = sosmc_i_masses(count, U, NULL, 0), ref = {.logsum = -INFINITY};
     *out = (sosmc_exact){NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};

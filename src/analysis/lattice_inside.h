@@ -16,8 +16,8 @@ static inline double log_weight(const measure *p, int64_t g) { return p->R ? p->
 
 measure sosmc_i_masses(int64_t count, const double *U, const double *R, double beta);
 /* All of *out but the edge, from values at `count` points of which each stands for the same area. */
-void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R, double beta,
-                        sosmc_exact *out);
+void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R,
+                        double beta, sosmc_exact *out);
 double sosmc_i_log_cell(const sosmc_lattice *l);
 double sosmc_i_edge(const sosmc_lattice *l, const double *U);
 

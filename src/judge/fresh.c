@@ -359,6 +359,9 @@ size_t sosmc_i_fresh_pass_bytes(const fresh *f)
     whole.particles = f->plain;
     size_t beside = whole.theta_ref ? 8 : 1; /* numbers per particle: a reward's all come from one pass */
     size_t plain = sum_of(sosmc_i_pass_bytes(&whole), beside * (size_t)f->plain * sizeof(double));
+    if (whole.theta_ref)
+        plain = sum_of(plain,
+                       sosmc_i_pass_bytes(&part)); /* ... unless that cannot be: then another one stands beside it */
     return plain > bytes ? plain : bytes;
 }
 

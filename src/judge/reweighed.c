@@ -26,9 +26,11 @@ typedef struct {
 /* -1: too few particles carry its mass. work: 3 n doubles. */
 static int take_other(const pass_cloud *p, other *a, double *work)
 {
-    double least = INFINITY, above = 0, sum = 0;
+    double least = INFINITY, above = 0, sum = 0, squares = 0;
     for (int i = 0; i < p->n; i++) {
-        int there = p->w[i] > 0 && isfinite(a->v[i]);
+        int there = p->w[i] > 0;
+        if (there && !isfinite(a->v[i]))
+            return -1; /* where one has mass and the other none, or a reward is no number */
         work[i] = there ? sosmc_i_log1(NULL, p->w[i]) - a->v[i] : -INFINITY;
         if (!there) a->v[i] = 0;
         if (there) least = fmin(least, a->v[i]);
@@ -40,11 +42,14 @@ static int take_other(const pass_cloud *p, other *a, double *work)
         sum += p->w[i] * a->share[i];
         if (there) above += p->w[i] * (a->v[i] - least); /* a reward that is the same everywhere leaves no rounding */
     }
-    for (int i = 0; i < p->n; i++) a->share[i] /= sum;
+    for (int i = 0; i < p->n; i++) {
+        a->share[i] /= sum;
+        squares += p->w[i] * a->share[i] * (p->w[i] * a->share[i]);
+    }
     a->log_z = sosmc_i_log1(NULL, sum) - least;
     a->divergence = above + sosmc_i_log1(NULL, sum);
     double khat = sosmc_i_khat(p->n, work, work + p->n);
-    return khat <= USABLE && isfinite(a->divergence) ? 0 : -1;
+    return khat <= USABLE && sosmc_i_enough(p->n, 1 / squares) && isfinite(a->divergence) ? 0 : -1;
 }
 
 /* The mean of f with its error; of a density that is another one's, f has to be the influence of a particle. */

@@ -47,14 +47,11 @@ static int leaps_of(const sosmc_temper_task *t)
 
 static int asked(const sosmc_sampler *s) { return s->task.particles > 0 ? s->task.particles : PARTICLES; }
 
-/* As many as are asked for, a share of them in the trial, and never so few that a half has no tile of its own. */
+/* As many as are asked for, a share of them in the trial. */
 static int particles_of(const sosmc_sampler *s)
 {
-    host h = {.memory = NULL};
-    int n = s->phase == TRIAL ? asked(s) / TRIAL_SHARE : asked(s), least = FEWEST;
-    while (sosmc_i_host_cut(&h, &s->task.model, n > least ? n : least, 1) == SOSMC_OK && least < 2 * h.tile)
-        least = 2 * h.tile;
-    return n > least ? n : least;
+    int n = s->phase == TRIAL ? asked(s) / TRIAL_SHARE : asked(s);
+    return n > FEWEST ? n : FEWEST;
 }
 
 /* The pass of the phase that the sampler is in. */

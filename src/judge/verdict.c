@@ -102,7 +102,15 @@ static void judge_failure(const sosmc_measured *m, sosmc_verdict_words *v)
 static void judge_excess(const sosmc_measured *m, sosmc_verdict_words *v)
 {
     double error = isfinite(m->excess_error) ? m->excess_error : 0;
-    if (m->excess <= ROUNDING && error <= ROUNDING) return; /* where there is nothing to gain, no share of it is left */
+    if (m->excess <= ROUNDING && m->excess >= -ROUNDING && error <= ROUNDING)
+        return; /* where there is nothing to gain, no share of it is left */
+    if (m->theta_unknown && (!isfinite(m->to_gain) || m->excess < -5 * error - ROUNDING)) {
+        say(v, SOSMC_NOT_CONVERGED,
+            "the loss came out %.2g from that of the best of all densities (error %.1g), which gains %.2g over the reference: one of the "
+            "two was not measured rightly; look for points at which the reward or an energy is no finite number",
+            m->excess, error, m->to_gain);
+        return;
+    }
     if (m->theta_unknown && m->excess > SHORT * m->to_gain + 2 * error)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss is %.2g above that of the best of all densities (error %.1g), which is %.0f %% of what there was to gain (at "

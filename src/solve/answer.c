@@ -178,9 +178,9 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     if (s->network) { /* nothing else is measured */
         if (!v->arrived[SEARCHED]) m->start_arrived = 0;
         m->unseen = v->log_z.value - v->checked_log_z;
-        m->unseen_error = v->log_z.error;
+        m->unseen_error = sqrt(v->log_z.error * v->log_z.error + v->checked_log_z_error * v->checked_log_z_error);
         if (!tunes(s)) {
-            m->learnt = v->decrease;
+            m->learnt = sosmc_i_learnt(s);
             return;
         }
         m->theta_unknown = "its loss could not be compared with that of the best of all densities";

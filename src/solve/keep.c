@@ -240,6 +240,7 @@ static sosmc_status same_shape(sosmc_solver *s, const header *there)
 /* Numbers that are used as indices and counts. */
 static int sensible(const sosmc_solver *s, const plain *v)
 {
+    if (s->network && v->phase == SOSMC_PHASE_MEASURE) return 0; /* networks have no such phase */
     return v->phase >= SOSMC_PHASE_START && v->phase <= SOSMC_PHASE_DONE && v->part >= 0 && v->part <= 2 &&
            v->stage >= 0 && v->updates >= 0 && v->averaged >= 0 && v->cuts >= 0 && v->stage < 64 && v->starting >= -1 &&
            v->starting < CLOUDS && v->kept >= 0 && v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 &&
@@ -282,8 +283,9 @@ sosmc_status sosmc_i_solver_wake(sosmc_solver *s)
 static sosmc_status take_over(sosmc_solver *s, const char *bytes)
 {
     copy_in(s, bytes);
-    s->v.loss.why[SOSMC_WHY - 1] = s->v.log_z.why[SOSMC_WHY - 1] = 0;
-    s->v.kl.why[SOSMC_WHY - 1] = s->v.reward.why[SOSMC_WHY - 1] = 0;
+    sosmc_number *told[] = {&s->v.loss,           &s->v.log_z,       &s->v.kl,      &s->v.reward,
+                            &s->v.best_loss_told, &s->v.best_reward, &s->v.best_kl, &s->v.excess_told};
+    for (size_t k = 0; k < sizeof told / sizeof *told; k++) told[k]->why[SOSMC_WHY - 1] = 0;
     s->failed = s->interrupted = SOSMC_OK;
     s->message[0] = 0;
     sosmc_status status = sosmc_i_solver_wake(s);

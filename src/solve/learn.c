@@ -103,6 +103,7 @@ static sosmc_status weigh_tuning(const contracting *v)
     if (status != SOSMC_OK) return status;
     for (int i = 0; i < s->n; i++) {
         int there = c->w[i] > 0;
+        if (there && !isfinite(c->R[i])) return sosmc_i_learn_no_reward(s, c->R[i]);
         s->value[i] = there ? c->R[i] + o->kl * (c->U[i] - c->Uref[i]) : 0;
         mean += FROM_CLOUD * c->w[i] * s->value[i];
         reward += there ? c->w[i] * c->R[i] : 0;

@@ -28,14 +28,14 @@ typedef struct {
 static const ending FIT = {.little = 1e-3, .patience = 2, .tempered = 3, .cut = 0.25, .cuts = 4};
 static const ending TUNE = {.little = 0.1, .patience = 8, .tempered = 8, .cut = 0.5, .cuts = 6, .wanted = 0.002};
 
-/* A pass at the average: importance draws where these are good enough, else fewer particles that are tempered. */
-static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
+/* A pass: importance draws where these are good enough, unless they are not wanted, else fewer particles that are tempered. */
+static sosmc_status fresh_pass(sosmc_solver *s, const double *theta, int tempered, pass_cloud *p)
 {
     const sosmc_objective *o = &s->problem.objective;
     preconditioner c = s->m.c[0];
     c.gradient = !s->m.walk;
     pass_task task = {.model = &s->problem.model,
-                      .theta = s->average,
+                      .theta = theta,
                       .score = tunes(s) ? &o->score : NULL,
                       .theta_ref = tunes(s) ? o->theta_ref : NULL,
                       .q = &s->q[0],
@@ -48,10 +48,13 @@ static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
                       .only_plain = 1,
                       .seed = s->o.seed,
                       .number = PASS_OF_CHECK};
-    sosmc_status status = sosmc_i_pass(&task, p);
-    s->v.evaluations += p->n;
-    if (status != SOSMC_OK || p->arrived >= 1) return status;
-    sosmc_i_pass_free(p);
+    sosmc_status status = SOSMC_OK;
+    if (!tempered) {
+        status = sosmc_i_pass(&task, p);
+        s->v.evaluations += p->n;
+        if (status != SOSMC_OK || p->arrived >= 1) return status;
+        sosmc_i_pass_free(p);
+    }
     task.plain = task.only_plain = 0;
     task.particles = TEMPERED;
     status = sosmc_i_pass(&task, p);
@@ -61,7 +64,7 @@ static sosmc_status fresh_pass(sosmc_solver *s, pass_cloud *p)
 
 typedef struct {
     double loss, error; /* what the search goes by: of a reward, above the best of all densities */
-    double told, told_error, log_z;
+    double told, told_error, log_z, log_z_error;
     int64_t tempered; /* the particles were, so that it is less exact */
 } checked;
 
@@ -72,7 +75,8 @@ static sosmc_status tempered_excess(const sosmc_solver *s, const pass_cloud *p, 
     if (!d) return SOSMC_ENOMEM;
     for (int i = 0; i < p->n; i++) d[i] = p->w[i] > 0 ? p->Uref[i] - p->R[i] / beta - p->U[i] : 0;
     out->loss = beta * (sosmc_i_pass_mean(p, d) + s->best_log_z - p->log_z);
-    out->error = beta * sosmc_i_pass_error(p, d, -1);
+    double error = sosmc_i_pass_error(p, d, -1);
+    out->error = beta * sqrt(error * error + s->best_log_z_error * s->best_log_z_error);
     free(d);
     return SOSMC_OK;
 }
@@ -80,6 +84,8 @@ static sosmc_status tempered_excess(const sosmc_solver *s, const pass_cloud *p, 
 static sosmc_status check_reward(sosmc_solver *s, const pass_cloud *p, checked *out)
 {
     sosmc_judgement j;
+    for (int i = 0; i < p->n; i++)
+        if (p->w[i] > 0 && !isfinite(p->R[i])) return sosmc_i_learn_no_reward(s, p->R[i]);
     sosmc_status status = sosmc_i_result_open(&j, 1);
     if (status != SOSMC_OK) return status;
     if (sosmc_i_reweighed(&s->problem.objective, p, &j) == 0) {
@@ -93,14 +99,14 @@ static sosmc_status check_reward(sosmc_solver *s, const pass_cloud *p, checked *
     return status;
 }
 
-/* The average with fresh particles; of data, over the rows that only tell when to end. */
-static sosmc_status check_average(sosmc_solver *s, checked *out)
+/* A theta with fresh particles; of data, over the rows that only tell when to end. */
+static sosmc_status check_at(sosmc_solver *s, const double *theta, int tempered, checked *out)
 {
     const sosmc_objective *o = &s->problem.objective;
     double data = 0;
     pass_cloud p = {.n = 0};
-    sosmc_status status = fresh_pass(s, &p);
-    if (status == SOSMC_OK && !tunes(s)) status = sosmc_i_learn_check(s, s->average, &data);
+    sosmc_status status = fresh_pass(s, theta, tempered, &p);
+    if (status == SOSMC_OK && !tunes(s)) status = sosmc_i_learn_check(s, theta, &data);
     *out = (checked){
         .loss = INFINITY, .error = INFINITY, .told = NAN, .told_error = NAN, .tempered = p.temperatures > 0};
     if (status == SOSMC_OK && p.arrived >= 1 && tunes(s)) {
@@ -109,7 +115,9 @@ static sosmc_status check_average(sosmc_solver *s, checked *out)
         out->told = out->loss = o->scale * (o->b * data - o->a * p.log_z);
         out->told_error = out->error = fabs(o->a) * o->scale * sosmc_i_pass_error(&p, NULL, 1);
     }
+    if (isnan(out->loss)) out->loss = out->error = INFINITY;
     out->log_z = p.log_z;
+    if (p.class_sum) out->log_z_error = sosmc_i_pass_error(&p, NULL, 1);
     sosmc_i_pass_free(&p);
     return status;
 }
@@ -121,15 +129,30 @@ double sosmc_i_learn_wanted(const sosmc_solver *s)
     return fmax(TUNE.wanted * s->v.first_excess, ROUNDING * s->problem.objective.kl);
 }
 
-/* Whether the loss has not fallen by enough since it last did. Tempered losses scatter: half of an error is nothing there. */
+/* The error of the difference of two losses: particles that are drawn, with the same random numbers, differ far less than either is off. */
+static double doubt(double error, int64_t tempered, double other_error, int64_t other_tempered)
+{
+    return tempered || other_tempered ? sqrt(error * error + other_error * other_error) : 0;
+}
+
+double sosmc_i_learnt(const sosmc_solver *s)
+{
+    const plain *v = &s->v;
+    return v->first_loss - v->best_loss - 3 * doubt(v->first_error, v->first_tempered, v->best_error, v->best_tempered);
+}
+
+/* Whether the loss has not fallen by enough since it last did. Tempered losses scatter: half of an error is nothing there, and the error of both
+ * where they are not of one kind. */
 static int gained_little(const sosmc_solver *s, const checked *now)
 {
     double mark = s->v.marked, little = FIT.little;
+    if (isnan(mark)) return 0; /* nothing to compare with */
     if (tunes(s))
         little = fmax(TUNE.little * fabs(mark), now->tempered ? 0.5 * now->error : 0);
     else if (s->o.precision > 0)
         little = s->o.precision;
-    return mark - now->loss < little;
+    if (now->tempered != s->v.best_tempered) little += 2 * doubt(now->error, 1, s->v.best_error, 1);
+    return !(mark - now->loss >= little);
 }
 
 /* Checks without a gain until the rate is cut. An untrained network may lie on a plateau, above all where the points look like its base
@@ -137,7 +160,48 @@ static int gained_little(const sosmc_solver *s, const checked *now)
 static int patience(const sosmc_solver *s, const ending *e, const checked *now)
 {
     int usual = now->tempered ? e->tempered : e->patience;
-    return s->v.decrease < PLATEAU && usual < AT_FIRST && !tunes(s) ? AT_FIRST : usual;
+    return !(sosmc_i_learnt(s) >= PLATEAU) && usual < AT_FIRST && !tunes(s) ? AT_FIRST : usual;
+}
+
+static void keep_best(plain *v, const checked *c)
+{
+    v->best_loss = c->loss;
+    v->best_error = c->error;
+    v->best_tempered = c->tempered;
+    v->checked_log_z = c->log_z;
+    v->checked_log_z_error = c->log_z_error;
+}
+
+/* Two kinds of pass cannot be compared closely: the answer is measured in the kind of `now`, where that can be had. */
+static sosmc_status measure_again(sosmc_solver *s, const checked *now)
+{
+    plain *v = &s->v;
+    checked again;
+    if (isnan(v->best_loss) || now->tempered == v->best_tempered || v->updates == 0) return SOSMC_OK;
+    sosmc_status status = check_at(s, s->answer, now->tempered != 0, &again);
+    if (status != SOSMC_OK || !isfinite(again.loss)) return status;
+    keep_best(v, &again);
+    v->marked = again.loss;
+    return SOSMC_OK;
+}
+
+/* The average becomes the answer where its loss is smaller; of another kind, unless it is surely larger. */
+static void take_better(sosmc_solver *s, const checked *now)
+{
+    plain *v = &s->v;
+    double before = v->best_loss;
+    double allowed = now->tempered == v->best_tempered ? 0 : 2 * doubt(now->error, 1, v->best_error, 1);
+    if (isnan(v->first_loss) && isfinite(now->loss)) {
+        v->first_loss = now->loss;
+        v->first_error = now->error;
+        v->first_tempered = now->tempered;
+    }
+    v->gain = before - now->loss;
+    if (!(now->loss >= before + allowed)) {
+        keep_best(v, now);
+        memcpy(s->answer, s->average, (size_t)s->p * sizeof(double));
+    }
+    v->decrease = fmax(v->first_loss - v->best_loss, 0);
 }
 
 /* Measures the average, keeps the best, and cuts the rate where it has gained little for too long. */
@@ -146,32 +210,24 @@ sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
     plain *v = &s->v;
     const ending *e = tunes(s) ? &TUNE : &FIT;
     checked now;
-    double before = v->best_loss;
-    sosmc_status status = check_average(s, &now);
+    sosmc_status status = check_at(s, s->average, 0, &now);
+    if (status == SOSMC_OK) status = measure_again(s, &now);
     if (status != SOSMC_OK) return status;
-    if (now.tempered != v->tempered) before = v->marked = NAN; /* two kinds of pass cannot be compared so closely */
     v->tempered = now.tempered;
     v->fresh_loss = now.told;
     v->fresh_error = now.told_error;
+    int little = gained_little(s, &now);
+    take_better(s, &now);
     if (tunes(s)) {
         v->excess = now.loss;
         v->excess_error = now.error;
-        if (v->updates == 0) v->first_excess = fmax(now.loss, 0);
-    }
-    if (!(now.loss >= before)) {
-        v->best_loss = now.loss;
-        v->checked_log_z = now.log_z;
-        memcpy(s->answer, s->average, (size_t)s->p * sizeof(double));
-    }
-    if (!isnan(before)) {
-        v->gain = before - now.loss;
-        v->decrease += fmax(v->gain, 0);
+        if (!isfinite(v->first_excess) && isfinite(now.loss)) v->first_excess = fmax(now.loss, 0);
     }
     if (tunes(s) && !now.tempered && now.loss <= sosmc_i_learn_wanted(s)) {
         *done = 1;
         return SOSMC_OK;
     }
-    v->poor = gained_little(s, &now) ? v->poor + 1 : 0; /* no: nothing to compare with */
+    v->poor = little ? v->poor + 1 : 0;
     if (v->poor == 0 || !tunes(s)) v->marked = v->best_loss;
     if (v->poor < patience(s, e, &now)) return SOSMC_OK;
     *done = v->cuts == e->cuts;

@@ -108,6 +108,12 @@ static sosmc_status shuffled(sosmc_solver *s, const double *rows)
     return SOSMC_OK;
 }
 
+/* The rows as they come, and their order with the copy that sorting makes. */
+size_t sosmc_i_learn_bytes(const sosmc_solver *s)
+{
+    return (size_t)s->data_points * ((size_t)s->dim * sizeof(double) + 2 * sizeof(keyed));
+}
+
 /* All rows of a source, dim numbers each, as one array that the caller frees. */
 static sosmc_status read_rows(const sosmc_solver *s, const sosmc_source *data, double **out)
 {
@@ -139,6 +145,15 @@ static sosmc_status add_normal(laws *q, double weight, double inflate, int64_t n
     return status;
 }
 
+static sosmc_status close_laws(sosmc_solver *s, laws *q)
+{
+    if (q->count == 0)
+        return sosmc_i_solver_fail(s, SOSMC_ENUMERIC,
+                                   "neither the points nor draws of the initial law have a finite mean and spread");
+    sosmc_i_laws_close(q);
+    return SOSMC_OK;
+}
+
 /* A normal fit of draws of the initial law: for a network with a base, the base. */
 static sosmc_status add_initial(sosmc_solver *s, laws *q)
 {
@@ -164,8 +179,8 @@ static sosmc_status add_initial(sosmc_solver *s, laws *q)
 
 /* ---------------------------------------------------------------------------- all points */
 
-/* Draws of the reference, or of the best of all densities, each with the same weight, as n rows; and log Z. */
-static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, double *rows, double *log_z)
+/* Draws of the reference, or of the best of all densities, each with the same weight, as n rows; and log Z of the latter. */
+static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, double *rows)
 {
     const sosmc_objective *o = &s->problem.objective;
     pass_task task = {.model = &s->problem.model,
@@ -193,7 +208,10 @@ static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, do
         const double *x = p.x + (size_t)(ancestor[i] / p.tile) * p.vector + (size_t)(ancestor[i] % p.tile);
         for (size_t j = 0; j < (size_t)p.dim; j++) rows[(size_t)i * (size_t)p.dim + j] = x[j * (size_t)p.ld];
     }
-    *log_z = p.log_z;
+    if (best && status == SOSMC_OK) {
+        s->best_log_z = p.log_z;
+        s->best_log_z_error = sosmc_i_pass_error(&p, NULL, 1);
+    }
     free(scratch);
     free(ancestor);
     sosmc_i_pass_free(&p);
@@ -204,15 +222,22 @@ static sosmc_status draw_rows(sosmc_solver *s, double **out)
 {
     laws q = {.dim = s->dim};
     int half = LEARN_DRAWN / 2;
-    double ignored, *rows = *out = malloc((size_t)LEARN_DRAWN * (size_t)s->dim * sizeof *rows);
+    double *rows = *out = malloc((size_t)LEARN_DRAWN * (size_t)s->dim * sizeof *rows);
     if (!rows) return SOSMC_ENOMEM;
     sosmc_status status = add_initial(s, &q);
-    sosmc_i_laws_close(&q);
-    if (status == SOSMC_OK) status = draw_law(s, &q, 0, half, rows, &ignored);
-    if (status == SOSMC_OK)
-        status = draw_law(s, &q, 1, LEARN_DRAWN - half, rows + (size_t)half * (size_t)s->dim, &s->best_log_z);
+    if (status == SOSMC_OK) status = close_laws(s, &q);
+    if (status == SOSMC_OK) status = draw_law(s, &q, 0, half, rows);
+    if (status == SOSMC_OK) status = draw_law(s, &q, 1, LEARN_DRAWN - half, rows + (size_t)half * (size_t)s->dim);
     sosmc_i_laws_free(&q);
     return status;
+}
+
+sosmc_status sosmc_i_learn_no_reward(sosmc_solver *s, double reward)
+{
+    return sosmc_i_solver_fail(
+        s, SOSMC_ENUMERIC,
+        "the reward is %g at a point where the reference or the model has mass; it must be a finite number there",
+        reward);
 }
 
 /* R - beta U_ref of every point, which no theta changes. */
@@ -225,7 +250,10 @@ static sosmc_status score_rows(sosmc_solver *s)
         sosmc_batch b = sosmc_i_learn_batch(s, 0, tile);
         double *row = host_room(&s->data, 0);
         if (o->score.eval(o->score.self, &b, row)) return SOSMC_EMODEL;
-        for (int i = 0; i < b.n; i++) s->data_s[b.first + i] = row[i] - o->kl * s->data_U[b.first + i];
+        for (int i = 0; i < b.n && status == SOSMC_OK; i++) {
+            if (!isfinite(row[i])) status = sosmc_i_learn_no_reward(s, row[i]);
+            s->data_s[b.first + i] = row[i] - o->kl * s->data_U[b.first + i];
+        }
     }
     return status;
 }
@@ -273,7 +301,7 @@ sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud)
     if (status == SOSMC_OK) status = add_normal(q, LAW_WIDE, WIDE, n, x);
     if (status == SOSMC_OK) status = add_initial(s, q);
     if (status == SOSMC_OK && with_cloud) status = add_cloud(s, q);
-    sosmc_i_laws_close(q);
+    if (status == SOSMC_OK) status = close_laws(s, q);
     free(x);
     return status;
 }

@@ -22,8 +22,8 @@ typedef struct {
 /* Keeps the points with the largest values, in falling order. */
 static void take_point(farthest *f, size_t dim, double how, const double *x, size_t ld)
 {
+    if (f->count == FAR && f->how[FAR - 1] >= how) return;
     int at = f->count < FAR ? f->count++ : FAR - 1;
-    if (f->count == FAR && at == FAR - 1 && f->how[at] >= how && isfinite(f->how[at])) return;
     while (at > 0 && f->how[at - 1] < how) {
         f->how[at] = f->how[at - 1];
         memcpy(f->x + (size_t)at * dim, f->x + (size_t)(at - 1) * dim, dim * sizeof(double));

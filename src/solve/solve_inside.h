@@ -119,10 +119,11 @@ typedef struct {
     sosmc_number loss, log_z, kl, reward, best_loss_told, best_reward, best_kl, excess_told;
     double to_gain;
     /* of the search for networks: share of jumps that were accepted; loss of the average, measured last, and the smallest so far */
-    double jumped, rate, fresh_loss, fresh_error, best_loss;
+    double jumped, rate, fresh_loss, fresh_error, best_loss, best_error, first_loss, first_error;
+    int64_t best_tempered, first_tempered; /* how the smallest and the first were measured */
     /* of rewards: how far the loss of the average is above that of the best of all densities, and where that was at first; the cloud's own */
     double excess, excess_error, first_excess, cloud_reward;
-    double checked_log_z; /* of the answer, as the search saw it */
+    double checked_log_z, checked_log_z_error; /* of the answer, as the search saw it */
     int64_t cuts, averaged, tempered,
         poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
@@ -178,8 +179,8 @@ struct sosmc_solver {
     int data_shares, tiles_per_share;
     double *data_x; /* tiles */
     double *data_U;
-    double *data_s;    /* of networks with a reward: R - beta U_ref */
-    double best_log_z; /* ... of the best of all densities, as it was drawn */
+    double *data_s;                      /* of networks with a reward: R - beta U_ref */
+    double best_log_z, best_log_z_error; /* ... of the best of all densities, as it was drawn */
     /* of measuring */
     double *entry_theta, *entry_g, *entry_d; /* ENTRIES rows of p; of p; GROUPS rows of p each: deviations of groups */
     double *sums[CLOUDS];              /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
@@ -307,7 +308,8 @@ const char *sosmc_i_learn_refused(const sosmc_problem *problem);
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
 /* Adds to a law what the network may have at points that the law does not expect. */
 sosmc_status sosmc_i_learn_far(sosmc_solver *s, laws *q, const double *theta);
-sosmc_status sosmc_i_learn_data(sosmc_solver *s); /* takes or draws the points, in an order of its own */
+sosmc_status sosmc_i_learn_data(sosmc_solver *s);  /* takes or draws the points, in an order of its own */
+size_t sosmc_i_learn_bytes(const sosmc_solver *s); /* ... and what that takes beside the solver */
 sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */
 /* The mean of U at theta over the rows that tell when to end. */
 sosmc_status sosmc_i_learn_check(sosmc_solver *s, const double *theta, double *mean);
@@ -316,7 +318,9 @@ double sosmc_i_learn_width(const sosmc_solver *s, int j); /* of the data, in coo
 sosmc_status sosmc_i_learn_energies(sosmc_solver *s, const double *theta, int64_t first, int tiles);
 /* Measures the average of theta; *done: the search is over. */
 sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done);
-double sosmc_i_learn_wanted(const sosmc_solver *s); /* what may be left of a reward; NaN: not one */
+double sosmc_i_learnt(const sosmc_solver *s);                         /* how far the loss has surely fallen */
+sosmc_status sosmc_i_learn_no_reward(sosmc_solver *s, double reward); /* fails: a reward that is no finite number */
+double sosmc_i_learn_wanted(const sosmc_solver *s);                   /* what may be left of a reward; NaN: not one */
 void sosmc_i_learn_begin(sosmc_solver *s);
 sosmc_status sosmc_i_learn_step(sosmc_solver *s, int *done);
 

@@ -367,7 +367,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
         sosmc_i_learn_begin(s);
     }
     s->v.moves = 1;
-    s->v.fresh_loss = s->v.fresh_error = s->v.best_loss = NAN;
+    s->v.fresh_loss = s->v.fresh_error = s->v.best_loss = s->v.first_loss = NAN;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
     s->v.found.worst = s->v.found.at_bound = s->v.starting = -1;
     status = sosmc_i_host_move(&s->at, s->theta);
@@ -394,7 +394,9 @@ size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_optio
         for (int k = 0; k < HOSTS; k++)
             if (host[k].wanted) bytes = sum_of(bytes, sosmc_i_host_bytes(host[k].h, host[k].vectors, host[k].rows));
         size_t answer = sosmc_i_answer_bytes(s), state = sosmc_i_solver_state_bytes(s);
-        bytes = sum_of(sum_of(bytes, state), answer > state ? answer : state);
+        size_t passing = s->network ? sosmc_i_learn_bytes(s) : 0;
+        if (passing < answer) passing = answer;
+        bytes = sum_of(sum_of(bytes, state), passing > state ? passing : state);
     }
     sosmc_solver_free(s);
     return bytes;

@@ -19,6 +19,7 @@
 
 #include "base/scores.h"
 #include "base/table.h"
+#include "base/tiles.h"
 #include "pass_run.h"
 
 enum { STREAM_DRAW = 16, STREAM_MOVE, STREAM_ACCEPT, STREAM_RESAMPLE }; /* between the engine's and a user's */
@@ -490,11 +491,22 @@ static size_t count_doubles(pass_run *s)
     return workers * s->room_each + 4 * all + 4 * dim + 4 * square_of(task) + n * (13 + p) + 1 + 8 * parts;
 }
 
+/* Halves that never mix have at least a tile each, whatever the model asks for. */
+static sosmc_status cut_tiles(const pass_task *task, host *h)
+{
+    sosmc_status status = sosmc_i_host_cut(h, task->model, task->particles, task->threads);
+    int half = (int)sosmc_i_round_up(((size_t)task->particles + 1) / 2, TILE_LANES);
+    if (status != SOSMC_OK || task->c || h->tile < task->particles || half >= task->particles) return status;
+    sosmc_i_host_shape(h, task->model, half, sosmc_i_tile_row(half, task->model->dim_x));
+    h->workers = task->threads < 2 ? 1 : 2;
+    return SOSMC_OK;
+}
+
 size_t sosmc_i_pass_bytes(const pass_task *task)
 {
     pass_cloud cloud = {.n = task->particles};
     pass_run s = {.task = task, .p = &cloud};
-    if (sosmc_i_host_cut(&s.h, task->model, task->particles, task->threads) != SOSMC_OK) return SIZE_MAX;
+    if (cut_tiles(task, &s.h) != SOSMC_OK) return SIZE_MAX;
     s.ref = s.h;
     size_t host = sosmc_i_host_bytes(&s.h, VECTORS, ROWS), ref = task->theta_ref ? sosmc_i_host_bytes(&s.ref, 0, 0) : 0;
     if (host > SIZE_MAX / 4 || ref > SIZE_MAX / 4) return SIZE_MAX;
@@ -569,8 +581,8 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
     s->gradient = task->c ? task->c->gradient : !m->no_gx;
     s->leaps = s->gradient && task->leaps > 1 ? task->leaps : 1;
     *out = (pass_cloud){.n = 0};
-    sosmc_status status = sosmc_i_host_cut(&s->h, m, task->particles, task->threads);
-    if (status == SOSMC_OK) status = sosmc_i_host_cut(&s->ref, m, task->particles, task->threads);
+    sosmc_status status = cut_tiles(task, &s->h);
+    if (status == SOSMC_OK) status = cut_tiles(task, &s->ref);
     s->h.simd = s->ref.simd = sosmc_i_simd(task->simd);
     if (status == SOSMC_OK) status = sosmc_i_host_open(&s->h, task->theta, VECTORS, ROWS);
     if (status == SOSMC_OK && task->theta_ref) status = sosmc_i_host_open(&s->ref, task->theta_ref, 0, 0);
@@ -596,14 +608,19 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
     return SOSMC_OK;
 }
 
-/* The weights from the law straight to the target, where the task takes them and they are good enough. */
+/* The weights from the law straight to the target, where the task takes them and they are good enough: a single weight that stands out
+ * may leave the Pareto index small, so enough of them must count. */
 static void take_as_they_are(pass_run *s)
 {
     pass_cloud *p = s->p;
     int good = s->task->plain > 0 && p->khat <= s->task->plain;
+    if (good) {
+        double most = incremental(s), sums[2];
+        s->code->spread(p->n, p->w, s->d, 1, most, sums);
+        good = isfinite(most) && sosmc_i_enough(p->n, p->n * (sums[0] * sums[0] / sums[1]));
+    }
     s->lost = s->task->only_plain && !good;
     if (!good) return;
-    (void)incremental(s);
     s->lost = weigh(s, 1) != 0;
     if (s->lost) return;
     s->t = p->arrived = 1;

@@ -73,6 +73,8 @@ double sosmc_i_pass_mean(const pass_cloud *p, const double *f);
 double sosmc_i_pass_ratio_error(const pass_cloud *p, const double *f, double c);
 void sosmc_i_pass_survivors(pass_cloud *p); /* counts them */
 
+/* Whether so large an effective sample size is enough for n weights that go straight from a law to another. */
+static inline int sosmc_i_enough(int n, double ess) { return ess >= (n < 2000 ? 0.05 * n : 100); }
 /* Pareto index of the largest of n weights, given as logarithms (Zhang and Stephens 2009); NaN: too few. work: 2 n doubles. */
 double sosmc_i_khat(int n, const double *logw, double *work);
 

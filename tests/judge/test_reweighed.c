@@ -134,12 +134,42 @@ static void draws_that_do_not_reach_are_refused(void **state)
     sosmc_judgement_free(&j);
 }
 
+/* One particle has nearly all the mass of the best of all densities, which a Pareto index of the many others does not show; or a
+ * reward is no number. */
+static void single_particles_are_refused(void **state)
+{
+    enum { MANY = 4096 };
+    static double memory[6 * MANY];
+    static int eve[MANY];
+    sosmc_objective objective = sosmc_reward_reverse(sosmc_linear_reward(&linear), 1, zero);
+    pass_cloud p = {.n = MANY, .arrived = 1, .w = memory, .U = memory + MANY, .R = memory + 2 * MANY, .eve = eve};
+    sosmc_judgement j;
+    p.Uref = memory + 3 * MANY;
+    p.class_sum = memory + 4 * MANY;
+    p.parts = 1;
+    p.part_end[0] = MANY;
+    for (int i = 0; i < MANY; i++) {
+        p.w[i] = 1.0 / MANY;
+        p.U[i] = 1e-4 * ((i * 1103) % 997);
+        p.R[i] = 1e-4 * ((i * 7) % 1013);
+        eve[i] = i;
+    }
+    const double odd[] = {0.05, 15, NAN, -INFINITY};
+    for (int k = 0; k < 4; k++) {
+        p.R[9] = odd[k];
+        assert_int_equal(sosmc_i_result_open(&j, 1), SOSMC_OK);
+        assert_int_equal(sosmc_i_reweighed(&objective, &p, &j), k == 0 ? 0 : -1);
+        sosmc_judgement_free(&j);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(intervals_hold_closed_forms),
         cmocka_unit_test(the_best_density_has_no_excess),
         cmocka_unit_test(draws_that_do_not_reach_are_refused),
+        cmocka_unit_test(single_particles_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

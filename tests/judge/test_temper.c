@@ -378,10 +378,14 @@ static void refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(log_z_and_masses), cmocka_unit_test(tilted),
-                                       cmocka_unit_test(other_laws),       cmocka_unit_test(laws_by_their_draws),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(log_z_and_masses),
+                                       cmocka_unit_test(tilted),
+                                       cmocka_unit_test(other_laws),
+                                       cmocka_unit_test(laws_by_their_draws),
                                        cmocka_unit_test(judged_runs_tell_the_best),
-                                       cmocka_unit_test(a_walk),           cmocka_unit_test(bits),
-                                       cmocka_unit_test(interruptions),    cmocka_unit_test(refused)};
+                                       cmocka_unit_test(a_walk),
+                                       cmocka_unit_test(bits),
+                                       cmocka_unit_test(interruptions),
+                                       cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

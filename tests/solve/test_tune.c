@@ -61,22 +61,13 @@ static void open_network(network *n, int dim, int width, double offset, double b
 
 /* ---------------------------------------------------------------------------- numbers */
 
-enum { NODES = 1600 };
-
-/* What the network at theta is worth, on a fine lattice. */
+/* What the network at theta is worth, on a fine lattice whose cells are divided where the network has a cliff. */
 static sosmc_exact exactly(const network *n, const double *theta)
 {
-    const sosmc_lattice l = {.nodes = NODES, .low = {-6, -6}, .high = {6, 6}};
+    const sosmc_lattice l = {.nodes = 800, .low = {-6, -6}, .high = {6, 6}};
     const sosmc_objective *o = &n->problem.objective;
-    const size_t nodes = (size_t)NODES * NODES;
-    double *U = malloc(3 * nodes * sizeof *U);
     sosmc_exact e;
-    assert_non_null(U);
-    assert_int_equal(sosmc_lattice_energy(&n->problem.model, theta, &l, 1, U), SOSMC_OK);
-    assert_int_equal(sosmc_lattice_energy(&n->problem.model, n->theta, &l, 1, U + nodes), SOSMC_OK);
-    assert_int_equal(sosmc_lattice_score(&o->score, &l, U + 2 * nodes), SOSMC_OK);
-    sosmc_lattice_exact(&l, U, U + nodes, U + 2 * nodes, o->kl, &e);
-    free(U);
+    assert_int_equal(sosmc_plane_exact(&n->problem.model, theta, n->theta, &o->score, o->kl, &l, 1, &e), SOSMC_OK);
     return e;
 }
 
@@ -420,9 +411,59 @@ static void what_it_refuses(void **state)
     free(n.theta);
 }
 
+static int logarithm(const void *self, const sosmc_batch *b, double *s)
+{
+    (void)self;
+    for (int i = 0; i < b->n; i++) s[i] = log(b->x[i]);
+    return 0;
+}
+
+/* Half of the mass has a reward that is no number. */
+static void rewards_that_are_no_numbers(void **state)
+{
+    network n;
+    sosmc_solver *s;
+    open_network(&n, 2, WIDTH, 0, 0.25);
+    n.problem.objective.score = (sosmc_score){.eval = logarithm};
+    assert_int_equal(sosmc_solver_create(&s, &n.problem, NULL), SOSMC_ENUMERIC);
+    assert_contains(sosmc_solver_message(s), "the reward is ");
+    assert_contains(sosmc_solver_message(s), "it must be a finite number there");
+    sosmc_solver_free(s);
+    free(n.theta);
+}
+
+/* A model that wants all particles at once, as those of array frameworks do. */
+static void one_tile_for_all(void **state)
+{
+    network n;
+    sosmc_solution r;
+    open_network(&n, 2, WIDTH, 0, 0.25);
+    n.problem.model.tile = 1 << 30;
+    sosmc_solve_options o = {.particles = PARTICLES, .evaluations = 100000};
+    assert_int_equal(sosmc_solve(&r, &n.problem, &o), SOSMC_OK);
+    assert_true(r.info.updates > 0);
+    sosmc_solution_free(&r);
+    free(n.theta);
+}
+
+static void a_law_that_overflows(void **state)
+{
+    network n;
+    sosmc_solver *s;
+    open_network(&n, 2, WIDTH, 0, 0.25);
+    for (int j = 0; j < 2; j++) n.factor[j * 2 + j] = 1e-160;
+    assert_int_equal(sosmc_solver_create(&s, &n.problem, NULL), SOSMC_ENUMERIC);
+    assert_contains(sosmc_solver_message(s), "have a finite mean and spread");
+    sosmc_solver_free(s);
+    free(n.theta);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rewards_that_are_no_numbers),
+        cmocka_unit_test(one_tile_for_all),
+        cmocka_unit_test(a_law_that_overflows),
         cmocka_unit_test(quadrature_confirms_the_end),
         cmocka_unit_test(very_small_and_very_large_weights),
         cmocka_unit_test(constant_rewards),
