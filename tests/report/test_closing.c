@@ -36,8 +36,8 @@ static run_result told_run(void)
     o->reward = (told){.exists = 1, .exact = 1, .value = 3.75};
     o->kl = (told){.exists = 1, .value = NAN, .error = NAN, .why = "there is none"};
     o->best_loss = (told){.exists = 1, .exact = 1, .value = 99.5, .error = 0.125};
-    o->best_reward = (told){.exists = 1, .value = 4.25, .error = 0.5};
-    o->best_kl = (told){.exists = 1, .value = 0.75, .error = 0.0625};
+    o->best_reward = (told){.exists = 1, .exact = 1, .value = 4.25, .error = 0.5};
+    o->best_kl = (told){.exists = 1, .exact = 1, .value = 0.75, .error = 0.0625};
     o->excess = (told){.exists = 1, .value = 2.25, .error = NAN, .why = "nobody knows"};
     o->log_z = (told){.exists = 1, .value = 55.5, .error = 0.5};
     o->particles = 640;
@@ -78,6 +78,8 @@ static void every_number_is_told(void **state)
                         "ESS 321 of 640 in the last iteration, acceptance 0.61\n"
                         "results in some/di?r\n"
                         "verdict: not converged\n");
+    r.outcome.best_kl.exact = 0; /* of the three in that line one is not exact, so none is called so */
+    assert_contains(words(&r), "with reward 4.25 +- 0.5 and KL 0.75 +- 0.062\n");
 }
 
 static void what_is_not_there_is_not_told(void **state)
