@@ -3,7 +3,7 @@
  *
  * A network that was tuned towards a reward has a cliff in its energy, narrower than the cells of an affordable lattice. Nodes on
  * both sides of it do not see where between them it stands, on lattices of several widths alike, which then agree and are wrong. The cell of
- * such a node is replaced by points in the middles of its parts, each with its energies raised by the log of the number of parts: plain
+ * such a node is replaced by points, one in each of its parts, each with its energies raised by the log of the number of parts: plain
  * sums over all points are then what they would be with areas as weights. A node that is replaced has an infinite energy.
  *
  * Invariant: which cells are divided depends on values at the nodes alone, so threads change nothing. */
@@ -17,10 +17,9 @@
 
 enum { SIDE = 8, PARTS = SIDE * SIDE };        /* parts along an axis, and in all */
 enum { MOST_SHARE = 16, MOST_DIVIDED = 4096 }; /* of so many cells one is divided at most, and never more than that */
-static const double
-    STEEP = 1,
-    LEAST = 1e-8,
-    LARGER = 4; /* too large a bend; it matters where a cell has this mass, or larger if these are too many */
+/* Too large a bend: of a log-density; of a reward, as a share of its range. It matters where a cell has the least mass, or one that is larger by
+ * steps if these are too many. */
+static const double STEEP = 1, JUMP = 0.02, LEAST = 1e-8, LARGER = 4;
 
 /* Everything that is known at the nodes, and behind them at the points of divided cells. */
 typedef struct {
@@ -45,21 +44,37 @@ static double bend(double before, double here, double after)
     return before == -INFINITY && here == -INFINITY && after == -INFINITY ? 0 : isnan(d) ? INFINITY : d;
 }
 
-/* Marks the nodes at which the log-density bends too much and whose cell, or one beside it, has mass. Returns how many there are now. */
-static int64_t mark(const measure *p, const sosmc_lattice *l, double least, unsigned char *steep)
+/* Marks the nodes at which the log-density bends too much, or the reward by more than `jump`, and whose cell, or one beside it, has mass. Returns
+ * how many there are now. */
+static int64_t mark(const plane *v, const measure *p, double least, double jump)
 {
     double log_least = sosmc_i_log1(NULL, least) + p->logsum;
-    int64_t n = l->nodes, count = 0;
+    int64_t n = v->l->nodes, count = 0;
     for (int64_t r = 1; r + 1 < n; r++)
         for (int64_t c = 1; c + 1 < n; c++) {
             int64_t g = r * n + c;
             double w[5] = {log_weight(p, g), log_weight(p, g - 1), log_weight(p, g + 1), log_weight(p, g - n),
                            log_weight(p, g + n)};
             double most = fmax(w[0], fmax(fmax(w[1], w[2]), fmax(w[3], w[4])));
-            if (most > log_least && fmax(bend(w[1], w[0], w[2]), bend(w[3], w[0], w[4])) > STEEP) steep[g] = 1;
-            count += steep[g];
+            if (most > log_least && (fmax(bend(w[1], w[0], w[2]), bend(w[3], w[0], w[4])) > STEEP ||
+                                     (v->R && fmax(bend(v->R[g - 1], v->R[g], v->R[g + 1]),
+                                                   bend(v->R[g - n], v->R[g], v->R[g + n])) > jump)))
+                v->steep[g] = 1;
+            count += v->steep[g];
         }
     return count;
+}
+
+/* How far rewards lie apart where a density has mass. */
+static double range_of(const plane *v, const measure *p)
+{
+    double low = INFINITY, high = -INFINITY, log_least = sosmc_i_log1(NULL, LEAST) + p->logsum;
+    for (int64_t g = 0; v->R && g < v->nodes; g++) {
+        if (!(log_weight(p, g) > log_least)) continue;
+        low = fmin(low, v->R[g]);
+        high = fmax(high, v->R[g]);
+    }
+    return high > low ? high - low : INFINITY;
 }
 
 /* Of the model, the reference and the best of all densities, those that there are. */
@@ -74,25 +89,31 @@ static void find_steep(plane *v, double beta)
         memset(v->steep, 0, (size_t)v->nodes);
         v->divided = 0;
         for (int k = 0; k < 3; k++)
-            if (isfinite(all[k].logsum)) v->divided = mark(&all[k], v->l, least, v->steep);
+            if (isfinite(all[k].logsum)) v->divided = mark(v, &all[k], least, JUMP * range_of(v, &all[k]));
     }
     v->points = v->nodes + PARTS * v->divided;
 }
 
 /* ---------------------------------------------------------------------------- their points */
 
+/* A point in each part, anywhere: lines along which a reward jumps lie parallel to the cells more often than not, and points in the middles would all
+ * be wrong in the same direction. */
 static void place_points(const plane *v)
 {
     const sosmc_lattice *l = v->l;
-    double h[2], *x = v->x;
+    double h[2], *x = v->x, u[2][PARTS];
+    sosmc_batch b = {.simd = sosmc_simd_best(), .dim = 1, .n = PARTS, .ld = PARTS};
     for (int a = 0; a < 2; a++) h[a] = (l->high[a] - l->low[a]) / (l->nodes - 1);
     for (int64_t g = 0; g < v->nodes; g++) {
         if (!v->steep[g]) continue;
         double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)),
                             sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
+        for (int a = 0; a < 2; a++)
+            sosmc_uniforms((sosmc_rng){.seed = (uint64_t)l->nodes, .step = (uint64_t)g, .stream = SOSMC_STREAM_USER},
+                           (uint32_t)a, &b, u[a]);
         for (int k = 0; k < PARTS; k++, x += 2) {
-            x[0] = middle[0] + h[0] * ((k % SIDE + 0.5) / SIDE - 0.5);
-            x[1] = middle[1] + h[1] * ((k / SIDE + 0.5) / SIDE - 0.5);
+            x[0] = middle[0] + h[0] * ((k % SIDE + u[0][k]) / SIDE - 0.5);
+            x[1] = middle[1] + h[1] * ((k / SIDE + u[1][k]) / SIDE - 0.5);
         }
     }
 }

@@ -95,6 +95,26 @@ static void cliffs_are_seen(void **state)
     assert_true(fabs(seen.excess - (seen.loss - seen.best_loss)) < 1e-9);
 }
 
+/* A reward that jumps along a line between two lines of nodes, some way behind a line of nodes; the density does not bend there. With points in the
+ * middles of the parts every divided cell would be wrong by half a part, and all of them in the same direction. */
+static void jumps_of_a_reward_are_seen(void **state)
+{
+    enum { NODES = 200 };
+    static const double means[2] = {0, 0}, theta[1] = {0}, up[2] = {0, 1};
+    const double h = 2 * REACH / (NODES - 1), where = h * 1.49 / 8;
+    const sosmc_mixture m = {.dim = 2, .components = 1, .means = means, .variance = 1};
+    const sosmc_half_plane above = {.dim = 2, .normal = up, .offset = where};
+    sosmc_model model = sosmc_mixture_model(&m);
+    sosmc_score score = sosmc_half_plane_reward(&above);
+    sosmc_lattice l = {.nodes = NODES, .low = {-REACH, -REACH}, .high = {REACH, REACH}};
+    sosmc_exact x;
+    assert_int_equal(sosmc_plane_exact(&model, theta, NULL, &score, 0, &l, 1, &x), SOSMC_OK);
+    double exact = 0.5 * erfc(where / sqrt(2)), part = h / 8 / sqrt(2 * M_PI);
+    assert_true(fabs(exact - 0.5) > 0.9 * part); /* a plain sum has 0.5 */
+    print_message("reward %.6f, exactly %.6f; half a part is worth %.6f\n", x.reward, exact, 0.5 * part);
+    assert_true(fabs(x.reward - exact) < 0.2 * part);
+}
+
 static void smooth_densities_stay_as_they_are(void **state)
 {
     static const double means[2] = {0.5, -0.3}, theta[1] = {0};
@@ -137,7 +157,7 @@ static void what_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cliffs_are_seen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cliffs_are_seen), cmocka_unit_test(jumps_of_a_reward_are_seen),
                                        cmocka_unit_test(smooth_densities_stay_as_they_are),
                                        cmocka_unit_test(threads_change_nothing), cmocka_unit_test(what_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
