@@ -401,6 +401,8 @@ int evaluation_summary(const evaluation *e, json_writer *w)
 
 sosmc_lattice evaluation_lattice(const evaluation *e) { return e ? e->lattice : (sosmc_lattice){.nodes = 0}; }
 
+static const double RIM = 1.0 / 64; /* of the box, on either side */
+
 /* The row of one lattice, whose cells are divided where that is needed, without the run's particles. */
 static int exact_row(const job *j, const double *theta, const sosmc_lattice *l, double row[COLUMNS])
 {
@@ -449,6 +451,11 @@ int evaluation_exact(const job *j, const double *theta, const sosmc_lattice *l, 
     for (int i = 0; i < 3; i++) {
         sosmc_lattice other = *l;
         other.nodes = nodes[i];
+        for (int a = 0; a < 2 && i == 1; a++) { /* a little smaller, which shows how much lies outside of the box */
+            double rim = RIM * (l->high[a] - l->low[a]);
+            other.low[a] += rim;
+            other.high[a] -= rim;
+        }
         if (exact_row(j, theta, &other, row[i])) return -1;
     }
     for (int i = 0; i < COLUMNS; i++) off[i] = fmax(fabs(row[1][i] - row[0][i]), fabs(row[2][i] - row[0][i]));
