@@ -10,7 +10,7 @@
 #include "numbers.h"
 #include "sampler_inside.h"
 
-enum { PARTICLES = 1000, FEW_COORDINATES = 4, TRIAL_SHARE = 4, FEWEST = 256, STREAM_POINTS = 23 };
+enum { PARTICLES = 4096, FEW_COORDINATES = 4, TRIAL_SHARE = 4, FEWEST = 256, STREAM_POINTS = 23 };
 
 static sosmc_status refuse(sosmc_sampler *s, sosmc_status status, const char *words)
 {
@@ -162,6 +162,7 @@ sosmc_status sosmc_sampler_step(sosmc_sampler *s)
     if (status == SOSMC_OK && sosmc_i_pass_over(&s->run)) {
         if (s->phase == MEASUREMENT) {
             status = sosmc_i_pass_finish(&s->run);
+            if (status == SOSMC_OK && sosmc_i_pass_odd_reward(&s->cloud)) status = SOSMC_ENUMERIC;
             s->info.done = status == SOSMC_OK;
         } else {
             status = begin_measurement(s);
@@ -169,6 +170,8 @@ sosmc_status sosmc_sampler_step(sosmc_sampler *s)
     }
     if (s->ready) sosmc_i_sampler_note(s);
     if (status == SOSMC_OK || *s->message) return status;
+    if (status == SOSMC_ENUMERIC)
+        return refuse(s, status, "the reward is no finite number at a point where the model has mass");
     return refuse(s, status, "a callback of the model or of the score failed");
 }
 

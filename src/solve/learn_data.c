@@ -198,6 +198,10 @@ static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, do
     double *scratch = malloc((2 * (size_t)n + 1) * sizeof *scratch);
     int *ancestor = malloc((size_t)n * sizeof *ancestor);
     sosmc_status status = scratch && ancestor ? sosmc_i_pass(&task, &p) : SOSMC_ENOMEM;
+    if (status == SOSMC_ENUMERIC) {
+        const double *odd = sosmc_i_pass_odd_reward(&p);
+        status = sosmc_i_learn_no_reward(s, odd ? *odd : NAN);
+    }
     if (status == SOSMC_OK && p.arrived < 1)
         status = sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particles of the initial law reach the %s",
                                      best ? "reference tilted by the reward" : "reference");

@@ -59,6 +59,13 @@ void sosmc_i_pass_survivors(pass_cloud *p)
     p->survivors = (double)alive / p->n;
 }
 
+const double *sosmc_i_pass_odd_reward(const pass_cloud *p)
+{
+    for (int i = 0; p->R && i < p->n; i++)
+        if (p->w[i] > 0 && !isfinite(p->R[i])) return &p->R[i];
+    return NULL;
+}
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -391,7 +391,9 @@ static sosmc_status begin_tilt(pass_run *s)
     p->halfway_reward_error = sosmc_i_pass_error(p, p->R, 0);
     memset(p->halfway, 0, (size_t)p->n * sizeof(double));
     for (int i = 0; i < p->n; i++) p->halfway[p->eve[i]] += p->w[i];
-    return drop_dead(s) ? SOSMC_ENUMERIC : SOSMC_OK;
+    if (sosmc_i_pass_odd_reward(p)) return SOSMC_ENUMERIC;
+    s->lost = drop_dead(s) != 0;
+    return SOSMC_OK;
 }
 
 static void fit_coordinates(pass_run *s)
@@ -406,8 +408,7 @@ sosmc_status sosmc_i_pass_step(pass_run *s)
     double accepted = 0;
     if (s->t >= 1 && s->task->beta > 0 && s->leg == 0) {
         sosmc_status status = begin_tilt(s);
-        if (status == SOSMC_ENUMERIC) s->lost = 1;
-        if (status != SOSMC_OK) return s->lost ? SOSMC_OK : status;
+        if (status != SOSMC_OK || s->lost) return status;
     }
     double next = next_temperature(s);
     s->lost = weigh(s, next - s->t) || p->temperatures + 1 >= MOST_TEMPERATURES;

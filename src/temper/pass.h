@@ -60,7 +60,8 @@ typedef struct {
     void *memory;
 } pass_cloud;
 
-/* SOSMC_OK also where it did not arrive (arrived < 1). Free the cloud in any case. */
+/* SOSMC_OK also where it did not arrive (arrived < 1); SOSMC_ENUMERIC: the reward that tilts the law is no finite number at a particle. Free
+ * the cloud in any case. */
 sosmc_status sosmc_i_pass(const pass_task *task, pass_cloud *out);
 void sosmc_i_pass_free(pass_cloud *p);
 /* The bytes that it takes; of the task, laws and coordinates need not be there. SIZE_MAX: more than can be counted. */
@@ -72,6 +73,8 @@ double sosmc_i_pass_mean(const pass_cloud *p, const double *f);
 /* ... and of sum_i w_i f_i + c (log Z - log Z of the law before it was tilted). */
 double sosmc_i_pass_ratio_error(const pass_cloud *p, const double *f, double c);
 void sosmc_i_pass_survivors(pass_cloud *p); /* counts them */
+/* A reward that is no finite number, of a particle that has weight; NULL: there is none. */
+const double *sosmc_i_pass_odd_reward(const pass_cloud *p);
 
 /* Whether so large an effective sample size is enough for n weights that go straight from a law to another. */
 static inline int sosmc_i_enough(int n, double ess) { return ess >= (n < 2000 ? 0.05 * n : 100); }

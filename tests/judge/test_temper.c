@@ -263,7 +263,7 @@ static void a_walk(void **state)
     double sd[2] = {300, 300};
     sosmc_law *wide = sosmc_law_create(2, 0);
     assert_int_equal(sosmc_law_add(wide, 1, NULL, sd), SOSMC_OK);
-    sosmc_temper_task task = {.model = {.dim_x = 2, .no_gx = 1, .energy = without_gradient}, .start = wide, .seed = 5};
+    sosmc_temper_task task = {.model = {.dim_x = 2, .no_gx = 1, .energy = without_gradient}, .start = wide, .particles = 1000, .seed = 5};
     sosmc_tempered r;
     double x[2 * 1000], square = 0;
     assert_int_equal(sosmc_temper(&task, &r, x), SOSMC_OK);
@@ -347,6 +347,34 @@ static void interruptions(void **state)
     sosmc_law_free(m.wide);
 }
 
+/* A reward of minus infinity, or none, at points that the model has. */
+static int logarithm(const void *self, const sosmc_batch *b, double *s)
+{
+    for (int i = 0; i < b->n; i++) s[i] = log(b->x[i]);
+    return 0;
+}
+static int barrier(const void *self, const sosmc_batch *b, double *s)
+{
+    for (int i = 0; i < b->n; i++) s[i] = b->x[i] > 0 ? 1 : -INFINITY;
+    return 0;
+}
+
+static void rewards_that_are_no_numbers(void **state)
+{
+    static const double betas[] = {0, 0.5};
+    for (int k = 0; k < 4; k++) {
+        two_modes m;
+        sosmc_tempered r;
+        open_modes(&m, 2, betas[k % 2]);
+        m.task.score = (sosmc_score){.eval = k < 2 ? logarithm : barrier};
+        assert_int_equal(sosmc_temper(&m.task, &r, NULL), SOSMC_ENUMERIC);
+        assert_int_equal(r.verdict.status, SOSMC_RUN_FAILED);
+        assert_non_null(strstr(r.verdict.reason[0], "the reward is no finite number at a point where the model has mass"));
+        assert_true(isnan(r.log_z.value) && isnan(r.reward.value) && *r.log_z.why);
+        sosmc_law_free(m.wide);
+    }
+}
+
 static void refused(void **state)
 {
     two_modes m;
@@ -386,6 +414,6 @@ int main(void)
                                        cmocka_unit_test(a_walk),
                                        cmocka_unit_test(bits),
                                        cmocka_unit_test(interruptions),
-                                       cmocka_unit_test(refused)};
+                                       cmocka_unit_test(rewards_that_are_no_numbers), cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
