@@ -1,6 +1,7 @@
 /* bench_evidence.c: how accurate tempering is, and how honest its errors are, where exact answers are known.
  *
  *     bench/evidence [--runs R] [--first R] [--particles N] [--no-peers]          two modes in 10 and in 50 dimensions
+ *     bench/evidence --mixtures [--runs R] [--first R] [--particles N]            several modes, elsewhere with every seed
  *     bench/evidence --model FILE [--tuned FILE] [--runs R] [--first R] [--particles N] [--beta-thousandths B]
  *
  * The first form goes from N(0, 16 I) to two normal modes of unit covariance at -4 and 4 on the first axis, with 0.25 and 0.75 of the
@@ -8,7 +9,10 @@
  * build/peers has it (SOSMC_PEER_PYTHON names another interpreter). It prints the rms error, the mean stated error, the coverage of the
  * 95 % interval, evaluations of U, processor seconds, and the rms error that the same accuracy would have at 100,000 evaluations.
  *
- * The second takes a stored network of the plane, whose answers a lattice knows: log Z, the mean reward of the lower half-plane, and of the
+ * The second goes to mixtures whose modes and masses are drawn anew with every seed, and counts the runs whose log Z is within three stated
+ * errors and those that are not, though their verdict is `converged`: mostly a mode was lost.
+ *
+ * The third takes a stored network of the plane, whose answers a lattice knows: log Z, the mean reward of the lower half-plane, and of the
  * network tilted by that reward log Z, reward, KL and loss; with --tuned also what sosmc_judge tells of a tuned network. */
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +31,7 @@
 typedef struct {
     int64_t runs, first, particles, beta; /* beta in thousandths */
     const char *model, *tuned;
-    int no_peers;
+    int no_peers, mixtures;
 } request;
 
 static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -128,6 +132,65 @@ static int compare(const request *r)
         if (there) there = peer(r, dims[d]) == 0;
     }
     return 0;
+}
+
+/* ---------------------------------------------------------------------------- several modes */
+
+enum { MOST_MODES = 4, FAMILIES = 7 };
+typedef struct {
+    int dim, modes;
+    double variance, spread; /* of the modes' centres in every direction: a standard deviation */
+    double smallest;         /* masses are in proportion to this, and up to 1 more */
+} family;
+static const family families[FAMILIES] = {{2, 3, 1e-4, 2.5, 0.1}, {2, 3, 0.01, 2.5, 0.05}, {5, 4, 0.01, 2.5, 0.05},
+                                          {10, 4, 0.05, 2.5, 0.1}, {20, 4, 0.3, 2.5, 0.1}, {20, 4, 1, 2.5, 0.1},
+                                          {50, 2, 1, 2.5, 0.3}};
+
+/* Centres and log-masses of one of them. */
+static void draw_modes(const family *f, uint64_t seed, double *means, double *theta)
+{
+    double u[MOST_MODES], sum = 0;
+    sosmc_rng rng = {.seed = seed, .step = (uint64_t)f->dim};
+    sosmc_batch all = {.simd = sosmc_simd_best(), .dim = f->dim * f->modes, .n = 1, .ld = 1};
+    sosmc_batch masses = {.simd = all.simd, .dim = 1, .n = f->modes, .ld = f->modes};
+    sosmc_normals(rng, &all, means);
+    sosmc_uniforms(rng, 1, &masses, u);
+    for (int i = 0; i < all.dim; i++) means[i] *= f->spread;
+    for (int k = 0; k < f->modes; k++) sum += u[k] += f->smallest;
+    for (int k = 0; k < f->modes; k++) theta[k] = log(u[k] / sum);
+}
+
+static void several_modes(const request *r, const family *f)
+{
+    double means[MOST_MODES * MOST], theta[MOST_MODES], sd[MOST], evaluations = 0, begun = processor_seconds();
+    sosmc_mixture mixture = {.dim = f->dim, .components = f->modes, .means = means, .variance = f->variance};
+    sosmc_law *wide = sosmc_law_create(f->dim, 0);
+    tally t = {0};
+    int silent = 0, flagged = 0;
+    for (int j = 0; j < f->dim; j++) sd[j] = 4;
+    if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
+    for (int64_t k = 0; k < r->runs; k++) {
+        uint64_t seed = (uint64_t)(r->first + k);
+        draw_modes(f, seed, means, theta);
+        sosmc_temper_task task = {.model = sosmc_mixture_model(&mixture),
+                                  .theta = theta,
+                                  .start = wide,
+                                  .particles = (int)r->particles,
+                                  .seed = seed};
+        sosmc_tempered told;
+        if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
+        double far = t.far;
+        count(&t, &told.log_z, sosmc_mixture_logz(&mixture));
+        flagged += told.verdict.status != SOSMC_CONVERGED;
+        silent += t.far > far && told.verdict.status == SOSMC_CONVERGED;
+        evaluations += (double)told.evaluations / (double)r->runs;
+    }
+    printf("%3d dimensions, %d modes of variance %-6g rms %.3f   stated %.3f   within three %3.0f of %3.0f   silent %2d   flagged %2d   "
+           "%8.0f evaluations   %.3f s\n",
+           f->dim, f->modes, f->variance, sqrt(t.square / t.n), sqrt(t.stated / t.n), t.n - t.far, t.n, silent, flagged,
+           evaluations, (processor_seconds() - begun) / (double)r->runs);
+    (void)fflush(stdout);
+    sosmc_law_free(wide);
 }
 
 /* ---------------------------------------------------------------------------- networks of the plane */
@@ -293,12 +356,13 @@ int main(int argc, char **argv)
     const bench_option options[] = {{"--runs", .number = &r.runs},           {"--first", .number = &r.first},
                                     {"--particles", .number = &r.particles}, {"--beta-thousandths", .number = &r.beta},
                                     {"--model", .text = &r.model},           {"--tuned", .text = &r.tuned},
-                                    {"--no-peers", .flag = &r.no_peers}};
+                                    {"--no-peers", .flag = &r.no_peers},     {"--mixtures", .flag = &r.mixtures}};
     const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
     if (wrong || r.runs < 2 || r.particles < 2 || r.beta < 1) {
         fprintf(stderr, "bench/evidence: %s%s\n", wrong ? "not understood: " : "a number is too small",
                 wrong ? wrong : "");
         return 2;
     }
-    return r.model ? on_networks(&r) : compare(&r);
+    for (int k = 0; k < FAMILIES && r.mixtures; k++) several_modes(&r, &families[k]);
+    return r.mixtures ? 0 : r.model ? on_networks(&r) : compare(&r);
 }

@@ -2,12 +2,13 @@
  *
  *     sosmc_law *wide = sosmc_law_create(dim, 0);
  *     sosmc_law_add(wide, 1, NULL, sd);                          N(0, diag(sd^2)); mixtures by more calls
- *     sosmc_temper_task task = {.model = model, .theta = theta, .start = wide, .particles = 1000};
+ *     sosmc_temper_task task = {.model = model, .theta = theta, .start = wide};
  *     sosmc_tempered r;
- *     sosmc_temper(&task, &r, x);                                r.log_z.value, r.log_z.error, r.verdict; x: 1000 points
+ *     sosmc_temper(&task, &r, x);                                r.log_z.value, r.log_z.error, r.verdict; x: 4,096 points
  *
  * It is done twice. A trial, with a quarter of the particles, goes from the law to the model; the measurement, which is what is told,
- * starts from a normal fit of where they have arrived, mixed with a fifth of the law itself: what the trial has lost is found again.
+ * starts from a normal fit of where they have arrived, mixed with a fifth of the law itself: a mode that the trial has lost is found again
+ * through it in few dimensions. In tens of them it may not be, and nothing says so: more particles lose fewer (docs/trust.md, Tempering).
  *
  * Particles are drawn from the law and go to exp(-U) over V_t = (1 - t)(-log law) + t U, t from 0 to 1. Every next t is the one at
  * which the conditional effective sample size comes down to `cess`; both energies stay with a particle, so looking for it costs no
@@ -49,7 +50,7 @@ typedef struct {
     const sosmc_law *start;
     sosmc_score score; /* its mean is told */
     double beta;       /* above 0: the model is tilted by score/beta */
-    int particles;     /* 0: 1000; fewer than 256 are made that many */
+    int particles;     /* 0: 4,096; fewer than 256 are made that many */
     int moves;         /* at every temperature; 0: 2 up to 4 coordinates, 1 above */
     int leaps;         /* leapfrog steps of a move; 0: 1, which is MALA, up to 4 coordinates, 1.5 dim_x^(1/4) above */
     double cess;       /* 0: 0.9; a share of the particles, between 0 and 1 */

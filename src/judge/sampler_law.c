@@ -1,5 +1,5 @@
 /* sampler_law.c: where the measurement of a sampler starts: a normal fit of the trial's cloud and, for a fifth, the caller's
- * law, which does not know the trial: what that has lost is found again through it. */
+ * law, which does not know the trial: in few dimensions, what that has lost is found again through it. */
 #include <stdlib.h>
 #include <string.h>
 
