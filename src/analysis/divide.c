@@ -20,6 +20,7 @@ enum { MOST_SHARE = 16, MOST_DIVIDED = 4096 }; /* of so many cells one is divide
 /* Too large a bend: of a log-density; of a reward, as a share of its range. It matters where a cell has the least mass, or one that is larger by
  * steps if these are too many. */
 static const double STEEP = 1, JUMP = 0.02, LEAST = 1e-8, LARGER = 4;
+static const double OPEN = 10; /* times the least mass: so much may a cell beside a divided one be wrong by */
 
 /* Everything that is known at the nodes, and behind them at the points of divided cells. */
 typedef struct {
@@ -65,6 +66,34 @@ static int64_t mark(const plane *v, const measure *p, double least, double jump)
     return count;
 }
 
+/* By how much the area of a cell times the density at its node is wrong, as a share of all mass. Over a smooth density these errors cancel from
+ * cell to cell; beside a divided cell, which has none, nothing cancels. */
+static double local_error(const plane *v, const measure *p, int64_t g)
+{
+    int64_t n = v->l->nodes, at[5] = {g, g - 1, g + 1, g - n, g + n};
+    double mass[5];
+    for (int k = 0; k < 5; k++) mass[k] = sosmc_i_exp1(NULL, fmax(log_weight(p, at[k]) - p->logsum, -700));
+    return (fabs(mass[1] - 2 * mass[0] + mass[2]) + fabs(mass[3] - 2 * mass[0] + mass[4])) / 24;
+}
+
+/* Marks the nodes beside marked ones whose cells are wrong by more than `most`, until there are none. Returns how many are marked. */
+static int64_t grow(const plane *v, const measure *p, double most, int64_t count)
+{
+    int64_t n = v->l->nodes, before = -1, enough = most_divided(v->nodes);
+    while (count > before && count <= enough) {
+        before = count;
+        for (int64_t r = 1; r + 1 < n; r++)
+            for (int64_t c = 1; c + 1 < n; c++) {
+                int64_t g = r * n + c;
+                int beside = v->steep[g - 1] || v->steep[g + 1] || v->steep[g - n] || v->steep[g + n];
+                if (v->steep[g] || !beside || !(local_error(v, p, g) > most)) continue;
+                v->steep[g] = 1;
+                count++;
+            }
+    }
+    return count;
+}
+
 /* How far rewards lie apart where a density has mass. */
 static double range_of(const plane *v, const measure *p)
 {
@@ -90,6 +119,8 @@ static void find_steep(plane *v, double beta)
         v->divided = 0;
         for (int k = 0; k < 3; k++)
             if (isfinite(all[k].logsum)) v->divided = mark(v, &all[k], least, JUMP * range_of(v, &all[k]));
+        for (int k = 0; k < 3; k++)
+            if (isfinite(all[k].logsum)) v->divided = grow(v, &all[k], OPEN * least, v->divided);
     }
     v->points = v->nodes + PARTS * v->divided;
 }
