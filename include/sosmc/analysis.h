@@ -85,7 +85,7 @@ SOSMC_API void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, cons
                                    double beta, sosmc_exact *out);
 
 /* The same of a model at theta, its reference at theta_ref and a score (NULL: none), with cells that are divided by 8 along each axis where a
- * density or the score bends too much from node to node, at most one cell of 16 and 4,096 in all: a network that was tuned towards a reward has a cliff there that
+ * density or the score bends too much from node to node, at most one cell of 16 and 4,096 in all, and with the largest `edge` of the model, the reference and the best density: a network that was tuned towards a reward has a cliff there that
  * lattices of any affordable width miss. SOSMC_EINVAL: no lattice, or not a model of the plane; SOSMC_ENUMERIC: a reward that is not
  * finite, an energy that is NaN; SOSMC_EMODEL, SOSMC_ENOMEM. The second: the bytes that it takes at most. */
 SOSMC_API sosmc_status sosmc_plane_exact(const sosmc_model *model, const double *theta, const double *theta_ref,

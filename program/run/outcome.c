@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum { ATTEMPTS = 5 };
-static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice */
+static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice that was asked for */
+static const double OWN_EDGE = 1e-6; /* ... of one of our own; beyond it there may be many times as much */
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;   /* ... and the largest that is told */
 
@@ -156,9 +157,9 @@ static int take_own(const subject *s)
     for (int i = 0; i < ATTEMPTS; i++) {
         widen(&l);
         if (evaluation_exact(s->job, s->o->theta, &l, &v, &e)) return -1;
-        if (v.edge < EDGE) break;
+        if (v.edge < OWN_EDGE) break;
     }
-    if (!(v.edge < EDGE)) return -1;
+    if (!(v.edge < OWN_EDGE)) return -1;
     if (roughness(&v, &e) > ACCURATE) {
         l.nodes = OUTCOME_MANY_NODES;
         if (evaluation_exact(s->job, s->o->theta, &l, &v, &e)) return -1;

@@ -28,6 +28,7 @@ typedef struct {
     int64_t nodes, divided, points; /* cells that are divided; points = nodes + PARTS divided */
     double *U, *U_ref, *R, *x;      /* x: rows of two, of the points behind the nodes */
     unsigned char *steep;           /* of every node */
+    double edge;                    /* the largest share of mass, of all densities, on the outermost ring */
 } plane;
 
 static int64_t most_divided(int64_t nodes)
@@ -106,13 +107,15 @@ static double range_of(const plane *v, const measure *p)
     return high > low ? high - low : INFINITY;
 }
 
-/* Of the model, the reference and the best of all densities, those that there are. */
+/* Of the model, the reference and the best of all densities, those that there are; and what they have on the edge. */
 static void find_steep(plane *v, double beta)
 {
     const measure all[] = {sosmc_i_masses(v->nodes, v->U, NULL, 0),
                            v->U_ref ? sosmc_i_masses(v->nodes, v->U_ref, NULL, 0) : (measure){.logsum = -INFINITY},
                            v->U_ref && v->R && beta > 0 ? sosmc_i_masses(v->nodes, v->U_ref, v->R, beta)
                                                         : (measure){.logsum = -INFINITY}};
+    for (int k = 0; k < 3; k++)
+        if (isfinite(all[k].logsum)) v->edge = fmax(v->edge, sosmc_i_edge(&all[k], v->l->nodes));
     v->divided = v->nodes;
     for (double least = LEAST; v->divided > most_divided(v->nodes); least *= LARGER) {
         memset(v->steep, 0, (size_t)v->nodes);
@@ -195,14 +198,12 @@ sosmc_status sosmc_plane_exact(const sosmc_model *model, const double *theta, co
                                sosmc_exact *out)
 {
     STANDARD_ARITHMETIC;
-    plane v = {.l = l, .nodes = (int64_t)l->nodes * l->nodes};
-    double edge = NAN;
+    plane v = {.l = l, .nodes = (int64_t)l->nodes * l->nodes, .edge = NAN};
     sosmc_status status = l->nodes < 2 ? SOSMC_EINVAL : take_memory(&v, theta_ref, score) ? SOSMC_ENOMEM : SOSMC_OK;
     if (status == SOSMC_OK) status = sosmc_lattice_energy(model, theta, l, threads, v.U);
     if (status == SOSMC_OK && theta_ref) status = sosmc_lattice_energy(model, theta_ref, l, threads, v.U_ref);
     if (status == SOSMC_OK && score) status = sosmc_lattice_score(score, l, v.R);
     if (status == SOSMC_OK) {
-        edge = sosmc_i_edge(l, v.U);
         find_steep(&v, beta);
         place_points(&v);
         status = fill(&v, model, theta, threads, v.U);
@@ -211,7 +212,7 @@ sosmc_status sosmc_plane_exact(const sosmc_model *model, const double *theta, co
     if (status == SOSMC_OK && score) status = score_points(&v, score);
     if (status == SOSMC_OK) {
         sosmc_i_exact_sums(v.points, sosmc_i_log_cell(l), v.U, v.U_ref, v.R, beta, out);
-        out->edge = edge;
+        out->edge = v.edge;
     }
     free(v.U);
     free(v.U_ref);

@@ -181,9 +181,10 @@ static double divergence(const measure *p, const measure *q)
     return sum;
 }
 
-static double ring_mass(const measure *p, int nodes)
+double sosmc_i_edge(const measure *p, int nodes)
 {
     double sum = 0;
+    if (p->logsum == -INFINITY) return NAN;
     for (int64_t r = 0; r < nodes; r++) {
         int inner = r > 0 && r < nodes - 1;
         for (int64_t c = 0; c < nodes; c += inner ? nodes - 1 : 1)
@@ -230,18 +231,13 @@ void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const d
     out->loss = beta == 0 ? -out->reward : -out->reward + beta * out->kl;
 }
 
-double sosmc_i_edge(const sosmc_lattice *l, const double *U)
-{
-    measure pi = sosmc_i_masses((int64_t)l->nodes * l->nodes, U, NULL, 0);
-    return pi.logsum == -INFINITY ? NAN : ring_mass(&pi, l->nodes);
-}
-
 void sosmc_lattice_exact(const sosmc_lattice *l, const double *U, const double *U_ref, const double *R, double beta,
                          sosmc_exact *out)
 {
     STANDARD_ARITHMETIC;
     sosmc_i_exact_sums((int64_t)l->nodes * l->nodes, sosmc_i_log_cell(l), U, U_ref, R, beta, out);
-    out->edge = sosmc_i_edge(l, U);
+    measure pi = sosmc_i_masses((int64_t)l->nodes * l->nodes, U, NULL, 0);
+    out->edge = sosmc_i_edge(&pi, l->nodes);
 }
 
 double sosmc_lattice_loglik(int64_t n, const double *U, double logz)

@@ -19,6 +19,6 @@ measure sosmc_i_masses(int64_t count, const double *U, const double *R, double b
 void sosmc_i_exact_sums(int64_t count, double log_cell, const double *U, const double *U_ref, const double *R,
                         double beta, sosmc_exact *out);
 double sosmc_i_log_cell(const sosmc_lattice *l);
-double sosmc_i_edge(const sosmc_lattice *l, const double *U);
+double sosmc_i_edge(const measure *p, int nodes); /* the share of the outermost ring of nodes */
 
 #endif
