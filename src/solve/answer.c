@@ -85,14 +85,6 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
     plain *v = &s->v;
     sosmc_judgement numbers;
     sosmc_status status = sosmc_i_result_open(&numbers, s->p);
-    double low = INFINITY, high = -INFINITY;
-    int spreads = s->c[SEARCHED].R && !s->network; /* a network's rewards are not kept across a stop */
-    for (int i = 0; spreads && i < s->n; i++) {
-        if (!(s->c[SEARCHED].w[i] > 0)) continue;
-        low = fmin(low, s->c[SEARCHED].R[i]);
-        high = fmax(high, s->c[SEARCHED].R[i]);
-    }
-    if (spreads) v->reward_spread = high - low;
     if (status == SOSMC_OK && why) sosmc_i_result_no_numbers(&numbers, &s->problem.objective, why);
     if (status == SOSMC_OK && !why) {
         fresh f = {.problem = &s->problem,
@@ -123,9 +115,10 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         v->pass_survivors = p.survivors;
         v->pass_khat = p.khat;
         v->evaluations += (int64_t)p.n * (1 + (int64_t)p.temperatures * (s->dim < 5 ? 1 : 2));
-        if (status == SOSMC_OK && p.arrived >= 1)
+        if (status == SOSMC_OK && p.arrived >= 1) {
+            v->reward_spread = sosmc_i_reward_spread(&p);
             status = sosmc_i_numbers(&f, s->answer, &p, &numbers);
-        else if (status == SOSMC_OK)
+        } else if (status == SOSMC_OK)
             sosmc_i_result_no_numbers(&numbers, &s->problem.objective, "the fresh particles did not reach the target");
         sosmc_i_pass_free(&p);
         sosmc_i_laws_free(&f.q);
@@ -183,10 +176,12 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
             m->learnt = sosmc_i_learnt(s);
             return;
         }
-        m->theta_unknown = "its loss could not be compared with that of the best of all densities";
+        if (v->reward_spread != 0) /* else that is the reason */
+            m->theta_unknown = "its loss could not be compared with that of the best of all densities";
         m->excess = v->excess_told.value;
         m->excess_error = v->excess_told.error;
         m->to_gain = v->to_gain;
+        m->score_spread = v->reward_spread;
         return;
     }
     m->start_arrived = v->arrived[FRESH] != 0;

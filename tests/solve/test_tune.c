@@ -160,7 +160,7 @@ static int constant(const void *self, const sosmc_batch *b, double *s)
     return 0;
 }
 
-/* The reference is the best of all densities: nothing is to be done. */
+/* The reference is the best of all densities of those that the particles know of: nothing is done, and it is said why. */
 static void constant_rewards(void **state)
 {
     static const double values[] = {0, 0.3, -7};
@@ -171,11 +171,12 @@ static void constant_rewards(void **state)
         sosmc_solution r = solve(&n, PARTICLES, 0);
         const sosmc_judgement *j = &r.judgement;
         assert_int_equal(r.info.updates, 0);
-        numbers_are_finite(j);
-        assert_near(j->excess.value, 0, 1e-12);
+        assert_true(isnan(j->best_loss.value) && isnan(j->excess.value));
+        assert_string_equal(j->excess.why, "the reward is the same for all fresh particles");
         assert_near(j->kl.value, 0, 1e-12);
         assert_near(j->reward.value, values[k], 1e-12);
-        assert_true(j->verdict.status == SOSMC_CONVERGED && j->verdict.reasons == 0);
+        assert_true(j->verdict.status == SOSMC_NOT_CONVERGED && j->verdict.reasons == 1);
+        assert_contains(j->verdict.reason[0], "the reward is the same for all ");
         assert_memory_equal(j->theta, n.theta, (size_t)j->measured.dim_theta * sizeof *n.theta);
         sosmc_solution_free(&r);
         free(n.theta);
