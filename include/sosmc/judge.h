@@ -70,6 +70,7 @@ typedef struct {
     /* weights and laws */
     double first_ess;    /* share of effective draws of the initial law under its first weights */
     double first_khat;   /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
+    double behind, behind_error; /* a network: so much larger is the mean log-density of simple laws at points that neither has seen */
     double score_spread; /* standard deviation of the reward over the cloud; 0: it is constant there */
     /* the pass with fresh particles */
     int pass_particles; /* 0: there was no pass */

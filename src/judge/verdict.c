@@ -7,6 +7,7 @@
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7, LEARNT = 0.01,
                     UNSEEN = 0.1, /* nats */
+    BEHIND = 0.1,                 /* nats per point */
     SHORT = 0.05,                 /* of what there was to gain: so much may be missing */
     ROUNDING = 1e-12;             /* of a loss */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
@@ -45,6 +46,8 @@ sosmc_measured sosmc_nothing_measured(void)
                             .step_bound = NAN,
                             .first_ess = NAN,
                             .first_khat = NAN,
+                            .behind = NAN,
+                            .behind_error = NAN,
                             .score_spread = NAN,
                             .pass_arrived = NAN,
                             .pass_survivors = NAN,
@@ -246,6 +249,11 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "the network has learnt nothing: its loss fell by %.2g from the untrained one's; unless the points follow its base law, take "
             "another seed or scale the points",
             m->learnt);
+    if (m->behind > BEHIND + 3 * m->behind_error)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the network has not learnt the shape of the points: normal laws that are fitted to them have a mean log-density that is %.2g "
+            "larger, at points that neither has seen (error %.1g); take a larger network or other coordinates, or such laws",
+            m->behind, m->behind_error);
     if (m->unseen > UNSEEN + 5 * m->unseen_error)
         say(v, SOSMC_NOT_CONVERGED,
             "the network has mass where the search had no particles: log Z is %.2g larger than it saw (error %.1g), as where a single "

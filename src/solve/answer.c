@@ -122,6 +122,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
             sosmc_i_result_no_numbers(&numbers, &s->problem.objective, "the fresh particles did not reach the target");
         sosmc_i_pass_free(&p);
         sosmc_i_laws_free(&f.q);
+        if (status == SOSMC_OK && s->network && !tunes(s)) status = sosmc_i_learn_beside(s, numbers.log_z.value);
     }
     v->pass_done = status == SOSMC_OK;
     v->loss = numbers.loss;
@@ -174,6 +175,8 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
         m->unseen_error = sqrt(v->log_z.error * v->log_z.error + v->checked_log_z_error * v->checked_log_z_error);
         if (!tunes(s)) {
             m->learnt = sosmc_i_learnt(s);
+            m->behind = v->behind;
+            m->behind_error = v->behind_error;
             return;
         }
         if (v->reward_spread != 0) /* else that is the reason */

@@ -290,16 +290,23 @@ static sosmc_status add_cloud(sosmc_solver *s, laws *q)
     return rc ? SOSMC_ENOMEM : SOSMC_OK;
 }
 
-sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud)
+sosmc_status sosmc_i_learn_points(const sosmc_solver *s, double **out)
 {
     size_t dim = (size_t)s->dim;
-    int64_t n = s->fit_rows;
-    double *x = malloc((size_t)n * dim * sizeof *x);
+    double *x = *out = malloc((size_t)s->fit_rows * dim * sizeof *x);
     if (!x) return SOSMC_ENOMEM;
     for (int tile = 0; tile < s->fit_tiles; tile++) {
         sosmc_batch b = sosmc_i_learn_batch(s, 0, tile);
         sosmc_i_to_rows(s->dim, b.ld, b.n, b.x, x + (size_t)b.first * dim);
     }
+    return SOSMC_OK;
+}
+
+sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud)
+{
+    int64_t n = s->fit_rows;
+    double *x;
+    if (sosmc_i_learn_points(s, &x) != SOSMC_OK) return SOSMC_ENOMEM;
     double weight = with_cloud ? LAW_OF_DATA / 2 : LAW_OF_DATA;
     sosmc_status status = sosmc_i_fit_mixture(q, DATA_PARTS, weight, INFLATE, n, x, NULL) ? SOSMC_ENOMEM : SOSMC_OK;
     if (status == SOSMC_OK) status = add_normal(q, LAW_WIDE, WIDE, n, x);

@@ -116,6 +116,7 @@ typedef struct {
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
     int64_t pass_particles, pass_temperatures;
+    double behind, behind_error;
     sosmc_number loss, log_z, kl, reward, best_loss_told, best_reward, best_kl, excess_told;
     double to_gain;
     /* of the search for networks: share of jumps that were accepted; loss of the average, measured last, and the smallest so far */
@@ -308,6 +309,10 @@ const char *sosmc_i_learn_refused(const sosmc_problem *problem);
 sosmc_status sosmc_i_learn_laws(sosmc_solver *s, laws *q, int with_cloud); /* what fresh particles start from */
 /* Adds to a law what the network may have at points that the law does not expect. */
 sosmc_status sosmc_i_learn_far(sosmc_solver *s, laws *q, const double *theta);
+/* The points that steer, rows of dim, as one array that the caller frees. */
+sosmc_status sosmc_i_learn_points(const sosmc_solver *s, double **out);
+/* How far the answer, whose log Z is given, is behind simple laws at rows that do not steer. */
+sosmc_status sosmc_i_learn_beside(sosmc_solver *s, double log_z);
 sosmc_status sosmc_i_learn_data(sosmc_solver *s);  /* takes or draws the points, in an order of its own */
 size_t sosmc_i_learn_bytes(const sosmc_solver *s); /* ... and what that takes beside the solver */
 sosmc_batch sosmc_i_learn_batch(const sosmc_solver *s, int worker, int64_t tile); /* rows of a tile */

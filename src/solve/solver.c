@@ -369,6 +369,7 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     s->v.moves = 1;
     s->v.fresh_loss = s->v.fresh_error = s->v.best_loss = s->v.first_loss = NAN;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
+    s->v.behind = s->v.behind_error = NAN;
     s->v.found.worst = s->v.found.at_bound = s->v.starting = -1;
     status = sosmc_i_host_move(&s->at, s->theta);
     if (status != SOSMC_OK) return sosmc_i_solver_fail(s, status, "the model's prepare failed at theta0");
