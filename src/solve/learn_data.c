@@ -203,8 +203,11 @@ static sosmc_status draw_law(sosmc_solver *s, const laws *q, int best, int n, do
         status = sosmc_i_learn_no_reward(s, odd ? *odd : NAN);
     }
     if (status == SOSMC_OK && p.arrived < 1)
-        status = sosmc_i_solver_fail(s, SOSMC_ENUMERIC, "no particles of the initial law reach the %s",
-                                     best ? "reference tilted by the reward" : "reference");
+        status = sosmc_i_solver_fail(
+            s, SOSMC_ENUMERIC, "no particles of the initial law reach the %s",
+            best ? "reference tilted by the reward; a reward that grows too fast, or is huge at single points, has "
+                   "no best density"
+                 : "reference");
     if (status == SOSMC_OK)
         status = sosmc_resample(SOSMC_SYSTEMATIC, (sosmc_rng){.seed = s->o.seed, .stream = STREAM_DATA, .step = 1}, n,
                                 p.w, scratch, ancestor);
