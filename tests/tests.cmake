@@ -159,6 +159,7 @@ set(sosmc_tests
     "run run_library program"
     "run tempered program"
     "run told_numbers program"
+    "run trained_points program"
     "runfile config program"
     "runfile config_assignments program"
     "runfile config_errors program"

@@ -140,7 +140,7 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
         free(x);
         return -1;
     }
-    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
+    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1, NULL);
     for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));
     free(x);
     s->box = round_up(reach, standardise || reach == 0 ? training.box : 0);

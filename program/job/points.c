@@ -109,7 +109,7 @@ int points_generate(const points_recipe *r, double **x, int64_t *rows, char *err
     if (made) make_points(r, dim, z, made);
     free(z);
     if (!made) return files_fail(error, room, "out of memory for %lld points", (long long)r->points);
-    if (points_rescale(made, r->points, dim, r->standardise, r->scale)) {
+    if (points_rescale(made, r->points, dim, r->standardise, r->scale, r->scaling)) {
         free(made);
         return files_fail(error, room, "the generated points are not finite; expected smaller noise, centres or scale");
     }
@@ -133,9 +133,11 @@ static void moments(const double *x, int64_t rows, size_t stride, double *mean, 
     *sd = sqrt(square / (double)rows);
 }
 
-int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale)
+int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale, points_scaling *told)
 {
-    int finite = 1;
+    int finite = 1, tells = told && (standardise || scale != 1);
+    if (told) *told = (points_scaling){.dim = 0};
+    if (tells && scaling_make(told, dim)) return -1;
     for (int j = 0; j < dim; j++) {
         double mean = 0, sd = 0, divisor = 1;
         if (standardise) {
@@ -147,6 +149,10 @@ int points_rescale(double *x, int64_t rows, int dim, int standardise, double sca
             double *v = x + (size_t)i * (size_t)dim + j;
             *v = scale * (*v - mean) / divisor;
             finite = finite && isfinite(*v);
+        }
+        if (tells) {
+            told->centre[j] = mean;
+            told->factor[j] = scale / divisor;
         }
     }
     return finite ? 0 : -1;

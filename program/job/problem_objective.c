@@ -179,7 +179,9 @@ static int generated_points(builder *b, const points_recipe *recipe, double **ou
         return job_wrong(b, "objective.data.type",
                          "is %s, which gives points of dimension 2; the model has dimension %d",
                          config_text(b->c, "objective.data.type"), dim);
-    return points_generate(recipe, out, rows, b->error, b->room);
+    points_recipe told = *recipe;
+    told.scaling = &b->p->scaling;
+    return points_generate(&told, out, rows, b->error, b->room);
 }
 
 static int stored_points(builder *b, double **out, int64_t *rows)
@@ -193,7 +195,8 @@ static int stored_points(builder *b, double **out, int64_t *rows)
         return -1;
     *b->io = 0;
     job_left_rows(b, path, *rows + gaps.dropped, gaps.dropped, gaps.remedy);
-    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
+    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale"), &b->p->scaling) == 0)
+        return 0;
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }
 
@@ -253,6 +256,15 @@ static int build_points(builder *b, int64_t *rows)
     return rc ? rc : hold_out(b, points, rows);
 }
 
+/* A network that is fitted to points has their units, whatever those were in which it was stored. */
+static int take_units(builder *b)
+{
+    model_file *f = b->p->network;
+    if (!f || !b->p->points) return 0;
+    scaling_free(&f->scaling);
+    return scaling_copy(&f->scaling, &b->p->scaling) ? job_no_memory(b) : 0;
+}
+
 /* What the model takes from the data. */
 static int fit_model(builder *b)
 {
@@ -260,6 +272,7 @@ static int fit_model(builder *b)
     if (penalty > 0 && (!b->p->network || model_is_network(b->p->network)))
         return job_wrong(b, "objective.gradient_penalty",
                          "is %g; only multi-layer perceptrons (model.type: mlp or stored) have one", penalty);
+    if (take_units(b)) return -1;
     return b->p->kind->fit ? b->p->kind->fit(b) : 0;
 }
 

@@ -90,6 +90,7 @@ static void print_outcome(const outcome *o, FILE *out)
     if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
     print_value(out, "before it was tilted, the model has the reward", &o->model_reward, 1);
     print_value(out, "... and log Z", &o->model_log_z, 1);
+    if (*o->units) fprintf(out, "%s\n", o->units);
     if (o->tempers && o->iterations > 0) {
         fprintf(out, "ESS %.0f at the last temperature", o->temper.ess);
         if (!isnan(o->temper.accept)) fprintf(out, ", acceptance %.2g", o->temper.accept);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "units.h"
+
 enum { ATTEMPTS = 5 };
 static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice */
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
@@ -372,6 +374,13 @@ static void take_likelihoods(const subject *s)
             gap);
 }
 
+static int take_units(const subject *s)
+{
+    const points_scaling *scaling = job_scaling(s->job);
+    units_words(s->from->c, s->job, s->o->units, sizeof s->o->units);
+    return scaling ? scaling_copy(&s->o->scaling, scaling) : 0;
+}
+
 /* ---------------------------------------------------------------------------- theta and the verdict */
 
 static void add_reason(sosmc_verdict_words *v, const char *sentence)
@@ -536,7 +545,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
     o->left_out = job_left_out(from->job);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
-    if (take_theta(&s) || take_interval(o))
+    if (take_theta(&s) || take_interval(o) || take_units(&s))
         return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
     /* Tempered particles have honest errors; a lattice is for what they cannot tell. */
     if (!o->failed && o->tempers && s.job->temper.why_no_log_z && s.job->temper.beta > 0)
@@ -560,6 +569,7 @@ void outcome_free(outcome *o)
     free(o->name);
     free(o->low);
     free(o->high);
+    scaling_free(&o->scaling);
     sosmc_judgement_free(&o->judged);
     *o = (outcome){.theta = NULL};
 }
@@ -592,6 +602,18 @@ static void put_list(json_writer *w, const char *key, const double *value, int n
         json_put_numbers(w, key, value, n);
     else
         json_put_number(w, key, NAN);
+}
+
+static void put_scaling(const outcome *o, json_writer *w)
+{
+    const points_scaling *s = &o->scaling;
+    if (s->dim == 0) return;
+    json_open_object(w, "scaling");
+    json_put_text(w, "words", o->units);
+    json_put_numbers(w, "centre", s->centre, s->dim);
+    json_put_numbers(w, "factor", s->factor, s->dim);
+    json_put_number(w, "log_density", scaling_log_density(s));
+    json_close(w);
 }
 
 static void put_theta(const outcome *o, json_writer *w)
@@ -715,6 +737,7 @@ void outcome_write(const outcome *o, json_writer *w)
         json_put_number(w, "held_out_spread", o->held_out_spread);
         json_put_whole(w, "held_out_rows", o->held_out_rows);
     }
+    put_scaling(o, w);
     put(w, "best_reward", &o->best_reward);
     put(w, "best_kl", &o->best_kl);
     put(w, "excess", &o->excess);

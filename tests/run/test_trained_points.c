@@ -1,0 +1,163 @@
+/* test_trained_points.c: what `sosmc train` tells of a user's points beside its numbers: their units, whether any were held out and what
+ * follows where none or few are, points that no density can describe. Most runs are ended at once: the words do not hang on how long
+ * they took. gnuplot is a script that draws nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "assertions.h"
+#include "program.h"
+#include "scratch.h"
+
+#define SHORT "--hidden 8 --particles 128 --set limits.evaluations=10000 "
+#define PLAIN SHORT "--set output.report=false "
+
+/* ---------------------------------------------------------------------------- points, and what is told of them */
+
+static double uniform(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(*state >> 11) / 9007199254740992.0;
+}
+
+/* Triangular noise: no two rows are the same. `factor` times the numbers, plus `centre`. */
+static void write_points(const char *name, int rows, double factor, double centre)
+{
+    static char text[1 << 18];
+    size_t used = (size_t)snprintf(text, sizeof text, "a,b\n");
+    uint64_t state = 5;
+    for (int i = 0; i < rows; i++) {
+        double a = uniform(&state) + uniform(&state), b = uniform(&state) - uniform(&state);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.17g,%.17g\n", centre + factor * a, centre + b);
+    }
+    write_text(name, text);
+}
+
+static json_t *summary_of(const char *dir)
+{
+    char path[FOLDER_ROOM];
+    json_error_t why;
+    (void)snprintf(path, sizeof path, "%s/summary.json", dir);
+    json_t *summary = json_load_file(at(path), 0, &why);
+    if (!summary) fail_msg("%s: %s", path, why.text);
+    return summary;
+}
+
+static double number_of(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+    if (!json_is_number(v)) fail_msg("%s has no number", key);
+    return json_number_value(v);
+}
+
+static double item(const json_t *o, const char *key, size_t k)
+{
+    return json_number_value(json_array_get(json_object_get(o, key), k));
+}
+
+/* ---------------------------------------------------------------------------- units */
+
+/* Points that are a thousand times as wide in one coordinate are fitted by the same network; in their own units its density is a thousandth
+ * everywhere. */
+static void units_are_told(void **state)
+{
+    double told[2], shift[2];
+    for (int k = 0; k < 2; k++) {
+        char dir[8], sentence[256];
+        (void)snprintf(dir, sizeof dir, "u%d", k);
+        write_points("points.csv", 200, k ? 1000 : 1, k ? 30 : 0);
+        char *screen = strdup(program_says(scratch, 0, "train points.csv " SHORT "--out %s", dir));
+        json_t *summary = summary_of(dir), *scaling = json_object_get(summary, "scaling");
+        assert_non_null(screen);
+        told[k] = number_of(summary, "log_likelihood");
+        shift[k] = number_of(scaling, "log_density");
+        assert_near(shift[k], log(item(scaling, "factor", 0)) + log(item(scaling, "factor", 1)), 1e-9);
+        assert_near(item(scaling, "centre", 0), k ? 1030 : 1, k ? 100 : 0.1);
+        (void)snprintf(
+            sentence, sizeof sentence,
+            "the points were scaled to mean 0 and standard deviation 2; in their own units every log-density is "
+            "%.6g %s",
+            fabs(shift[k]), shift[k] < 0 ? "lower" : "higher");
+        assert_contains(screen, sentence);
+        free(screen);
+        char page[32];
+        (void)snprintf(page, sizeof page, "u%d/report.html", k);
+        char *report = slurp(page, NULL);
+        assert_contains(report, sentence);
+        free(report);
+        json_decref(summary);
+    }
+    assert_near(told[1], told[0], 0.01); /* the scaled points differ in their last digits, and moves with them */
+    assert_near(shift[1] - shift[0], -log(1000), 1e-5);
+    assert_true(shift[0] > 0 && shift[1] < 0); /* both words were seen */
+}
+
+/* The network keeps the units, through a tuning too, and a sample of it says that it is in them. */
+static void samples_know_their_units(void **state)
+{
+    static const char *const models[] = {"k/model.safetensors", "t/model.safetensors"};
+    write_points("points.csv", 200, 3, 7);
+    (void)program_says(scratch, 0, "train points.csv " PLAIN "--out k --quiet");
+    (void)program_says(scratch, 0,
+                       "tune k/model.safetensors --reward lower --beta 0.5 --iterations 3 --particles 40 --set "
+                       "output.report=false --set evaluate.nodes=20 --out t --quiet");
+    json_t *trained = summary_of("k");
+    for (int i = 0; i < 2; i++) {
+        assert_contains(
+            program_says(scratch, 0, "sample %s --smc --chains 30 --set output.report=false --out s%d", models[i], i),
+            "a point x is centre + x / factor");
+        char dir[8];
+        (void)snprintf(dir, sizeof dir, "s%d", i);
+        json_t *sampled = summary_of(dir), *there = json_object_get(sampled, "scaling"),
+               *here = json_object_get(trained, "scaling");
+        for (size_t j = 0; j < 2; j++) {
+            assert_near(item(there, "centre", j), item(here, "centre", j), 1e-12);
+            assert_near(item(there, "factor", j), item(here, "factor", j), 1e-12);
+        }
+        json_decref(sampled);
+    }
+    json_decref(trained);
+}
+
+static void points_as_they_are_have_no_other_units(void **state)
+{
+    write_points("points.csv", 200, 1, 0);
+    char *screen = strdup(program_says(scratch, 0, "train points.csv --no-standardise " PLAIN "--out n"));
+    json_t *summary = summary_of("n");
+    assert_non_null(screen);
+    assert_null(json_object_get(summary, "scaling"));
+    assert_null(strstr(screen, "units"));
+    free(screen);
+    json_decref(summary);
+}
+
+/* ---------------------------------------------------------------------------- */
+
+static int furnish(void **state)
+{
+    char path[2 * FOLDER_ROOM + 64];
+    if (scratch_make(state)) return -1;
+    write_text("gnuplot", "#!/bin/sh\ncat >/dev/null\necho '<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>'\n");
+    const char *before = getenv("PATH");
+    (void)snprintf(path, sizeof path, "%s:%s", scratch, before ? before : "/usr/bin:/bin");
+    return chmod(at("gnuplot"), 0755) || setenv("PATH", path, 1) ? -1 : 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(units_are_told),
+        cmocka_unit_test(samples_know_their_units),
+        cmocka_unit_test(points_as_they_are_have_no_other_units),
+    };
+    return cmocka_run_group_tests(tests, furnish, scratch_remove);
+}
