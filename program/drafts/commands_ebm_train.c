@@ -66,7 +66,6 @@ static const struct {
               .box = 4.5, /* particles start within it, and are held to 4/3 of it */
               .file_scale = 2};
 /* Training with weights chooses for itself, but for what belongs to the data. */
-enum { FEW_POINTS = 50 };
 static const double held_out = 0.1;
 
 /* Training of pictures: the tutorial's recipe for MNIST. */
@@ -204,7 +203,7 @@ static void put_data(draft *d, const flag_values *q, const dataset *s)
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
-    if (!flag_given(q, FLAG_CD) && s->points >= FEW_POINTS) draft_put(d, "  held_out: %.17g\n", held_out);
+    if (!flag_given(q, FLAG_CD) && s->points >= POINTS_FEW) draft_put(d, "  held_out: %.17g\n", held_out);
 }
 
 /* The particles of persistent contrastive divergence, and how theta follows them. */

@@ -7,6 +7,9 @@
 
 #include "scaling.h"
 
+/* Fewer are all fitted where nothing else is asked for: a tenth of them could tell nothing. */
+enum { POINTS_FEW = 50 };
+
 typedef enum { POINTS_TWO_MOONS, POINTS_CIRCLES, POINTS_BLOBS } points_kind;
 
 typedef struct {

@@ -72,7 +72,9 @@ static void print_likelihoods(const outcome *o, FILE *out)
     char name[80];
     (void)snprintf(name, sizeof name, "log-likelihood of the %lld points, mean", (long long)o->fitted_rows);
     print_value(out, name, &o->log_likelihood, 1);
-    (void)snprintf(name, sizeof name, "log-likelihood of %lld held-out points, mean", (long long)o->held_out_rows);
+    (void)snprintf(name, sizeof name, "log-likelihood of held-out points, mean");
+    if (o->held_out_rows > 0)
+        (void)snprintf(name, sizeof name, "log-likelihood of %lld held-out points, mean", (long long)o->held_out_rows);
     print_value(out, name, &o->held_out, 1);
     if (o->held_out.exists && isfinite(o->held_out.value))
         fprintf(out, "  as a sample of further points: +- %.2g\n", o->held_out_spread);

@@ -14,6 +14,11 @@ static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;   /* ... and the largest that is told */
 
+/* How much less likely held-out points are where a model knows the others by heart: at least so many nats, and standard errors. */
+static const struct {
+    double nats, errors;
+} BY_HEART = {.nats = 0.05, .errors = 3};
+
 static void warn(outcome *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void warn(outcome *o, const char *format, ...)
 {
@@ -357,21 +362,46 @@ static told likelihood_of(const subject *s, const double *points, int64_t rows, 
     return t;
 }
 
-static void take_likelihoods(const subject *s)
+/* Points that were all fitted: their likelihood is no measure of others, which must be said where few were, as they can be learnt by
+ * heart. */
+static void miss_held_out(outcome *o)
 {
-    outcome *o = s->o;
-    double spread = NAN, gap, noise;
-    const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
-    o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
-    o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
-    gap = o->log_likelihood.value - o->held_out.value;
-    noise = sqrt(spread * spread + o->held_out_spread * o->held_out_spread);
-    if (gap > 0.05 && gap > 5 * noise)
+    long long rows = o->fitted_rows;
+    o->held_out = (told){.exists = 1, .value = NAN, .error = NAN};
+    (void)snprintf(o->held_out.why, sizeof o->held_out.why,
+                   "none of the %lld points was held out (objective.held_out%s)", rows,
+                   rows < POINTS_FEW ? "; train holds out a tenth of 50 points or more" : "");
+    if (rows < POINTS_FEW && o->network)
+        warn(
+            o,
+            "the log-likelihood is that of the %lld fitted points alone, and says nothing about new points: a network knows so few "
+            "by heart; take more points, or hold some out (objective.held_out: 0.2)",
+            rows);
+}
+
+/* The standard error of the held-out mean is that of the gap: both means are taken with the same log Z, and the fitted points are given. */
+static void compare_likelihoods(outcome *o)
+{
+    double gap = o->log_likelihood.value - o->held_out.value;
+    if (gap > BY_HEART.nats && gap > BY_HEART.errors * o->held_out_spread)
         warn(
             o,
             "the points that were held out are less likely than those that were fitted, by %.2g nats each: the model knows its "
             "points by heart; take more points or fewer parameters",
             gap);
+}
+
+static void take_likelihoods(const subject *s)
+{
+    outcome *o = s->o;
+    double spread = NAN;
+    const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
+    o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
+    o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
+    if (isfinite(o->log_likelihood.value) && !held)
+        miss_held_out(o);
+    else
+        compare_likelihoods(o);
 }
 
 static int take_units(const subject *s)

@@ -27,7 +27,7 @@ typedef struct {
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
 
-enum { OUTCOME_WARNINGS = 2 + JOB_NOTES, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
+enum { OUTCOME_WARNINGS = 4 + JOB_NOTES, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
 typedef struct {
     char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
