@@ -104,6 +104,7 @@ set(sosmc_tests
     "job points program"
     "job start_files program"
     "job tables program"
+    "job ties program"
     "judge judge_bits property"
     "judge judge_laws unit"
     "judge judge_pass stat"

@@ -135,7 +135,8 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
     if (columns_of(q->operand, &s->dim, error, room) ||
         points_load_data(q->operand, s->dim, &gaps, &x, &s->points, error, room))
         return -1;
-    if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
+    if (points_differ(q->operand, x, s->points, s->dim, error, room) ||
+        (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room))) {
         free(x);
         return -1;
     }

@@ -11,6 +11,7 @@
  * Invariant: the noise of point i depends on the seed and i alone, and every number that leaves this file is finite. */
 #include "points.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #include "files/files.h"
 #include "problem_inside.h"
+#include "ties.h"
 
 enum { STREAM_POINTS = SOSMC_STREAM_USER };
 
@@ -156,6 +158,14 @@ int points_rescale(double *x, int64_t rows, int dim, int standardise, double sca
         }
     }
     return finite ? 0 : -1;
+}
+
+int points_differ(const char *path, const double *x, int64_t rows, int dim, char *error, size_t room)
+{
+    if (!ties_all_same(x, rows, dim)) return 0;
+    return files_fail(error, room,
+                      "%s: all of its %" PRId64 " points are the same, so there is nothing to be learnt from them",
+                      path, rows);
 }
 
 int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room)

@@ -44,6 +44,8 @@ int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, i
  * caller frees; it is empty where nothing was changed. */
 int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale, points_scaling *told);
 
+/* A sentence where all points of the file are the same, which no network of theirs can be fitted to. */
+int points_differ(const char *path, const double *x, int64_t rows, int dim, char *error, size_t room);
 /* A sentence where `rows` points of the file have no standard deviation; `otherwise` is what switches scaling off. */
 int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room);
 

@@ -6,6 +6,7 @@
 #include "points.h"
 #include "problem_inside.h"
 #include "runfile/schema.h"
+#include "ties.h"
 
 enum { STREAM_HELD_OUT = SOSMC_STREAM_USER + 1 };
 
@@ -191,6 +192,7 @@ static int stored_points(builder *b, double **out, int64_t *rows)
     points_gaps gaps = {.remedy = "objective.data.missing: drop", .drop = is(b, "objective.data.missing", "drop")};
     *b->io = 1;
     if (points_load_data(path, dim, &gaps, out, rows, b->error, b->room) ||
+        points_differ(path, *out, *rows, dim, b->error, b->room) ||
         (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
         return -1;
     *b->io = 0;
@@ -243,6 +245,17 @@ static int hold_out(builder *b, double *points, int64_t *rows)
     return rc;
 }
 
+/* A note on points, those that are held out among them, on which a density has no bound. */
+static int look_for_ties(const builder *b, int64_t rows)
+{
+    char words[JOB_SENTENCE];
+    int rc = b->p->points
+                 ? ties_words(b->p->points, rows + b->p->held_out, b->job->problem.model.dim_x, words, sizeof words)
+                 : 0;
+    if (rc > 0) job_note(b, "%s", words);
+    return rc < 0 ? job_no_memory(b) : 0;
+}
+
 static int build_points(builder *b, int64_t *rows)
 {
     double *points = NULL;
@@ -281,7 +294,7 @@ static int likelihood_objective(builder *b)
     int chosen = !is(b, "settings", "automatic"); /* otherwise the solver has batches of its own */
     int64_t rows = 0, batch = chosen ? config_integer(b->c, "objective.batch") : 0;
     int epochs = chosen && is(b, "objective.batches", "epochs");
-    if (build_points(b, &rows)) return -1;
+    if (build_points(b, &rows) || look_for_ties(b, rows)) return -1;
     if (rows < 1 || rows > INT32_MAX)
         return job_wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);
     if (epochs && batch > rows)

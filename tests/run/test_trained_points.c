@@ -225,6 +225,40 @@ static void held_out_points_that_are_less_likely(void **state)
     assert_true(below > 0 && above > 0);
 }
 
+/* ---------------------------------------------------------------------------- points that no density describes */
+
+static void equal_points_are_refused(void **state)
+{
+    static const char *const commands[] = {"train ones.csv --out o", "train ones.csv --no-standardise --out o"};
+    write_text("ones.csv", "a,b\n1,1\n1,1\n1,1\n");
+    write_text("ones.yaml",
+               "model: {type: mlp, inputs: 2, hidden: [8], base: gaussian}\n"
+               "objective: {type: ebm_likelihood, data: {type: file, file: ones.csv, standardise: true}}\n");
+    for (size_t i = 0; i < 2; i++)
+        assert_string_equal(
+            program_says(scratch, 4, "%s", commands[i]),
+            "sosmc: ones.csv: all of its 3 points are the same, so there is nothing to be learnt from them\n");
+    assert_contains(program_says(scratch, 4, "run ones.yaml --out o"),
+                    "ones.csv: all of its 3 points are the same, so there is nothing to be learnt from them\n");
+}
+
+static void columns_without_spread_are_named(void **state)
+{
+    char text[4096];
+    size_t used = 0;
+    uint64_t seed = 2;
+    for (int i = 0; i < 60; i++) used += (size_t)snprintf(text + used, sizeof text - used, "%.9g,7\n", uniform(&seed));
+    write_text("flat.csv", text);
+    char *screen = strdup(program_says(scratch, 0, "train flat.csv " PLAIN "--out c"));
+    json_t *summary = summary_of("c");
+    assert_non_null(screen);
+    assert_contains(
+        screen, "warning: column 2 has the same value in all 60 points: a density can be made as large as one likes");
+    assert_true(warns(summary, "column 2 has the same value in all 60 points"));
+    free(screen);
+    json_decref(summary);
+}
+
 /* ---------------------------------------------------------------------------- */
 
 static int furnish(void **state)
@@ -245,6 +279,8 @@ int main(void)
         cmocka_unit_test(points_as_they_are_have_no_other_units),
         cmocka_unit_test(few_points_are_no_measure),
         cmocka_unit_test(held_out_points_that_are_less_likely),
+        cmocka_unit_test(equal_points_are_refused),
+        cmocka_unit_test(columns_without_spread_are_named),
     };
     return cmocka_run_group_tests(tests, furnish, scratch_remove);
 }
