@@ -26,7 +26,8 @@ const char train_text[] =
     "\n"
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
-    "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2)\n"
+    "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2 in every\n"
+    "                        coordinate; likelihoods and samples are then in these units, which summary.json tells as scaling)\n"
     "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
     "  --particles N         default: 2048; with contrastive divergence as many as --batch\n"
     "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
@@ -66,7 +67,6 @@ static const struct {
               .box = 4.5, /* particles start within it, and are held to 4/3 of it */
               .file_scale = 2};
 /* Training with weights chooses for itself, but for what belongs to the data. */
-enum { FEW_POINTS = 50 };
 static const double held_out = 0.1;
 
 /* Training of pictures: the tutorial's recipe for MNIST. */
@@ -136,11 +136,12 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
     if (columns_of(q->operand, &s->dim, error, room) ||
         points_load_data(q->operand, s->dim, &gaps, &x, &s->points, error, room))
         return -1;
-    if (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room)) {
+    if (points_differ(q->operand, x, s->points, s->dim, error, room) ||
+        (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room))) {
         free(x);
         return -1;
     }
-    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1);
+    int rc = points_rescale(x, s->points, s->dim, standardise, standardise ? training.file_scale : 1, NULL);
     for (int64_t i = 0; i < s->points * s->dim; i++) reach = fmax(reach, fabs(x[i]));
     free(x);
     s->box = round_up(reach, standardise || reach == 0 ? training.box : 0);
@@ -204,7 +205,7 @@ static void put_data(draft *d, const flag_values *q, const dataset *s)
         draft_put(d, ", standardise: %s, scale: %.17g}\n", standardise ? "true" : "false",
                   standardise ? training.file_scale : 1);
     }
-    if (!flag_given(q, FLAG_CD) && s->points >= FEW_POINTS) draft_put(d, "  held_out: %.17g\n", held_out);
+    if (!flag_given(q, FLAG_CD) && s->points >= POINTS_FEW) draft_put(d, "  held_out: %.17g\n", held_out);
 }
 
 /* The particles of persistent contrastive divergence, and how theta follows them. */

@@ -13,7 +13,8 @@
 #include "network_text.h"
 #include "files/tensors.h"
 
-static const char activation_key[] = "sosmc.activation", base_key[] = "sosmc.base_sd", network_key[] = "sosmc.network";
+static const char activation_key[] = "sosmc.activation", base_key[] = "sosmc.base_sd", network_key[] = "sosmc.network",
+                  centre_key[] = "sosmc.centre", factor_key[] = "sosmc.factor";
 
 static int known_activation(const char *name)
 {
@@ -39,6 +40,7 @@ void model_free(model_file *m)
     free(m->width);
     free(m->theta);
     network_free(&m->network);
+    scaling_free(&m->scaling);
     *m = (model_file){0};
 }
 
@@ -202,6 +204,21 @@ static int read_base(const parts *p, double *base_sd, char *error, size_t room)
     return files_fail(error, room, "%s has '%.40s' as %s; a number from 0 on is expected", p->path, base, base_key);
 }
 
+/* How the points of the network were scaled, where the file says it. */
+static int read_scaling(const parts *p, model_file *out, char *error, size_t room)
+{
+    const char *centre = tensors_metadata(&p->file, centre_key), *factor = tensors_metadata(&p->file, factor_key);
+    int positive = 1;
+    if (!centre && !factor) return 0;
+    if (scaling_make(&out->scaling, out->inputs)) return files_fail(error, room, "no memory to read %s", p->path);
+    int wrong = !centre || !factor || scaling_numbers(centre, out->scaling.centre, out->inputs) ||
+                scaling_numbers(factor, out->scaling.factor, out->inputs);
+    for (int j = 0; j < out->inputs && !wrong; j++) positive = positive && out->scaling.factor[j] > 0;
+    if (!wrong && positive) return 0;
+    return files_fail(error, room, "%s needs %d numbers as %s and as many positive ones as %s, with blanks between",
+                      p->path, out->inputs, centre_key, factor_key);
+}
+
 /* What the file says of itself and what the caller says must be the same. Where neither says anything nothing is guessed, but
  * a network without hidden layers needs none. */
 static int find_activation(const parts *p, const char *given, model_file *out, char *error, size_t room)
@@ -353,6 +370,7 @@ int model_read_as(const char *path, const char *description, const char *activat
     if (!status)
         status = described ? read_network(&p, description, out, error, room)
                            : read_perceptron(&p, activation, out, error, room);
+    if (!status) status = read_scaling(&p, out, error, room);
     tensors_free(&p.file);
     if (status) model_free(out);
     return status;
@@ -466,6 +484,16 @@ static int put_network(const char *path, tensor_file *f, const model_file *m, ch
     return 0;
 }
 
+static int put_scaling(tensor_file *f, const points_scaling *s)
+{
+    if (s->dim == 0) return 0;
+    char *centre = scaling_text(s->centre, s->dim), *factor = scaling_text(s->factor, s->dim);
+    int rc = centre && factor && !tensors_describe(f, centre_key, centre) && !tensors_describe(f, factor_key, factor);
+    free(centre);
+    free(factor);
+    return rc ? 0 : -1;
+}
+
 int model_write(const char *path, const model_file *m, char *error, size_t room)
 {
     tensor_file f = {0};
@@ -473,6 +501,7 @@ int model_write(const char *path, const model_file *m, char *error, size_t room)
     int status = tensors_describe(&f, "format", "pt") ? files_fail(error, room, "no memory to write %s", path)
                  : model_is_network(m)                ? put_network(path, &f, m, error, room)
                                                       : put_perceptron(path, &f, m, error, room);
+    if (!status && put_scaling(&f, &m->scaling)) status = files_fail(error, room, "no memory to write %s", path);
     if (!status) status = tensors_write(path, &f, error, room);
     tensors_free(&f);
     return status;

@@ -15,6 +15,8 @@
 
 #include <sosmc/models.h>
 
+#include "scaling.h"
+
 enum { MODEL_ACTIVATION = 16, MODEL_LAYERS = 64 /* hidden layers at most */ };
 
 typedef struct {
@@ -23,7 +25,8 @@ typedef struct {
     int hidden_layers;                 /* of a perceptron, as the next two */
     int *width;                        /* hidden_layers numbers */
     char activation[MODEL_ACTIVATION]; /* after every hidden layer: silu, softplus or tanh */
-    double base_sd; /* standard deviation of a Gaussian base law; 0: none. A layer list has its own */
+    double base_sd;         /* standard deviation of a Gaussian base law; 0: none. A layer list has its own */
+    points_scaling scaling; /* of the points that it was fitted to; empty: they were not scaled, or it is not known */
     int parameters;
     /* Layer by layer, the hidden ones and then the linear one: weight (outputs x inputs x kernel rows x columns,
      * row-major), bias (outputs). */
@@ -33,7 +36,8 @@ typedef struct {
 /* Numbers in theta that inputs and widths ask for; -1: sizes below 1, or more numbers than a file may hold. */
 int model_parameters(int inputs, const int *width, int hidden_layers);
 
-/* The keys sosmc.network, or else sosmc.activation, and sosmc.base_sd come from the metadata. A perceptron with hidden layers
+/* The keys sosmc.network, or else sosmc.activation, and sosmc.base_sd come from the metadata; so do sosmc.centre and sosmc.factor, the
+ * scaling, each `inputs` numbers with blanks between. A perceptron with hidden layers
  * that does not say what follows them is refused. On failure `out` is empty. */
 int model_read(const char *path, model_file *out, char *error, size_t room);
 /* The same with a description of pictures or the activation of a perceptron for a file that says nothing (NULL: none is given),

@@ -11,6 +11,7 @@
  * Invariant: the noise of point i depends on the seed and i alone, and every number that leaves this file is finite. */
 #include "points.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 #include "files/files.h"
 #include "problem_inside.h"
+#include "ties.h"
 
 enum { STREAM_POINTS = SOSMC_STREAM_USER };
 
@@ -109,7 +111,7 @@ int points_generate(const points_recipe *r, double **x, int64_t *rows, char *err
     if (made) make_points(r, dim, z, made);
     free(z);
     if (!made) return files_fail(error, room, "out of memory for %lld points", (long long)r->points);
-    if (points_rescale(made, r->points, dim, r->standardise, r->scale)) {
+    if (points_rescale(made, r->points, dim, r->standardise, r->scale, r->scaling)) {
         free(made);
         return files_fail(error, room, "the generated points are not finite; expected smaller noise, centres or scale");
     }
@@ -133,9 +135,11 @@ static void moments(const double *x, int64_t rows, size_t stride, double *mean, 
     *sd = sqrt(square / (double)rows);
 }
 
-int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale)
+int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale, points_scaling *told)
 {
-    int finite = 1;
+    int finite = 1, tells = told && (standardise || scale != 1);
+    if (told) *told = (points_scaling){.dim = 0};
+    if (tells && scaling_make(told, dim)) return -1;
     for (int j = 0; j < dim; j++) {
         double mean = 0, sd = 0, divisor = 1;
         if (standardise) {
@@ -148,8 +152,20 @@ int points_rescale(double *x, int64_t rows, int dim, int standardise, double sca
             *v = scale * (*v - mean) / divisor;
             finite = finite && isfinite(*v);
         }
+        if (tells) {
+            told->centre[j] = mean;
+            told->factor[j] = scale / divisor;
+        }
     }
     return finite ? 0 : -1;
+}
+
+int points_differ(const char *path, const double *x, int64_t rows, int dim, char *error, size_t room)
+{
+    if (!ties_all_same(x, rows, dim)) return 0;
+    return files_fail(error, room,
+                      "%s: all of its %" PRId64 " points are the same, so there is nothing to be learnt from them",
+                      path, rows);
 }
 
 int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room)

@@ -5,6 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "scaling.h"
+
+/* Fewer are all fitted where nothing else is asked for: a tenth of them could tell nothing. */
+enum { POINTS_FEW = 50 };
+
 typedef enum { POINTS_TWO_MOONS, POINTS_CIRCLES, POINTS_BLOBS } points_kind;
 
 typedef struct {
@@ -17,6 +22,7 @@ typedef struct {
     int standardise;
     double scale;
     uint64_t seed;
+    points_scaling *scaling; /* NULL, or as in points_rescale */
 } points_recipe;
 
 /* points x dim numbers, row-major, curve after curve or cluster after cluster; the caller frees. The same recipe gives
@@ -34,9 +40,12 @@ typedef struct {
 int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room);
 
 /* x = scale (x - mean) / (sd + 1e-8) per coordinate, with the population's standard deviation; without `standardise`,
- * x = scale x. -1 when a result is not finite. */
-int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale);
+ * x = scale x. -1 when a result is not finite. Where `told` is there (NULL: nobody asks), it is made to say what was done, which the
+ * caller frees; it is empty where nothing was changed. */
+int points_rescale(double *x, int64_t rows, int dim, int standardise, double scale, points_scaling *told);
 
+/* A sentence where all points of the file are the same, which no network of theirs can be fitted to. */
+int points_differ(const char *path, const double *x, int64_t rows, int dim, char *error, size_t room);
 /* A sentence where `rows` points of the file have no standard deviation; `otherwise` is what switches scaling off. */
 int points_can_standardise(const char *path, int64_t rows, const char *otherwise, char *error, size_t room);
 

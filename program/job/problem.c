@@ -84,6 +84,7 @@ void job_free(job *j)
         k->release(k->p);
         free(k);
     }
+    scaling_free(&j->parts->scaling);
     free(j->parts);
     j->parts = NULL;
 }
@@ -103,6 +104,13 @@ const double *job_held_out(const job *j, int64_t *rows)
     int64_t fitted = *rows;
     *rows = points ? j->parts->held_out : 0;
     return *rows > 0 ? points + (size_t)fitted * (size_t)j->problem.model.dim_x : NULL;
+}
+
+const points_scaling *job_scaling(const job *j)
+{
+    if (!j->parts) return NULL;
+    const points_scaling *s = j->parts->network ? &j->parts->network->scaling : &j->parts->scaling;
+    return s->dim > 0 ? s : NULL;
 }
 
 int job_picture(const job *j, picture_shape *out)

@@ -45,6 +45,10 @@ const double *job_points(const job *j, int64_t *rows);
 /* Those that were held out, likewise. */
 const double *job_held_out(const job *j, int64_t *rows);
 
+/* The units of x: how the points that are fitted were scaled, or else those behind a stored network; NULL: they were not, as far as is
+ * known. */
+const points_scaling *job_scaling(const job *j);
+
 /* Returns whether the particles are pictures. If so, *out holds channels, rows and columns, and the values that are shown
  * black and white. */
 typedef struct {

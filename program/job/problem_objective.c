@@ -6,6 +6,7 @@
 #include "points.h"
 #include "problem_inside.h"
 #include "runfile/schema.h"
+#include "ties.h"
 
 enum { STREAM_HELD_OUT = SOSMC_STREAM_USER + 1 };
 
@@ -179,7 +180,9 @@ static int generated_points(builder *b, const points_recipe *recipe, double **ou
         return job_wrong(b, "objective.data.type",
                          "is %s, which gives points of dimension 2; the model has dimension %d",
                          config_text(b->c, "objective.data.type"), dim);
-    return points_generate(recipe, out, rows, b->error, b->room);
+    points_recipe told = *recipe;
+    told.scaling = &b->p->scaling;
+    return points_generate(&told, out, rows, b->error, b->room);
 }
 
 static int stored_points(builder *b, double **out, int64_t *rows)
@@ -189,11 +192,13 @@ static int stored_points(builder *b, double **out, int64_t *rows)
     points_gaps gaps = {.remedy = "objective.data.missing: drop", .drop = is(b, "objective.data.missing", "drop")};
     *b->io = 1;
     if (points_load_data(path, dim, &gaps, out, rows, b->error, b->room) ||
+        points_differ(path, *out, *rows, dim, b->error, b->room) ||
         (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
         return -1;
     *b->io = 0;
     job_left_rows(b, path, *rows + gaps.dropped, gaps.dropped, gaps.remedy);
-    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale")) == 0) return 0;
+    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale"), &b->p->scaling) == 0)
+        return 0;
     return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
 }
 
@@ -240,6 +245,17 @@ static int hold_out(builder *b, double *points, int64_t *rows)
     return rc;
 }
 
+/* A note on points, those that are held out among them, on which a density has no bound. */
+static int look_for_ties(const builder *b, int64_t rows)
+{
+    char words[JOB_SENTENCE];
+    int rc = b->p->points
+                 ? ties_words(b->p->points, rows + b->p->held_out, b->job->problem.model.dim_x, words, sizeof words)
+                 : 0;
+    if (rc > 0) job_note(b, "%s", words);
+    return rc < 0 ? job_no_memory(b) : 0;
+}
+
 static int build_points(builder *b, int64_t *rows)
 {
     double *points = NULL;
@@ -253,6 +269,15 @@ static int build_points(builder *b, int64_t *rows)
     return rc ? rc : hold_out(b, points, rows);
 }
 
+/* A network that is fitted to points has their units, whatever those were in which it was stored. */
+static int take_units(builder *b)
+{
+    model_file *f = b->p->network;
+    if (!f || !b->p->points) return 0;
+    scaling_free(&f->scaling);
+    return scaling_copy(&f->scaling, &b->p->scaling) ? job_no_memory(b) : 0;
+}
+
 /* What the model takes from the data. */
 static int fit_model(builder *b)
 {
@@ -260,6 +285,7 @@ static int fit_model(builder *b)
     if (penalty > 0 && (!b->p->network || model_is_network(b->p->network)))
         return job_wrong(b, "objective.gradient_penalty",
                          "is %g; only multi-layer perceptrons (model.type: mlp or stored) have one", penalty);
+    if (take_units(b)) return -1;
     return b->p->kind->fit ? b->p->kind->fit(b) : 0;
 }
 
@@ -268,7 +294,7 @@ static int likelihood_objective(builder *b)
     int chosen = !is(b, "settings", "automatic"); /* otherwise the solver has batches of its own */
     int64_t rows = 0, batch = chosen ? config_integer(b->c, "objective.batch") : 0;
     int epochs = chosen && is(b, "objective.batches", "epochs");
-    if (build_points(b, &rows)) return -1;
+    if (build_points(b, &rows) || look_for_ties(b, rows)) return -1;
     if (rows < 1 || rows > INT32_MAX)
         return job_wrong(b, "objective.data", "holds %lld points; expected 1 to 2^31 - 1", (long long)rows);
     if (epochs && batch > rows)

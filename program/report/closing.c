@@ -72,7 +72,9 @@ static void print_likelihoods(const outcome *o, FILE *out)
     char name[80];
     (void)snprintf(name, sizeof name, "log-likelihood of the %lld points, mean", (long long)o->fitted_rows);
     print_value(out, name, &o->log_likelihood, 1);
-    (void)snprintf(name, sizeof name, "log-likelihood of %lld held-out points, mean", (long long)o->held_out_rows);
+    (void)snprintf(name, sizeof name, "log-likelihood of held-out points, mean");
+    if (o->held_out_rows > 0)
+        (void)snprintf(name, sizeof name, "log-likelihood of %lld held-out points, mean", (long long)o->held_out_rows);
     print_value(out, name, &o->held_out, 1);
     if (o->held_out.exists && isfinite(o->held_out.value))
         fprintf(out, "  as a sample of further points: +- %.2g\n", o->held_out_spread);
@@ -90,6 +92,7 @@ static void print_outcome(const outcome *o, FILE *out)
     if (!o->optimises) print_value(out, "log Z", &o->log_z, 1);
     print_value(out, "before it was tilted, the model has the reward", &o->model_reward, 1);
     print_value(out, "... and log Z", &o->model_log_z, 1);
+    if (*o->units) fprintf(out, "%s\n", o->units);
     if (o->tempers && o->iterations > 0) {
         fprintf(out, "ESS %.0f at the last temperature", o->temper.ess);
         if (!isnan(o->temper.accept)) fprintf(out, ", acceptance %.2g", o->temper.accept);

@@ -258,6 +258,13 @@ static void put_what(page *p, const report_data *r)
     if (model && objective && method) page_paragraph(p, "%s, %s, by %s.", model, objective, method);
 }
 
+/* That coordinates and densities are not in the units of the data, where it is so. */
+static void put_units(page *p, const report_data *r)
+{
+    const char *words = json_string_value(json_object_get(json_object_get(r->summary, "scaling"), "words"));
+    if (words) page_paragraph(p, "Units: %s.", words);
+}
+
 static void put_digests(page *p, const report_data *r, const report_extra *extra)
 {
     static const char *const head[] = {"quantity", "start", "end", "last tenth: mean", "standard deviation"};
@@ -422,6 +429,7 @@ static int write_page(const char *dir, const report_data *r, const report_extra 
     page_warnings(p, r->summary);
     if (extra->about) page_paragraph(p, "%s", extra->about);
     put_facts(p, r);
+    put_units(p, r);
     put_estimate(p, r);
     put_missing(p, r);
     put_notes(p, r, extra);

@@ -7,11 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "units.h"
+
 enum { ATTEMPTS = 5 };
 static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice that was asked for */
 static const double OWN_EDGE = 1e-6; /* ... of one of our own; beyond it there may be many times as much */
 static const double ACCURATE = 1e-3; /* relative error of quadrature below which no finer lattice is tried */
 static const double USABLE = 0.05;   /* ... and the largest that is told */
+
+/* How much less likely held-out points are where a model knows the others by heart: at least so many nats, and standard errors. */
+static const struct {
+    double nats, errors;
+} BY_HEART = {.nats = 0.05, .errors = 3};
 
 static void warn(outcome *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void warn(outcome *o, const char *format, ...)
@@ -356,21 +363,53 @@ static told likelihood_of(const subject *s, const double *points, int64_t rows, 
     return t;
 }
 
-static void take_likelihoods(const subject *s)
+/* Points that were all fitted: their likelihood is no measure of others, which must be said where few were, as they can be learnt by
+ * heart. */
+static void miss_held_out(outcome *o)
 {
-    outcome *o = s->o;
-    double spread = NAN, gap, noise;
-    const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
-    o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
-    o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
-    gap = o->log_likelihood.value - o->held_out.value;
-    noise = sqrt(spread * spread + o->held_out_spread * o->held_out_spread);
-    if (gap > 0.05 && gap > 5 * noise)
+    long long rows = o->fitted_rows;
+    o->held_out = (told){.exists = 1, .value = NAN, .error = NAN};
+    (void)snprintf(o->held_out.why, sizeof o->held_out.why,
+                   "none of the %lld points was held out (objective.held_out%s)", rows,
+                   rows < POINTS_FEW ? "; train holds out a tenth of 50 points or more" : "");
+    if (rows < POINTS_FEW && o->network)
+        warn(
+            o,
+            "the log-likelihood is that of the %lld fitted points alone, and says nothing about new points: a network knows so few "
+            "by heart; take more points, or hold some out (objective.held_out: 0.2)",
+            rows);
+}
+
+/* The standard error of the held-out mean is that of the gap: both means are taken with the same log Z, and the fitted points are given. */
+static void compare_likelihoods(outcome *o)
+{
+    double gap = o->log_likelihood.value - o->held_out.value;
+    if (gap > BY_HEART.nats && gap > BY_HEART.errors * o->held_out_spread)
         warn(
             o,
             "the points that were held out are less likely than those that were fitted, by %.2g nats each: the model knows its "
             "points by heart; take more points or fewer parameters",
             gap);
+}
+
+static void take_likelihoods(const subject *s)
+{
+    outcome *o = s->o;
+    double spread = NAN;
+    const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
+    o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
+    o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
+    if (isfinite(o->log_likelihood.value) && !held)
+        miss_held_out(o);
+    else
+        compare_likelihoods(o);
+}
+
+static int take_units(const subject *s)
+{
+    const points_scaling *scaling = job_scaling(s->job);
+    units_words(s->from->c, s->job, s->o->units, sizeof s->o->units);
+    return scaling ? scaling_copy(&s->o->scaling, scaling) : 0;
 }
 
 /* ---------------------------------------------------------------------------- theta and the verdict */
@@ -537,7 +576,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
     o->left_out = job_left_out(from->job);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
-    if (take_theta(&s) || take_interval(o))
+    if (take_theta(&s) || take_interval(o) || take_units(&s))
         return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
     /* Tempered particles have honest errors; a lattice is for what they cannot tell. */
     if (!o->failed && o->tempers && s.job->temper.why_no_log_z && s.job->temper.beta > 0)
@@ -561,6 +600,7 @@ void outcome_free(outcome *o)
     free(o->name);
     free(o->low);
     free(o->high);
+    scaling_free(&o->scaling);
     sosmc_judgement_free(&o->judged);
     *o = (outcome){.theta = NULL};
 }
@@ -593,6 +633,18 @@ static void put_list(json_writer *w, const char *key, const double *value, int n
         json_put_numbers(w, key, value, n);
     else
         json_put_number(w, key, NAN);
+}
+
+static void put_scaling(const outcome *o, json_writer *w)
+{
+    const points_scaling *s = &o->scaling;
+    if (s->dim == 0) return;
+    json_open_object(w, "scaling");
+    json_put_text(w, "words", o->units);
+    json_put_numbers(w, "centre", s->centre, s->dim);
+    json_put_numbers(w, "factor", s->factor, s->dim);
+    json_put_number(w, "log_density", scaling_log_density(s));
+    json_close(w);
 }
 
 static void put_theta(const outcome *o, json_writer *w)
@@ -716,6 +768,7 @@ void outcome_write(const outcome *o, json_writer *w)
         json_put_number(w, "held_out_spread", o->held_out_spread);
         json_put_whole(w, "held_out_rows", o->held_out_rows);
     }
+    put_scaling(o, w);
     put(w, "best_reward", &o->best_reward);
     put(w, "best_kl", &o->best_kl);
     put(w, "excess", &o->excess);

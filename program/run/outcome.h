@@ -27,7 +27,7 @@ typedef struct {
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
 
-enum { OUTCOME_WARNINGS = 2 + JOB_NOTES, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
+enum { OUTCOME_WARNINGS = 4 + JOB_NOTES, OUTCOME_SENTENCE = 512, OUTCOME_WORD = 64 };
 typedef struct {
     char model[OUTCOME_WORD], objective[OUTCOME_WORD], method[2 * OUTCOME_WORD]; /* what was run */
     int optimises;         /* the run is for theta: not where particles are only sampled */
@@ -62,7 +62,10 @@ typedef struct {
     told log_likelihood, held_out;
     int64_t fitted_rows, held_out_rows;
     double held_out_spread; /* standard error of the second mean, if the points stand for others like them */
-    double aic, bic;        /* NaN: there is none */
+    /* What the points' coordinates are (scaling.h), and in words what follows for the numbers; empty: they were not scaled. */
+    points_scaling scaling;
+    char units[OUTCOME_SENTENCE];
+    double aic, bic; /* NaN: there is none */
     int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     int told_before; /* the first so many of them were told when the run began */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];

@@ -251,6 +251,40 @@ static void the_base_stands_in_one_place(void **state)
     }
 }
 
+static void write_scaled(const char *centre, const char *factor)
+{
+    static const int64_t shape[2] = {1, 2};
+    tensor_file f = {0};
+    assert_non_null(tensors_add(&f, "l1.weight", 2, shape));
+    assert_non_null(tensors_add(&f, "l1.bias", 1, shape));
+    if (centre) assert_int_equal(tensors_describe(&f, "sosmc.centre", centre), 0);
+    if (factor) assert_int_equal(tensors_describe(&f, "sosmc.factor", factor), 0);
+    assert_fine(tensors_write(at("scaled.safetensors"), &f, ERROR));
+    tensors_free(&f);
+}
+
+/* How the points were scaled is read as it was written, also when it is written once more. */
+static void the_scaling_of_the_points(void **state)
+{
+    static const char *const wrong[][2] = {{"1 2", NULL},    {NULL, "1 2"},   {"1", "1 2"},    {"1 2 3", "1 2"},
+                                           {"1 2", "1 two"}, {"1 2", "1 -2"}, {"1 nan", "1 2"}};
+    model_file m, again;
+    write_scaled("0.1 -7e3", "2 0.30000000000000004");
+    assert_fine(model_read(at("scaled.safetensors"), &m, ERROR));
+    assert_fine(model_write(at("again.npz"), &m, ERROR));
+    assert_fine(model_read(at("again.npz"), &again, ERROR));
+    assert_true(again.scaling.dim == 2 && again.scaling.centre[0] == 0.1 && again.scaling.centre[1] == -7e3);
+    assert_true(again.scaling.factor[0] == 2 && again.scaling.factor[1] == 0.30000000000000004);
+    model_free(&m);
+    model_free(&again);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_scaled(wrong[i][0], wrong[i][1]);
+        assert_int_equal(model_read(at("scaled.safetensors"), &m, ERROR), -1);
+        assert_says("needs 2 numbers as sosmc.centre and as many positive ones as sosmc.factor");
+        assert_null(m.scaling.centre);
+    }
+}
+
 /* ---------------------------------------------------------------------------- the published model */
 
 static void the_published_digits_are_read(void **state)
@@ -314,6 +348,7 @@ int main(void)
         cmocka_unit_test(names_are_put_in_order),
         cmocka_unit_test(files_that_do_not_fit_are_refused),
         cmocka_unit_test(the_base_stands_in_one_place),
+        cmocka_unit_test(the_scaling_of_the_points),
         cmocka_unit_test(the_published_digits_are_read),
         cmocka_unit_test(we_read_what_the_packages_write),
         cmocka_unit_test(the_packages_read_what_we_write),

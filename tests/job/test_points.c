@@ -233,15 +233,33 @@ static void wrong_recipes(void **state)
 static void scaling(void **state)
 {
     double x[] = {1, 5, 3, 5}, y[] = {1, 2, 3, 4}, large[] = {1e308, -1e308};
-    assert_int_equal(points_rescale(x, 2, 2, 1, 3), 0); /* the deviation of 1 and 3 is 1: the population's */
+    assert_int_equal(points_rescale(x, 2, 2, 1, 3, NULL), 0); /* the deviation of 1 and 3 is 1: the population's */
     assert_near(x[0], -3, 1e-7);
     assert_near(x[2], 3, 1e-7);
     assert_true(x[0] > -3 && x[1] == 0 && x[3] == 0); /* 1e-8 more than 1, and a constant is no error */
-    assert_int_equal(points_rescale(y, 2, 2, 0, 0.5), 0);
+    assert_int_equal(points_rescale(y, 2, 2, 0, 0.5, NULL), 0);
     assert_true(y[0] == 0.5 && y[1] == 1 && y[2] == 1.5 && y[3] == 2);
-    assert_int_equal(points_rescale(large, 2, 1, 0, 10), -1);
+    assert_int_equal(points_rescale(large, 2, 1, 0, 10, NULL), -1);
     large[0] = 1e308, large[1] = -1e308;
-    assert_int_equal(points_rescale(large, 2, 1, 1, 1), -1); /* the square overflows: zeros would be wrong */
+    assert_int_equal(points_rescale(large, 2, 1, 1, 1, NULL), -1); /* the square overflows: zeros would be wrong */
+}
+
+/* What is told of a scaling takes the fitted points back to those that came, and densities with them: their integrals are the same. */
+static void scalings_are_told(void **state)
+{
+    static const double came[] = {1, 50, 3, 70, 8, 20};
+    double x[6];
+    points_scaling s;
+    for (int standardise = 0; standardise < 2; standardise++) {
+        memcpy(x, came, sizeof x);
+        assert_int_equal(points_rescale(x, 3, 2, standardise, 4, &s), 0);
+        assert_int_equal(s.dim, 2);
+        for (int i = 0; i < 6; i++) assert_near(s.centre[i % 2] + x[i] / s.factor[i % 2], came[i], 1e-12);
+        assert_near(scaling_log_density(&s), log((x[2] - x[0]) / 2 * (x[3] - x[1]) / 20), 1e-12);
+        scaling_free(&s);
+    }
+    assert_int_equal(points_rescale(x, 3, 2, 0, 1, &s), 0);
+    assert_true(s.dim == 0 && !s.centre && scaling_log_density(&s) == 0); /* nothing was done */
 }
 
 /* ---------------------------------------------------------------------------- files */
@@ -478,6 +496,7 @@ int main(void)
         cmocka_unit_test(noise_by_name),
         cmocka_unit_test(wrong_recipes),
         cmocka_unit_test(scaling),
+        cmocka_unit_test(scalings_are_told),
         cmocka_unit_test(good_files),
         cmocka_unit_test(wrong_points),
         cmocka_unit_test(points_with_gaps),

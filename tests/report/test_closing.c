@@ -78,6 +78,8 @@ static void every_number_is_told(void **state)
                         "ESS 321 of 640 in the last iteration, acceptance 0.61\n"
                         "results in some/di?r\n"
                         "verdict: not converged\n");
+    (void)snprintf(r.outcome.units, sizeof r.outcome.units, "units_1");
+    assert_contains(words(&r), "nobody knows)\nunits_1\nESS");
     r.outcome.best_kl.exact = 0; /* of the three in that line one is not exact, so none is called so */
     assert_contains(words(&r), "with reward 4.25 +- 0.5 and KL 0.75 +- 0.062\n");
 }
