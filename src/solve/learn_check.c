@@ -11,8 +11,9 @@
 #include "judge/result.h"
 #include "solve_inside.h"
 
-enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2, AT_FIRST = 12 };
+enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2, AT_FIRST = 12, LONG_RISEN = 4 };
 static const double ROUNDING = 1e-12; /* a divergence that is none, in nats: a reward may be the same everywhere */
+static const double RISEN = 1; /* nats per row, above the smallest loss and five errors: the search no longer comes back */
 static const double PLATEAU = 0.02;   /* nats per row: noise alone adds up to less */
 static const double PLAIN = 0.5;      /* the largest Pareto index of weights that are used as they are */
 
@@ -204,6 +205,13 @@ static void take_better(sosmc_solver *s, const checked *now)
     v->decrease = fmax(v->first_loss - v->best_loss, 0);
 }
 
+/* Whether a training has lost its way: a network that knows its few points by heart, or one whose mass has gone where no particle sees it. */
+static int has_risen(const sosmc_solver *s, const checked *now)
+{
+    const plain *v = &s->v;
+    return !tunes(s) && v->poor >= LONG_RISEN && now->loss > v->best_loss + RISEN + 5 * (now->error + v->best_error);
+}
+
 /* Measures the average, keeps the best, and cuts the rate where it has gained little for too long. */
 sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
 {
@@ -229,7 +237,8 @@ sosmc_status sosmc_i_learn_look(sosmc_solver *s, int *done)
     }
     v->poor = little ? v->poor + 1 : 0;
     if (v->poor == 0 || !tunes(s)) v->marked = v->best_loss;
-    if (v->poor < patience(s, e, &now)) return SOSMC_OK;
+    if (has_risen(s, &now)) *done = 1;
+    if (*done || v->poor < patience(s, e, &now)) return SOSMC_OK;
     *done = v->cuts == e->cuts;
     v->poor = 0;
     v->marked = v->best_loss;
