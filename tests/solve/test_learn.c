@@ -223,6 +223,25 @@ static void far_modes_keep_their_shares(void **state)
 
 /* ---------------------------------------------------------------------------- refusals */
 
+/* Thirty points are soon known by heart, and then three others tell that it gets worse and worse. */
+static void a_search_that_loses_its_way_ends(void **state)
+{
+    if (!MEASURED) skip();
+    network n;
+    open_network(&n, 2, 2);
+    n.rows.rows = 30;
+    sosmc_batch all = {.simd = sosmc_simd_best(), .dim = 60, .n = 1, .ld = 1};
+    sosmc_normals((sosmc_rng){.seed = 2, .stream = SOSMC_STREAM_USER}, &all, n.point);
+    for (int k = 0; k < 60; k++) n.point[k] *= 2; /* the base law itself: there is nothing to learn */
+    n.problem.objective = sosmc_likelihood(sosmc_rows_source(&n.rows), 30);
+    sosmc_solver *s = create(&n, (sosmc_solve_options){.seed = 1});
+    (void)steps_on(s, 3000);
+    print_message("%lld updates\n", (long long)sosmc_solver_info(s)->updates);
+    assert_true(sosmc_solver_info(s)->phase == SOSMC_PHASE_DONE && sosmc_solver_info(s)->updates <= 600);
+    sosmc_solver_free(s);
+    free(n.theta);
+}
+
 static void expect_refused(const sosmc_problem *p, const char *words)
 {
     sosmc_solver *s;
@@ -250,11 +269,9 @@ static void what_it_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_depends_on_threads_or_levels),
-        cmocka_unit_test(a_stop_changes_nothing),
-        cmocka_unit_test(quadrature_confirms_the_numbers),
-        cmocka_unit_test(far_modes_keep_their_shares),
-        cmocka_unit_test(what_it_refuses),
+        cmocka_unit_test(nothing_depends_on_threads_or_levels), cmocka_unit_test(a_stop_changes_nothing),
+        cmocka_unit_test(quadrature_confirms_the_numbers),      cmocka_unit_test(far_modes_keep_their_shares),
+        cmocka_unit_test(a_search_that_loses_its_way_ends),     cmocka_unit_test(what_it_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
