@@ -390,6 +390,7 @@ static sosmc_status begin_tilt(pass_run *s)
     p->halfway_log_z_error = sosmc_i_pass_error(p, NULL, 1);
     p->halfway_reward = sosmc_i_pass_mean(p, p->R);
     p->halfway_reward_error = sosmc_i_pass_error(p, p->R, 0);
+    p->halfway_spread = sosmc_i_pass_reward_spread(p);
     memset(p->halfway, 0, (size_t)p->n * sizeof(double));
     for (int i = 0; i < p->n; i++) p->halfway[p->eve[i]] += p->w[i];
     if (sosmc_i_pass_odd_reward(p)) return SOSMC_ENUMERIC;
@@ -597,7 +598,8 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
                         .tile = s->h.tile,
                         .ld = s->h.ld,
                         .vector = s->h.vector,
-                        .acceptance = NAN};
+                        .acceptance = NAN,
+                        .halfway_spread = NAN};
     status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;
     s->cut = cut_of(s);

@@ -389,6 +389,32 @@ static void interruptions(void **state)
     sosmc_law_free(m.wide);
 }
 
+/* A reward that no particle meets tells nothing of the law that it tilts, however small the error comes out; one that a few of them meet
+ * does, and so does a run that is not tilted. */
+static int far_out(const void *self, const sosmc_batch *b, double *s)
+{
+    for (int i = 0; i < b->n; i++) s[i] = b->x[i] > *(const double *)self ? 0.3 : 0.1;
+    return 0;
+}
+
+static void rewards_that_nobody_meets(void **state)
+{
+    static const double from[] = {20, 6.5, 20}, betas[] = {0.02, 0.02, 0};
+    for (int k = 0; k < 3; k++) {
+        two_modes m;
+        sosmc_tempered r;
+        open_modes(&m, 2, betas[k]);
+        m.task.score = (sosmc_score){.self = &from[k], .eval = far_out};
+        assert_int_equal(sosmc_temper(&m.task, &r, NULL), SOSMC_OK);
+        assert_int_equal(r.verdict.status, k == 0 ? SOSMC_NOT_CONVERGED : SOSMC_CONVERGED);
+        assert_int_equal(r.verdict.reasons, k == 0);
+        if (k == 0)
+            assert_non_null(
+                strstr(r.verdict.reason[0], "the reward is the same for all 512 particles, so nothing is known"));
+        sosmc_law_free(m.wide);
+    }
+}
+
 /* A reward of minus infinity, or none, at points that the model has. */
 static int logarithm(const void *self, const sosmc_batch *b, double *s)
 {
@@ -458,6 +484,7 @@ int main(void)
                                        cmocka_unit_test(a_walk),
                                        cmocka_unit_test(bits),
                                        cmocka_unit_test(interruptions),
+                                       cmocka_unit_test(rewards_that_nobody_meets),
                                        cmocka_unit_test(rewards_that_are_no_numbers),
                                        cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
