@@ -2,6 +2,7 @@
  *
  *     bench/evidence [--runs R] [--first R] [--particles N] [--no-peers]          two modes in 10 and in 50 dimensions
  *     bench/evidence --mixtures [--runs R] [--first R] [--particles N]            several modes, elsewhere with every seed
+ *     bench/evidence --tilts [--runs R] [--first R] [--particles N]               N(0, I) tilted by four rewards
  *     bench/evidence --model FILE [--tuned FILE] [--runs R] [--first R] [--particles N] [--beta-thousandths B]
  *
  * The first form goes from N(0, 16 I) to two normal modes of unit covariance at -4 and 4 on the first axis, with 0.25 and 0.75 of the
@@ -12,7 +13,9 @@
  * The second goes to mixtures whose modes and masses are drawn anew with every seed, and counts the runs whose log Z is within three stated
  * errors and those that are not, though their verdict is `converged`: mostly a mode was lost.
  *
- * The third takes a stored network of the plane, whose answers a lattice knows: log Z, the mean reward of the lower half-plane, and of the
+ * The third tilts N(0, I) in 2 to 50 dimensions by rewards whose log ratio is known: a line, squares, products of neighbours, a jump.
+ *
+ * The fourth takes a stored network of the plane, whose answers a lattice knows: log Z, the mean reward of the lower half-plane, and of the
  * network tilted by that reward log Z, reward, KL and loss; with --tuned also what sosmc_judge tells of a tuned network. */
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +34,7 @@
 typedef struct {
     int64_t runs, first, particles, beta; /* beta in thousandths */
     const char *model, *tuned;
-    int no_peers, mixtures;
+    int no_peers, mixtures, tilts;
 } request;
 
 static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -142,8 +145,8 @@ typedef struct {
     double variance, spread; /* of the modes' centres in every direction: a standard deviation */
     double smallest;         /* masses are in proportion to this, and up to 1 more */
 } family;
-static const family families[FAMILIES] = {{2, 3, 1e-4, 2.5, 0.1}, {2, 3, 0.01, 2.5, 0.05}, {5, 4, 0.01, 2.5, 0.05},
-                                          {10, 4, 0.05, 2.5, 0.1}, {20, 4, 0.3, 2.5, 0.1}, {20, 4, 1, 2.5, 0.1},
+static const family families[FAMILIES] = {{2, 3, 1e-4, 2.5, 0.1},  {2, 3, 0.01, 2.5, 0.05}, {5, 4, 0.01, 2.5, 0.05},
+                                          {10, 4, 0.05, 2.5, 0.1}, {20, 4, 0.3, 2.5, 0.1},  {20, 4, 1, 2.5, 0.1},
                                           {50, 2, 1, 2.5, 0.3}};
 
 /* Centres and log-masses of one of them. */
@@ -185,12 +188,101 @@ static void several_modes(const request *r, const family *f)
         silent += t.far > far && told.verdict.status == SOSMC_CONVERGED;
         evaluations += (double)told.evaluations / (double)r->runs;
     }
-    printf("%3d dimensions, %d modes of variance %-6g rms %.3f   stated %.3f   within three %3.0f of %3.0f   silent %2d   flagged %2d   "
-           "%8.0f evaluations   %.3f s\n",
-           f->dim, f->modes, f->variance, sqrt(t.square / t.n), sqrt(t.stated / t.n), t.n - t.far, t.n, silent, flagged,
-           evaluations, (processor_seconds() - begun) / (double)r->runs);
+    printf(
+        "%3d dimensions, %d modes of variance %-6g rms %.3f   stated %.3f   within three %3.0f of %3.0f   silent %2d   flagged %2d   "
+        "%8.0f evaluations   %.3f s\n",
+        f->dim, f->modes, f->variance, sqrt(t.square / t.n), sqrt(t.stated / t.n), t.n - t.far, t.n, silent, flagged,
+        evaluations, (processor_seconds() - begun) / (double)r->runs);
     (void)fflush(stdout);
     sosmc_law_free(wide);
+}
+
+/* ---------------------------------------------------------------------------- normal laws, tilted */
+
+/* N(0, I), tilted with beta 1 by rewards whose log ratio is known. */
+enum { SHIFT, SQUEEZE, PAIRS, HALF, TILTS, TILT_DIMS = 5 };
+static const char *const tilt_names[TILTS] = {"sum of x_i", "-2 |x|^2", "0.4 sum of x_i x_i+1", "3 where x_1 > 1"};
+static const int tilt_dims[TILT_DIMS] = {2, 5, 10, 20, 50};
+static const double SQUEEZED = 2, PAIRED = 0.4, STEP_HEIGHT = 3, STEP_AT = 1;
+
+static double reward_at(int kind, int dim, size_t ld, const double *x)
+{
+    double sum = 0;
+    for (int j = 0; j < dim; j++) {
+        double a = x[(size_t)j * ld];
+        if (kind == SHIFT) sum += a;
+        if (kind == SQUEEZE) sum -= SQUEEZED * a * a;
+        if (kind == PAIRS && j + 1 < dim) sum += PAIRED * a * x[(size_t)(j + 1) * ld];
+    }
+    return kind == HALF ? (x[0] > STEP_AT ? STEP_HEIGHT : 0) : sum;
+}
+
+static int tilt_reward(const void *kind, const sosmc_batch *b, double *R)
+{
+    for (int i = 0; i < b->n; i++) R[i] = reward_at(*(const int *)kind, b->dim, (size_t)b->ld, b->x + i);
+    return 0;
+}
+
+/* log of the mean of exp(c R). */
+static double exact_gain(int kind, int dim, double c)
+{
+    double before = 1, det = 1, share = 0.5 * erfc(STEP_AT / sqrt(2.0));
+    if (kind == SHIFT) return 0.5 * dim * c * c;
+    if (kind == SQUEEZE) return -0.5 * dim * log(1 + 2 * SQUEEZED * c);
+    if (kind == HALF) return log(1 - share + share * exp(STEP_HEIGHT * c));
+    for (int j = 1; j < dim; j++) { /* the precision has ones, and -PAIRED c beside them */
+        double next = det - PAIRED * PAIRED * c * c * before;
+        before = det;
+        det = next;
+    }
+    return -0.5 * log(det);
+}
+
+static void one_tilt(const request *r, int kind, int dim)
+{
+    double mean[MOST] = {0}, theta = 0, sd[MOST], evaluations = 0, begun = processor_seconds();
+    double gain = exact_gain(kind, dim, 1),
+           rise = 5e4 * (exact_gain(kind, dim, 1 + 1e-5) - exact_gain(kind, dim, 1 - 1e-5));
+    sosmc_mixture normal = {.dim = dim, .components = 1, .means = mean, .variance = 1};
+    sosmc_law *wide = sosmc_law_create(dim, 0);
+    tally loss = {0}, reward = {0};
+    int silent = 0, flagged = 0;
+    for (int j = 0; j < dim; j++) sd[j] = 4;
+    if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
+    for (int64_t k = 0; k < r->runs; k++) {
+        sosmc_temper_task task = {.model = sosmc_mixture_model(&normal),
+                                  .theta = &theta,
+                                  .start = wide,
+                                  .score = {.self = &kind, .eval = tilt_reward},
+                                  .beta = 1,
+                                  .particles = (int)r->particles,
+                                  .seed = (uint64_t)(r->first + k)};
+        sosmc_tempered told;
+        if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
+        double far = loss.far;
+        count(&loss, &told.loss, -gain);
+        count(&reward, &told.reward, rise);
+        flagged += told.verdict.status != SOSMC_CONVERGED;
+        silent += loss.far > far && told.verdict.status == SOSMC_CONVERGED;
+        evaluations += (double)told.evaluations / (double)r->runs;
+    }
+    printf(
+        "%-21s %2d dimensions   loss: rms %7.3f   stated %6.3f   coverage %3.0f %%   reward: rms %7.3f   stated %6.3f   coverage "
+        "%3.0f %%   silent %2d   flagged %2d   %8.0f evaluations   %.3f s\n",
+        tilt_names[kind], dim, sqrt(loss.square / loss.n), sqrt(loss.stated / loss.n), 100 * loss.held / loss.n,
+        sqrt(reward.square / reward.n), sqrt(reward.stated / reward.n), 100 * reward.held / reward.n, silent, flagged,
+        evaluations, (processor_seconds() - begun) / (double)r->runs);
+    (void)fflush(stdout);
+    sosmc_law_free(wide);
+}
+
+static int tilts(const request *r)
+{
+    printf("loss and reward of N(0, I) tilted with beta 1, %lld particles, %lld seeds\n", (long long)r->particles,
+           (long long)r->runs);
+    for (int kind = 0; kind < TILTS; kind++)
+        for (int d = 0; d < TILT_DIMS; d++) one_tilt(r, kind, tilt_dims[d]);
+    return 0;
 }
 
 /* ---------------------------------------------------------------------------- networks of the plane */
@@ -353,16 +445,22 @@ static int on_networks(const request *r)
 int main(int argc, char **argv)
 {
     request r = {.runs = 50, .particles = 1000, .beta = 250};
-    const bench_option options[] = {{"--runs", .number = &r.runs},           {"--first", .number = &r.first},
-                                    {"--particles", .number = &r.particles}, {"--beta-thousandths", .number = &r.beta},
-                                    {"--model", .text = &r.model},           {"--tuned", .text = &r.tuned},
-                                    {"--no-peers", .flag = &r.no_peers},     {"--mixtures", .flag = &r.mixtures}};
+    const bench_option options[] = {{"--runs", .number = &r.runs},
+                                    {"--first", .number = &r.first},
+                                    {"--particles", .number = &r.particles},
+                                    {"--beta-thousandths", .number = &r.beta},
+                                    {"--model", .text = &r.model},
+                                    {"--tuned", .text = &r.tuned},
+                                    {"--no-peers", .flag = &r.no_peers},
+                                    {"--mixtures", .flag = &r.mixtures},
+                                    {"--tilts", .flag = &r.tilts}};
     const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
     if (wrong || r.runs < 2 || r.particles < 2 || r.beta < 1) {
         fprintf(stderr, "bench/evidence: %s%s\n", wrong ? "not understood: " : "a number is too small",
                 wrong ? wrong : "");
         return 2;
     }
+    if (r.tilts) return tilts(&r);
     for (int k = 0; k < FAMILIES && r.mixtures; k++) several_modes(&r, &families[k]);
     return r.mixtures ? 0 : r.model ? on_networks(&r) : compare(&r);
 }

@@ -44,6 +44,7 @@ SOSMC_API const char *sosmc_verdict_name(sosmc_verdict_status status); /* "conve
 /* What was measured of a run, for sosmc_verdict. NaN, or a negative count: not measured, and then not judged. */
 typedef struct {
     int dim_theta, particles, weighted, optimises;
+    int tilts;      /* particles go on from the model to the law that its reward tilts */
     int likelihood; /* the loss is minus a marginal log-likelihood: steps are judged in nats */
     int64_t iterations;
     sosmc_status failed;    /* of the last step */
@@ -68,10 +69,12 @@ typedef struct {
     double mobility;           /* mean squared jump over twice the squared width of the cloud, mean over the tail */
     double step, step_bound;   /* the kernel's step, and the bound of its adaptation where it stands at one; else NaN */
     /* weights and laws */
-    double first_ess;    /* share of effective draws of the initial law under its first weights */
-    double first_khat;   /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
-    double behind, behind_error; /* a network: so much larger is the mean log-density of simple laws at points that neither has seen */
-    double score_spread; /* standard deviation of the reward over the cloud; 0: it is constant there */
+    double first_ess;  /* share of effective draws of the initial law under its first weights */
+    double first_khat; /* Pareto index of those weights: above 0.7 the initial law does not cover the target */
+    double
+        score_spread; /* standard deviation of the reward over the cloud, of a tilted model before it is tilted; 0: it is constant there */
+    double behind,
+        behind_error; /* a network: so much larger is the mean log-density of simple laws at points that neither has seen */
     /* the pass with fresh particles */
     int pass_particles; /* 0: there was no pass */
     int pass_temperatures;

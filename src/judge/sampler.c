@@ -230,6 +230,8 @@ static sosmc_measured measured(const sosmc_sampler *s)
     m.particles = s->cloud.n;
     if (!s->task.why_no_log_z || s->cloud.arrived < 1) m.pass_particles = s->cloud.n;
     m.weighted = 1;
+    m.tilts = s->task.beta > 0;
+    m.score_spread = s->cloud.halfway_spread;
     m.pass_temperatures = s->cloud.temperatures;
     m.pass_arrived = s->cloud.arrived;
     m.pass_survivors = s->cloud.survivors;

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "sampler_inside.h"
 
-enum { FORMAT_VERSION = 1, SHAPES = 7, SPANS = 20 };
+enum { FORMAT_VERSION = 2, SHAPES = 7, SPANS = 20 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'T', 'M', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000003u;
 static const char *const SHAPE_NAMES[SHAPES] = {"seed",  "dim_x",       "particles",  "components of the law",
@@ -28,7 +28,7 @@ typedef struct {
 typedef struct {
     int64_t step, done, begun, spent, leg, lost, moves, number, temperatures, resamplings, evaluations, diagonal[2];
     double t, kernel_step, increment, accepted_sum, arrived, log_z, ess, khat, survivors, acceptance;
-    double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error;
+    double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error, halfway_spread;
 } plain;
 
 typedef struct {
@@ -65,7 +65,8 @@ static plain pack(const sosmc_sampler *s)
                    .halfway_log_z = p->halfway_log_z,
                    .halfway_log_z_error = p->halfway_log_z_error,
                    .halfway_reward = p->halfway_reward,
-                   .halfway_reward_error = p->halfway_reward_error};
+                   .halfway_reward_error = p->halfway_reward_error,
+                   .halfway_spread = p->halfway_spread};
 }
 
 static void unpack(sosmc_sampler *s, const plain *v)
@@ -98,6 +99,7 @@ static void unpack(sosmc_sampler *s, const plain *v)
     p->halfway_log_z_error = v->halfway_log_z_error;
     p->halfway_reward = v->halfway_reward;
     p->halfway_reward_error = v->halfway_reward_error;
+    p->halfway_spread = v->halfway_spread;
 }
 
 static int spans_of(const sosmc_sampler *s, span out[SPANS])

@@ -187,11 +187,12 @@ static void judge_cloud(const sosmc_measured *m, sosmc_verdict_words *v)
     if (isfinite(m->step_bound))
         say(v, SOSMC_NOT_CONVERGED,
             "the kernel's step ended at the bound %g of its adaptation; widen adapt's min and max", m->step_bound);
-    if (m->score_spread == 0 && m->optimises)
+    if (m->score_spread == 0 && (m->optimises || m->tilts))
         say(v, SOSMC_NOT_CONVERGED,
-            "the reward is the same for all %d particles, so it says nothing about theta; take another reward, or an initial law "
-            "that reaches where it differs",
-            m->particles);
+            "the reward is the same for all %d particles, so %s; take %sanother reward, or an initial law that reaches where it "
+            "differs",
+            m->particles, m->tilts ? "nothing is known of what it would change" : "it says nothing about theta",
+            m->tilts ? "more particles, " : "");
     /* Where fresh particles agree with theta, the run has recovered from its start. */
     int confirmed = m->fresh_worst >= 0 && m->pass_survivors >= FEW_SURVIVORS && v->reasons == 0;
     if (m->weighted && m->first_khat > COVERS && m->first_ess < 0.05 && !confirmed)

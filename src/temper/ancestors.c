@@ -66,6 +66,18 @@ const double *sosmc_i_pass_odd_reward(const pass_cloud *p)
     return NULL;
 }
 
+double sosmc_i_pass_reward_spread(const pass_cloud *p)
+{
+    double first = NAN, mean = 0, square = 0;
+    for (int i = 0; i < p->n; i++) {
+        if (!(p->w[i] > 0)) continue;
+        if (isnan(first)) first = p->R[i];
+        mean += p->w[i] * (p->R[i] - first);
+        square += p->w[i] * (p->R[i] - first) * (p->R[i] - first);
+    }
+    return sqrt(fmax(0, square - mean * mean));
+}
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

@@ -3,7 +3,9 @@
  *     C C' = E[g g'],  g = dV_t/dx          (without gradients: the inverse of the covariance of x)
  *
  * which measures the width of the modes and not the distance between them. A matrix fitted on the particles that it moves would not
- * leave their law as it is (maths.md TEMPER). Above LAW_FULL coordinates, and where the particles are few, it is a diagonal. */
+ * leave their law as it is (maths.md TEMPER). On the way to a law that is tilted by a reward, whose gradient nobody knows, the slopes
+ * are what a line fitted in the same manner leaves of them. Above LAW_FULL coordinates, and where the particles are few, C is a
+ * diagonal. */
 #include <math.h>
 #include <string.h>
 
@@ -29,26 +31,58 @@ static half other_half(const pass_run *s, int of)
     return h;
 }
 
-/* Coordinate j of what is squared: the slope at the present temperature, or the place. */
-static double value_at(const pass_run *s, int i, size_t j)
+static size_t place_of(const pass_run *s, int i, size_t j)
 {
-    size_t at = (size_t)(i / s->h.tile) * s->h.vector + j * (size_t)s->h.ld + (size_t)(i % s->h.tile);
-    return s->gradient ? (1 - s->t) * s->gq[at] + s->t * s->gU[at] : s->p->x[at];
+    return (size_t)(i / s->h.tile) * s->h.vector + j * (size_t)s->h.ld + (size_t)(i % s->h.tile);
+}
+
+/* Coordinate j of what is squared: the slope at the present temperature, or the place. pull: of the half that is fitted. */
+static double value_at(const pass_run *s, const double *pull, int i, size_t j)
+{
+    size_t at = place_of(s, i, j);
+    if (!s->gradient) return s->p->x[at];
+    if (pull) return s->gU[at] - (pull[2 * j] + pull[2 * j + 1] * s->p->x[at]);
+    return (1 - s->t) * s->gq[at] + s->t * s->gU[at];
+}
+
+/* a + b x_j, the line that stands for t/beta dR/dx_j: under the law itself E[dV/dx_j] = 0 and E[(x_j - E x_j) dV/dx_j] = 1 by parts, so
+ * that E[dU/dx_j] and its covariance with x_j tell both numbers. */
+static void fit_line(const half *h, size_t j, double line[2])
+{
+    const pass_run *s = h->s;
+    double place = 0, slope = 0, both = 0, square = 0;
+    for (int i = h->first; i < h->end; i++) {
+        double w = s->p->w[i] / h->weight;
+        size_t at = place_of(s, i, j);
+        if (!(w > 0)) continue;
+        place += w * s->p->x[at];
+        slope += w * s->gU[at];
+    }
+    for (int i = h->first; i < h->end; i++) {
+        double w = s->p->w[i] / h->weight;
+        size_t at = place_of(s, i, j);
+        if (!(w > 0)) continue;
+        both += w * (s->p->x[at] - place) * (s->gU[at] - slope);
+        square += w * (s->p->x[at] - place) * (s->p->x[at] - place);
+    }
+    line[1] = square > 0 ? (both - 1) / square : 0;
+    line[0] = slope - line[1] * place;
+    if (!isfinite(line[0]) || !isfinite(line[1])) line[0] = line[1] = 0;
 }
 
 /* The lower triangle, or the diagonal, of the weighted second moments; about the mean where these are places. */
-static void moments(const half *h, int diagonal, double *row, double *mean, double *out)
+static void moments(const half *h, int diagonal, const double *pull, double *row, double *mean, double *out)
 {
     const pass_run *s = h->s;
     size_t dim = (size_t)s->p->dim;
     memset(out, 0, (diagonal ? dim : dim * dim) * sizeof(double));
     memset(mean, 0, dim * sizeof(double));
     for (int i = h->first; i < h->end && !s->gradient; i++)
-        for (size_t j = 0; j < dim; j++) mean[j] += s->p->w[i] / h->weight * value_at(s, i, j);
+        for (size_t j = 0; j < dim; j++) mean[j] += s->p->w[i] / h->weight * value_at(s, pull, i, j);
     for (int i = h->first; i < h->end; i++) {
         double w = s->p->w[i] / h->weight;
         if (!(w > 0)) continue;
-        for (size_t j = 0; j < dim; j++) row[j] = value_at(s, i, j) - mean[j];
+        for (size_t j = 0; j < dim; j++) row[j] = value_at(s, pull, i, j) - mean[j];
         for (size_t j = 0; j < dim; j++) {
             double a = w * row[j];
             if (diagonal) {
@@ -104,9 +138,11 @@ void sosmc_i_pass_fit(pass_run *s, int of)
     size_t dim = (size_t)s->p->dim;
     half h = other_half(s, of);
     int diagonal = s->p->dim > LAW_FULL || h.ess < 1.5 * (double)dim;
-    double *M = s->fit, load = 0;
+    double *M = s->fit, *pull = s->leg > 0 ? s->pull[of] : NULL, load = 0;
+    if (pull) memset(pull, 0, 2 * dim * sizeof(double));
     if (!(h.weight > 0)) return;
-    moments(&h, diagonal, s->fit_rows, s->fit_rows + dim, M);
+    for (size_t j = 0; j < dim && pull; j++) fit_line(&h, j, pull + 2 * j);
+    moments(&h, diagonal, pull, s->fit_rows, s->fit_rows + dim, M);
     if (!diagonal) load = fmin(1, (double)dim / (2 * h.ess)) * shrink(dim, h.ess, M) + 1e-3;
     if (load_diagonal(dim, diagonal, load, M) || factor(dim, diagonal, !s->gradient, M, s->spare_matrix)) return;
     memcpy(s->own[of].C, M, (diagonal ? dim : dim * dim) * sizeof(double));

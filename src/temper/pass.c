@@ -3,8 +3,8 @@
  *     V_t = (1 - t) (-log q) + t U,   t from 0 to 1, each next t such that the conditional effective sample size is a
  *     little above the one that is aimed at; weigh, resample below N/2, move by preconditioned MALA.
  *
- * With a tilt a second leg follows, from U to U - R/beta, whose moves have the gradient of U alone: the Metropolis test makes them
- * right for any R.
+ * With a tilt a second leg follows, from U to U - R/beta, whose moves have the gradient of U and, where coordinates are fitted, a line
+ * for that of R: the Metropolis test makes them right for any R.
  *
  * Particles are kept in tiles as the model sees them. They carry both energies, so trying a t costs no evaluation. log Z is absolute, because q is normalised. Every particle
  * knows its first ancestor; the classes of equal ancestors are independent at the start, and their scatter is the error. Where the
@@ -175,17 +175,18 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     int half = half_of(s, (int64_t)task * s->h.tile);
     const preconditioner *c = coordinates_of(s, half);
     const triangle C = {.dim = c->dim, .diagonal = c->diagonal, .factor = c->C, .inverse = s->inverse[half]};
-    tile_task t = {.m = {.C = C, .gradient = s->gradient, .t = s->t, .h = s->step},
-                   .at = points_of(s, task),
-                   .to = {.x = vector_of(s, worker, PLACE),
-                          .gU = vector_of(s, worker, GRADIENT),
-                          .gq = vector_of(s, worker, LAW_GRADIENT),
-                          .U = row_of(s, worker, ENERGY),
-                          .Lq = row_of(s, worker, LAW_ENERGY)},
-                   .b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n),
-                   .step = vector_of(s, worker, STEP),
-                   .slope = vector_of(s, worker, SLOPE),
-                   .worker = worker};
+    tile_task t = {
+        .m = {.C = C, .gradient = s->gradient, .t = s->t, .h = s->step, .pull = s->leg > 0 ? s->pull[half] : NULL},
+        .at = points_of(s, task),
+        .to = {.x = vector_of(s, worker, PLACE),
+               .gU = vector_of(s, worker, GRADIENT),
+               .gq = vector_of(s, worker, LAW_GRADIENT),
+               .U = row_of(s, worker, ENERGY),
+               .Lq = row_of(s, worker, LAW_ENERGY)},
+        .b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n),
+        .step = vector_of(s, worker, STEP),
+        .slope = vector_of(s, worker, SLOPE),
+        .worker = worker};
     double *u = row_of(s, worker, UNIFORM);
     sosmc_normals(name(s, STREAM_MOVE, s->number), &t.b, t.step);
     if (s->leaps > 1) kinetic_at_start(&t.b, t.step, row_of(s, worker, KINETIC));
@@ -389,6 +390,7 @@ static sosmc_status begin_tilt(pass_run *s)
     p->halfway_log_z_error = sosmc_i_pass_error(p, NULL, 1);
     p->halfway_reward = sosmc_i_pass_mean(p, p->R);
     p->halfway_reward_error = sosmc_i_pass_error(p, p->R, 0);
+    p->halfway_spread = sosmc_i_pass_reward_spread(p);
     memset(p->halfway, 0, (size_t)p->n * sizeof(double));
     for (int i = 0; i < p->n; i++) p->halfway[p->eve[i]] += p->w[i];
     if (sosmc_i_pass_odd_reward(p)) return SOSMC_ENUMERIC;
@@ -486,10 +488,11 @@ static size_t count_doubles(pass_run *s)
 {
     const pass_task *task = s->task;
     size_t n = (size_t)task->particles, dim = (size_t)task->model->dim_x, p = gradients_of(task);
-    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 24;
+    size_t workers = (size_t)s->h.workers, all = (size_t)tiles(s) * s->h.vector, parts = 32;
     size_t moving = LAW_WORK * dim, scoring = p ? sosmc_i_scores_scratch(task->model) + p * (size_t)s->h.ld : 0;
     s->room_each = ((moving > scoring ? moving : scoring) + 7) / 8 * 8;
-    return workers * s->room_each + 4 * all + 4 * dim + 4 * square_of(task) + n * (13 + p) + 1 + 8 * parts;
+    return workers * s->room_each + 4 * all + (task->beta > 0 ? 8 : 4) * dim + 4 * square_of(task) + n * (13 + p) + 1 +
+           8 * parts;
 }
 
 /* Halves that never mix have at least a tile each, whatever the model asks for. */
@@ -555,6 +558,7 @@ static sosmc_status take_memory(pass_run *s)
         s->fit = part_of(&d, square);
         s->spare_matrix = part_of(&d, square);
         s->fit_rows = part_of(&d, 2 * dim);
+        for (int half = 0; half < 2 && task->beta > 0 && s->gradient; half++) s->pull[half] = part_of(&d, 2 * dim);
     }
     for (size_t j = 0; j < dim && task->c; j++) s->inverse[0][j] = 1 / task->c->C[task->c->diagonal ? j : j * dim + j];
     return SOSMC_OK;
@@ -594,7 +598,8 @@ sosmc_status sosmc_i_pass_open(pass_run *s, const pass_task *task, pass_cloud *o
                         .tile = s->h.tile,
                         .ld = s->h.ld,
                         .vector = s->h.vector,
-                        .acceptance = NAN};
+                        .acceptance = NAN,
+                        .halfway_spread = NAN};
     status = task->c || tiles(s) > 1 ? take_memory(s) : SOSMC_EINVAL;
     if (status != SOSMC_OK) return status;
     s->cut = cut_of(s);

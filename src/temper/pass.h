@@ -52,8 +52,9 @@ typedef struct {
     double *U, *R, *Uref; /* n numbers each, or NULL */
     double *D;            /* n rows of dim_theta, or NULL */
     int *eve;             /* first ancestor of every particle */
-    /* Of the law before it was tilted: log Z, the reward with its error, and the weights of the classes of first ancestors. */
-    double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error, *halfway;
+    /* Of the law before it was tilted: log Z, the reward with its error and its standard deviation (NaN: not there yet), and the weights of
+     * the classes of first ancestors. */
+    double halfway_log_z, halfway_log_z_error, halfway_reward, halfway_reward_error, halfway_spread, *halfway;
     int parts,
         part_end[2 * LAW_MOST]; /* first ancestors were drawn component by component: part k ends before part_end[k] */
     double *class_sum;          /* scratch, n numbers */
@@ -75,6 +76,8 @@ double sosmc_i_pass_ratio_error(const pass_cloud *p, const double *f, double c);
 void sosmc_i_pass_survivors(pass_cloud *p); /* counts them */
 /* A reward that is no finite number, of a particle that has weight; NULL: there is none. */
 const double *sosmc_i_pass_odd_reward(const pass_cloud *p);
+/* The standard deviation of the reward, exactly 0 where all particles that have weight have the same. */
+double sosmc_i_pass_reward_spread(const pass_cloud *p);
 
 /* Whether so large an effective sample size is enough for n weights that go straight from a law to another. */
 static inline int sosmc_i_enough(int n, double ess) { return ess >= (n < 2000 ? 0.05 * n : 100); }

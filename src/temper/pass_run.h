@@ -24,6 +24,7 @@ typedef struct {
     double *Lq, *logw, *d, *accepted, *spare; /* n numbers each; d: log of the weights per unit of t */
     double *scratch;                          /* 2 n + 1 numbers */
     preconditioner own[2];                    /* of the halves, where the task gives none */
+    double *pull[2];                          /* of the halves, on the way to a tilted law (tile.h); NULL: none */
     double *inverse[2];                       /* of the diagonals of the preconditioners */
     double *fit, *spare_matrix, *fit_rows;    /* room for two other matrices, and for two rows */
     int *ancestor, *eve;

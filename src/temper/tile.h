@@ -19,6 +19,7 @@ typedef struct {
     int gradient;
     double t, h;
     int goes_on;        /* a further leapfrog step of a trajectory: z is the last step, not noise */
+    const double *pull; /* taken away from the slope along x_j: pull[2 j] + pull[2 j + 1] x_j; NULL: nothing */
     const double *gain; /* of a trajectory: the kinetic energy that it has lost, per particle; NULL: it has one step */
 } tile_move;
 

@@ -4,7 +4,8 @@
  *     log ratio = V(x) - V(y) + sum_j (s_j + s'_j) (step_j / 2 + h (s_j - s'_j) / 4)
  *
  * which is one leapfrog step of length sqrt(2h) with momentum z. A trajectory goes on with step <- step - 2 h s, and ends with the
- * kinetic energy |step - h s|^2 / (4h).
+ * kinetic energy |step - h s|^2 / (4h). Both are right for any slope that depends on the place alone, so that `pull`, which is taken
+ * away from it before C^-1, makes moves better or worse but never wrong.
  *
  * Blocks of up to four octets of particles are solved together, so that every entry of a triangle is read once for all of them;
  * the rows of a block stand in `work`, without gaps.
@@ -174,6 +175,8 @@ VEC void slopes(const tile_move *m, int octets, int width, int i, size_t ld, con
         for (int r = 0; r < octets; r++) {
             size_t at = j * ld + (size_t)(i + r * LANES);
             vd g = blend(m->t, vd_load_n(p->gU + at, width), vd_load_n(p->gq + at, width));
+            if (m->pull)
+                g = vd_sub(g, vd_fma(vd_set(m->pull[2 * j + 1]), vd_load_n(p->x + at, width), vd_set(m->pull[2 * j])));
             vd_store(block_row(work, j, octets, r), g);
         }
     solve_lower(&m->C, octets, work);
