@@ -399,7 +399,7 @@ static void take_likelihoods(const subject *s)
     const double *fitted = job_points(s->job, &o->fitted_rows), *held = job_held_out(s->job, &o->held_out_rows);
     o->log_likelihood = likelihood_of(s, o->iterations > 0 ? fitted : NULL, o->fitted_rows, &spread);
     o->held_out = likelihood_of(s, o->iterations > 0 ? held : NULL, o->held_out_rows, &o->held_out_spread);
-    if (isfinite(o->log_likelihood.value) && !held)
+    if (o->log_likelihood.exists && isfinite(o->log_likelihood.value) && !held)
         miss_held_out(o);
     else
         compare_likelihoods(o);

@@ -105,10 +105,14 @@ static void an_interrupted_tuning_goes_on(void **state)
     json_decref(whole);
 }
 
-/* Judged numbers are told where their errors are smaller than those of a lattice. */
+/* Judged numbers are told where their errors are smaller than those of a lattice, whose nodes are wide for so quick a reward. */
 static void the_better_number_is_told(void **state)
 {
-    json_t *s = summary_of("whole");
+    (void)program_says(scratch, 0,
+                       "tune base.npz --reward sin(40*x1) --beta 0.25 --set precision=1 --quiet --out quick");
+    json_t *s = summary_of("quick");
+    assert_int_equal(json_array_size(json_object_get(s, "warnings")),
+                     0); /* there are no points, of which few could be learnt by heart */
     const char *const names[] = {"excess", "loss", "reward", "kl", "best_loss"};
     int judged = 0;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
