@@ -19,7 +19,8 @@ enum { SENTENCE = 1024 };
 
 const char *const ebm2d_dataset_names[EBM2D_DATASETS] = {"circles", "two_moons", "blobs"};
 const char *const ebm2d_half_names[EBM2D_HALVES] = {"lower", "upper", "left", "right"};
-const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered", "sosmc tune --kernel rwm"};
+const char *const ebm2d_method_names[EBM2D_METHODS] = {"ImpDiff", "SOSMC-ULA", "SOSMC-ULA, tempered",
+                                                       "sosmc tune --kernel rwm"};
 const char *const ebm2d_group_names[EBM2D_GROUPS] = {"trial", "sweep", "pair"};
 const double ebm2d_normals[EBM2D_HALVES][2] = {{0, -1}, {0, 1}, {-1, 0}, {1, 0}};
 const double ebm2d_betas[EBM2D_BETAS] = {0.1, 0.25, 0.5, 1, 5};

@@ -70,7 +70,8 @@ static int trajectories(const ebm2d_page_context *x, ebm2d_group group, ebm2d_va
 }
 
 /* How EBM2D_SPLIT shows on an axis. */
-#define ITERATIONS_OF_TUNE "An iteration of the axis is ten of sosmc tune --kernel rwm, each with two fifths of the particles."
+#define ITERATIONS_OF_TUNE \
+    "An iteration of the axis is ten of sosmc tune --kernel rwm, each with two fifths of the particles."
 _Static_assert(EBM2D_SPLIT == 10, "the sentence says ten");
 
 static int rewards(const ebm2d_page_context *x)

@@ -408,8 +408,9 @@ const schema_key schema_keys[] = {
      "Averages theta: 0 is off, 1 the plain mean, between them the decay of an exponential average."},
     {"optimiser.average_from", TYPE_LONG, "[0, inf)", "0", NULL, "The first update that enters the average."},
 
-    {"particles", TYPE_INTEGER, "[1, inf)", "?objective.type=temper 4096; settings=automatic&model.type=mlp 2048; settings=automatic 1024; 1000",
-     NULL, "The number of particles; with `settings: automatic` a multiple of 16 of at least 128."},
+    {"particles", TYPE_INTEGER, "[1, inf)",
+     "?objective.type=temper 4096; settings=automatic&model.type=mlp 2048; settings=automatic 1024; 1000", NULL,
+     "The number of particles; with `settings: automatic` a multiple of 16 of at least 128."},
     {"iterations", TYPE_LONG, "[0, inf)", "1000", NULL, "The number of iterations."},
     {"seed", TYPE_SEED, NULL, "0", NULL, "Names all random numbers: the same seed gives the same run, bit for bit."},
     {"threads", TYPE_INTEGER, "[1, 1024]", "1", NULL, "Threads; their number does not change the result."},

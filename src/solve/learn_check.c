@@ -11,11 +11,20 @@
 #include "judge/result.h"
 #include "solve_inside.h"
 
-enum { FIT_DRAWS = 65536, TUNE_DRAWS = 16384, TEMPERED = 8192, PASS_OF_CHECK = 900, PASS_MOVES = 2, AT_FIRST = 12, LONG_RISEN = 4 };
+enum {
+    FIT_DRAWS = 65536,
+    TUNE_DRAWS = 16384,
+    TEMPERED = 8192,
+    PASS_OF_CHECK = 900,
+    PASS_MOVES = 2,
+    AT_FIRST = 12,
+    LONG_RISEN = 4
+};
 static const double ROUNDING = 1e-12; /* a divergence that is none, in nats: a reward may be the same everywhere */
-static const double RISEN = 1; /* nats per row, above the smallest loss and five errors: the search no longer comes back */
-static const double PLATEAU = 0.02;   /* nats per row: noise alone adds up to less */
-static const double PLAIN = 0.5;      /* the largest Pareto index of weights that are used as they are */
+static const double RISEN =
+    1; /* nats per row, above the smallest loss and five errors: the search no longer comes back */
+static const double PLATEAU = 0.02; /* nats per row: noise alone adds up to less */
+static const double PLAIN = 0.5;    /* the largest Pareto index of weights that are used as they are */
 
 /* When a search is over. */
 typedef struct {

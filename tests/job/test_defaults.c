@@ -119,7 +119,8 @@ static void rules_of_a_file_without_a_kernel(void **state)
 }
 
 #define PICTURE "model: {type: deblur, picture: a.png, noise: 1"
-#define NETWORK "model: {type: stored, file: a.npz}\nobjective: {type: reward_reverse, reward: x1}\nsettings: explicit\n"
+#define NETWORK \
+    "model: {type: stored, file: a.npz}\nobjective: {type: reward_reverse, reward: x1}\nsettings: explicit\n"
 
 static void exceptions(void **state)
 {

@@ -519,7 +519,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_exact_at_the_current_theta),
-        cmocka_unit_test(errors_count_what_the_box_leaves_out), cmocka_unit_test(rewards_of_the_cloud),
+        cmocka_unit_test(errors_count_what_the_box_leaves_out),
+        cmocka_unit_test(rewards_of_the_cloud),
         cmocka_unit_test(forward_divergence),
         cmocka_unit_test(likelihood_of_all_points),
         cmocka_unit_test(fresh_chains_are_new_every_time_and_shared_by_methods),
