@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "job/model_file.h"
 #include "program.h"
 #include "scratch.h"
+#include "summary.h"
 
 enum { WIDTH = 16, PARAMETERS = 2 * WIDTH + WIDTH + WIDTH * WIDTH + WIDTH + WIDTH + 1 };
 
@@ -69,16 +69,6 @@ static void a_word_that_chooses_is_followed(void **state)
 }
 
 /* ---------------------------------------------------------------------------- runs */
-
-static json_t *summary_of(const char *dir)
-{
-    char path[FOLDER_ROOM];
-    json_error_t why;
-    (void)snprintf(path, sizeof path, "%s/summary.json", dir);
-    json_t *summary = json_load_file(at(path), 0, &why);
-    if (!summary) fail_msg("%s: %s", path, why.text);
-    return summary;
-}
 
 static const char *text_of(const json_t *s, const char *key)
 {

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,21 +15,12 @@
 #include "assertions.h"
 #include "program.h"
 #include "scratch.h"
+#include "summary.h"
 
 #define MIXTURE                                                                    \
     "model: {type: gaussian_mixture, means: [[-3, 0], [3, 0]], variance: 0.5}\n"   \
     "objective: {type: reward_reverse, reward: \"exp(-(x1 - 3)^2)\", beta: 0.5}\n" \
     "kernel: {type: mala, step: 0.1}\noptimiser: {type: adam, rate: 0.05}\nparticles: 100\nevaluate: {every: 0}\n"
-
-static json_t *summary_of(const char *dir)
-{
-    char path[FOLDER_ROOM];
-    json_error_t why;
-    (void)snprintf(path, sizeof path, "%s/summary.json", dir);
-    json_t *summary = json_load_file(at(path), 0, &why);
-    if (!summary) fail_msg("%s: %s", path, why.text);
-    return summary;
-}
 
 static double item(const json_t *summary, const char *key, size_t k)
 {

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,7 @@
 #include "assertions.h"
 #include "program.h"
 #include "scratch.h"
+#include "summary.h"
 
 #define SHORT "--hidden 8 --particles 128 --set limits.evaluations=10000 "
 #define PLAIN SHORT "--set output.report=false "
@@ -42,16 +42,6 @@ static void write_points(const char *name, int rows, double factor, double centr
         used += (size_t)snprintf(text + used, sizeof text - used, "%.17g,%.17g\n", centre + factor * a, centre + b);
     }
     write_text(name, text);
-}
-
-static json_t *summary_of(const char *dir)
-{
-    char path[FOLDER_ROOM];
-    json_error_t why;
-    (void)snprintf(path, sizeof path, "%s/summary.json", dir);
-    json_t *summary = json_load_file(at(path), 0, &why);
-    if (!summary) fail_msg("%s: %s", path, why.text);
-    return summary;
 }
 
 static double number_of(const json_t *o, const char *key)
