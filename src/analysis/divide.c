@@ -20,7 +20,9 @@ enum { MOST_SHARE = 16, MOST_DIVIDED = 4096 }; /* of so many cells one is divide
 /* Too large a bend: of a log-density; of a reward, as a share of its range. It matters where a cell has the least mass, or one that is larger by
  * steps if these are too many. */
 static const double STEEP = 1, JUMP = 0.02, LEAST = 1e-8, LARGER = 4;
-static const double OPEN = 10; /* times the least mass: so much may a cell beside a divided one be wrong by */
+static const double OPEN = 10,
+                    COARSE =
+                        0.01; /* so much may a cell beside a divided one be wrong by: times the least mass; of itself */
 
 /* Everything that is known at the nodes, and behind them at the points of divided cells. */
 typedef struct {
@@ -67,17 +69,18 @@ static int64_t mark(const plane *v, const measure *p, double least, double jump)
     return count;
 }
 
-/* By how much the area of a cell times the density at its node is wrong, as a share of all mass. Over a smooth density these errors cancel from
- * cell to cell; beside a divided cell, which has none, nothing cancels. */
-static double local_error(const plane *v, const measure *p, int64_t g)
+/* Whether the area of a cell times the density at its node is wrong by more than a hundredth of itself, and by more than `most` of all mass. Over a
+ * smooth density such errors cancel from cell to cell; beside a divided cell, which has none, nothing cancels. */
+static int is_wrong(const plane *v, const measure *p, int64_t g, double most)
 {
     int64_t n = v->l->nodes, at[5] = {g, g - 1, g + 1, g - n, g + n};
     double mass[5];
     for (int k = 0; k < 5; k++) mass[k] = sosmc_i_exp1(NULL, fmax(log_weight(p, at[k]) - p->logsum, -700));
-    return (fabs(mass[1] - 2 * mass[0] + mass[2]) + fabs(mass[3] - 2 * mass[0] + mass[4])) / 24;
+    double error = (fabs(mass[1] - 2 * mass[0] + mass[2]) + fabs(mass[3] - 2 * mass[0] + mass[4])) / 24;
+    return error > most && error > COARSE * mass[0];
 }
 
-/* Marks the nodes beside marked ones whose cells are wrong by more than `most`, until there are none. Returns how many are marked. */
+/* Marks the nodes beside marked ones whose cells are wrong, until there are none. Returns how many are marked. */
 static int64_t grow(const plane *v, const measure *p, double most, int64_t count)
 {
     int64_t n = v->l->nodes, before = -1, enough = most_divided(v->nodes);
@@ -87,7 +90,7 @@ static int64_t grow(const plane *v, const measure *p, double most, int64_t count
             for (int64_t c = 1; c + 1 < n; c++) {
                 int64_t g = r * n + c;
                 int beside = v->steep[g - 1] || v->steep[g + 1] || v->steep[g - n] || v->steep[g + n];
-                if (v->steep[g] || !beside || !(local_error(v, p, g) > most)) continue;
+                if (v->steep[g] || !beside || !is_wrong(v, p, g, most)) continue;
                 v->steep[g] = 1;
                 count++;
             }
@@ -115,15 +118,15 @@ static void find_steep(plane *v, double beta)
                            v->U_ref && v->R && beta > 0 ? sosmc_i_masses(v->nodes, v->U_ref, v->R, beta)
                                                         : (measure){.logsum = -INFINITY}};
     for (int k = 0; k < 3; k++)
-        if (isfinite(all[k].logsum)) v->edge = fmax(v->edge, sosmc_i_edge(&all[k], v->l->nodes));
+        if (all[k].U && isfinite(all[k].logsum)) v->edge = fmax(v->edge, sosmc_i_edge(&all[k], v->l->nodes));
     v->divided = v->nodes;
     for (double least = LEAST; v->divided > most_divided(v->nodes); least *= LARGER) {
         memset(v->steep, 0, (size_t)v->nodes);
         v->divided = 0;
         for (int k = 0; k < 3; k++)
-            if (isfinite(all[k].logsum)) v->divided = mark(v, &all[k], least, JUMP * range_of(v, &all[k]));
+            if (all[k].U && isfinite(all[k].logsum)) v->divided = mark(v, &all[k], least, JUMP * range_of(v, &all[k]));
         for (int k = 0; k < 3; k++)
-            if (isfinite(all[k].logsum)) v->divided = grow(v, &all[k], OPEN * least, v->divided);
+            if (all[k].U && isfinite(all[k].logsum)) v->divided = grow(v, &all[k], OPEN * least, v->divided);
     }
     v->points = v->nodes + PARTS * v->divided;
 }
@@ -147,7 +150,7 @@ static void place_points(const plane *v)
                            (uint32_t)a, &b, u[a]);
         for (int k = 0; k < PARTS; k++, x += 2) {
             x[0] = middle[0] + h[0] * ((k % SIDE + u[0][k]) / SIDE - 0.5);
-            x[1] = middle[1] + h[1] * ((k / SIDE + u[1][k]) / SIDE - 0.5);
+            x[1] = middle[1] + h[1] * (((double)(k / SIDE) + u[1][k]) / SIDE - 0.5);
         }
     }
 }
@@ -189,7 +192,7 @@ static int take_memory(plane *v, const double *theta_ref, const sosmc_score *sco
     v->U_ref = theta_ref ? malloc(most * sizeof(double)) : NULL;
     v->R = score ? malloc(most * sizeof(double)) : NULL;
     v->x = malloc((2 * (most - (size_t)v->nodes) + 1) * sizeof(double));
-    v->steep = malloc((size_t)v->nodes);
+    v->steep = calloc((size_t)v->nodes, 1);
     return v->U && v->x && v->steep && (v->U_ref || !theta_ref) && (v->R || !score) ? 0 : -1;
 }
 

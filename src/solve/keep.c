@@ -283,9 +283,10 @@ sosmc_status sosmc_i_solver_wake(sosmc_solver *s)
 static sosmc_status take_over(sosmc_solver *s, const char *bytes)
 {
     copy_in(s, bytes);
-    sosmc_number *told[] = {&s->v.loss,           &s->v.log_z,       &s->v.kl,      &s->v.reward,
-                            &s->v.best_loss_told, &s->v.best_reward, &s->v.best_kl, &s->v.excess_told};
-    for (size_t k = 0; k < sizeof told / sizeof *told; k++) told[k]->why[SOSMC_WHY - 1] = 0;
+    enum { TOLD = 8 };
+    sosmc_number *told[TOLD] = {&s->v.loss,           &s->v.log_z,       &s->v.kl,      &s->v.reward,
+                                &s->v.best_loss_told, &s->v.best_reward, &s->v.best_kl, &s->v.excess_told};
+    for (int k = 0; k < TOLD; k++) told[k]->why[SOSMC_WHY - 1] = 0;
     s->failed = s->interrupted = SOSMC_OK;
     s->message[0] = 0;
     sosmc_status status = sosmc_i_solver_wake(s);

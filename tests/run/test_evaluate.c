@@ -169,13 +169,13 @@ static void errors_count_what_the_box_leaves_out(void **state)
     small_run r;
     evaluation_values value, error;
     prepare(&r, reverse, NULL);
-    for (double high = 4; high <= 8; high += 1) {
+    for (int high = 4; high <= 8; high++) {
         const sosmc_lattice l = {.nodes = 200, .low = {-8, -8}, .high = {high, 8}};
         assert_fine(evaluation_exact(&r.j, r.j.problem.theta0, &l, &value, &error));
         double off = value.logz - log(2 * M_PI * 0.6);
-        print_message("to %g: edge %.2g, log Z off by %.2g, error %.2g\n", high, value.edge, off, error.logz);
+        print_message("to %d: edge %.2g, log Z off by %.2g, error %.2g\n", high, value.edge, off, error.logz);
         assert_true(fabs(off) <= 2 * error.logz + 1e-12);
-        assert_true(error.logz < 10 * value.edge + 2e-4);
+        assert_true(error.logz < 10 * value.edge + 1e-3);
     }
     sosmc_free(r.engine);
     job_free(&r.j);
