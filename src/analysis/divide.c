@@ -149,8 +149,9 @@ static void place_points(const plane *v)
             sosmc_uniforms((sosmc_rng){.seed = (uint64_t)l->nodes, .step = (uint64_t)g, .stream = SOSMC_STREAM_USER},
                            (uint32_t)a, &b, u[a]);
         for (int k = 0; k < PARTS; k++, x += 2) {
+            int row = k / SIDE;
             x[0] = middle[0] + h[0] * ((k % SIDE + u[0][k]) / SIDE - 0.5);
-            x[1] = middle[1] + h[1] * (((double)(k / SIDE) + u[1][k]) / SIDE - 0.5);
+            x[1] = middle[1] + h[1] * ((row + u[1][k]) / SIDE - 0.5);
         }
     }
 }
