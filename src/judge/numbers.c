@@ -131,24 +131,6 @@ void sosmc_i_tilted_numbers(const pass_cloud *p, double beta, double *scratch, s
     *loss = number(-beta * gain, beta * sosmc_i_pass_ratio_error(p, NULL, 1));
 }
 
-static void rewards_between(const pass_cloud *p, double *low, double *high)
-{
-    *low = INFINITY;
-    *high = -INFINITY;
-    for (int i = 0; p->R && i < p->n; i++) {
-        if (!(p->w[i] > 0)) continue;
-        *low = fmin(*low, p->R[i]);
-        *high = fmax(*high, p->R[i]);
-    }
-}
-
-double sosmc_i_reward_spread(const pass_cloud *p)
-{
-    double low, high;
-    rewards_between(p, &low, &high);
-    return high >= low ? high - low : NAN;
-}
-
 /* Where no particle met another reward, nothing is known of a density that would. */
 static void no_best_numbers(sosmc_judgement *out)
 {
@@ -156,13 +138,6 @@ static void no_best_numbers(sosmc_judgement *out)
     sosmc_number *all[] = {&out->best_loss, &out->best_reward, &out->best_kl, &out->excess};
     for (int k = 0; k < 4; k++) sosmc_i_no_number(all[k], why);
     out->measured.excess = out->measured.excess_error = out->measured.to_gain = NAN;
-}
-
-/* Whether the rewards were different where the tilt began: temperatures go by them, and those that are met later count too little. */
-static int differed(const pass_cloud *p)
-{
-    static const double rounding = 1e-10;
-    return p->halfway_reward_error > rounding * (sosmc_i_reward_spread(p) + fabs(p->halfway_reward));
 }
 
 static void best_numbers(const fresh *f, const pass_cloud *p, reference *r, sosmc_judgement *out)
@@ -188,7 +163,7 @@ static sosmc_status at_reference(const fresh *f, reference *r, sosmc_judgement *
     if (r->trusted) {
         r->log_z = tilted ? p.halfway_log_z : p.log_z;
         r->error = tilted ? p.halfway_log_z_error : sosmc_i_pass_error(&p, NULL, 1);
-        int met = tilted && differed(&p);
+        int met = p.halfway_spread > 0; /* temperatures go by the rewards that differed at first */
         if (tilted && !met) no_best_numbers(out);
         if (tilted && met && p.arrived >= 1) best_numbers(f, &p, r, out);
     }
@@ -198,8 +173,12 @@ static sosmc_status at_reference(const fresh *f, reference *r, sosmc_judgement *
 
 sosmc_number sosmc_i_reward_of(const pass_cloud *p)
 {
-    double low, high;
-    rewards_between(p, &low, &high);
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < p->n; i++) {
+        if (!(p->w[i] > 0)) continue;
+        low = fmin(low, p->R[i]);
+        high = fmax(high, p->R[i]);
+    }
     double least = (high > low ? high - low : fabs(high)) / p->n;
     return number(sosmc_i_pass_mean(p, p->R), fmax(sosmc_i_pass_error(p, p->R, 0), least));
 }
@@ -254,7 +233,7 @@ static sosmc_status reverse(const fresh *f, const pass_cloud *p, double *values,
         return SOSMC_OK;
     }
     if (sosmc_i_reweighed(&f->problem->objective, p, out) == 0) {
-        if (f->tilts && sosmc_i_reward_spread(p) == 0) no_best_numbers(out);
+        if (f->tilts && sosmc_i_pass_reward_spread(p) == 0) no_best_numbers(out);
         return SOSMC_OK;
     }
     sosmc_status status = at_reference(f, &ref, out);

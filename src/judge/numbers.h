@@ -18,8 +18,6 @@ int sosmc_i_reweighed(const sosmc_objective *o, const pass_cloud *p, sosmc_judge
 
 /* E R. Its error is at least one particle's share: a reward that is nearly the same everywhere could state none. */
 sosmc_number sosmc_i_reward_of(const pass_cloud *p);
-/* Of the particles that have weight, how far their rewards lie apart; NaN: there are none. */
-double sosmc_i_reward_spread(const pass_cloud *p);
 /* Reward, KL to the model and loss of particles that follow a tilted model. The gain log Z_tilted - log Z has the same ancestors at both
  * ends. scratch: n doubles. */
 void sosmc_i_tilted_numbers(const pass_cloud *p, double beta, double *scratch, sosmc_number *reward, sosmc_number *kl,

@@ -116,7 +116,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         v->pass_khat = p.khat;
         v->evaluations += (int64_t)p.n * (1 + (int64_t)p.temperatures * (s->dim < 5 ? 1 : 2));
         if (status == SOSMC_OK && p.arrived >= 1) {
-            v->reward_spread = sosmc_i_reward_spread(&p);
+            if (p.R) v->reward_spread = sosmc_i_pass_reward_spread(&p);
             status = sosmc_i_numbers(&f, s->answer, &p, &numbers);
         } else if (status == SOSMC_OK)
             sosmc_i_result_no_numbers(&numbers, &s->problem.objective, "the fresh particles did not reach the target");
