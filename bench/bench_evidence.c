@@ -228,7 +228,7 @@ static double exact_gain(int kind, int dim, double c)
 {
     double before = 1, det = 1, share = 0.5 * erfc(STEP_AT / sqrt(2.0));
     if (kind == SHIFT) return 0.5 * dim * c * c;
-    if (kind == SQUEEZE) return -0.5 * dim * log(1 + 2 * SQUEEZED * c);
+    if (kind == SQUEEZE) return -0.5 * dim * log1p(2 * SQUEEZED * c);
     if (kind == HALF) return log(1 - share + share * exp(STEP_HEIGHT * c));
     for (int j = 1; j < dim; j++) { /* the precision has ones, and -PAIRED c beside them */
         double next = det - PAIRED * PAIRED * c * c * before;

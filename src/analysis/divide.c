@@ -143,7 +143,7 @@ static void place_points(const plane *v)
     for (int a = 0; a < 2; a++) h[a] = (l->high[a] - l->low[a]) / (l->nodes - 1);
     for (int64_t g = 0; g < v->nodes; g++) {
         if (!v->steep[g]) continue;
-        double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)),
+        const double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)),
                             sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
         for (int a = 0; a < 2; a++)
             sosmc_uniforms((sosmc_rng){.seed = (uint64_t)l->nodes, .step = (uint64_t)g, .stream = SOSMC_STREAM_USER},

@@ -34,8 +34,9 @@ static sosmc_status compare(sosmc_solver *s, const laws *q, double log_z, double
 static sosmc_status fit_normal(laws *q, int64_t n, const double *x)
 {
     size_t dim = (size_t)q->dim;
-    double *mean = calloc(dim * (1 + dim), sizeof *mean), *L = mean + dim;
+    double *mean = calloc(dim * (1 + dim), sizeof *mean);
     if (!mean) return SOSMC_ENOMEM;
+    double *L = mean + dim;
     for (int64_t i = 0; i < n; i++)
         for (size_t j = 0; j < dim; j++) mean[j] += x[(size_t)i * dim + j] / (double)n;
     for (int64_t i = 0; i < n; i++)

@@ -67,7 +67,8 @@ static void draw_rows(double *row, int kind)
 
 static void solve(far_model far, int kind, sosmc_solution *r)
 {
-    static double row[ROWS * DIM], theta[PARAMETERS];
+    static double row[ROWS * DIM];
+    static const double theta[PARAMETERS] = {0};
     static const double origin[DIM] = {0};
     double factor[DIM * DIM] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
     draw_rows(row, kind);
@@ -95,7 +96,7 @@ static void a_far_row_leads_to_what_is_there(void **state)
     (void)state;
     for (int k = -1; k <= 1; k++) {
         sosmc_solution r;
-        double added = 100 * k, exact = log(1 + FAR_MASS) - added;
+        double added = 100 * k, exact = log1p(FAR_MASS) - added;
         solve((far_model){.mass = FAR_MASS, .added = added}, WITH_FAR_ROW, &r);
         const sosmc_number *z = &r.judgement.log_z;
         if (!(fabs(z->value - exact) <= 5 * z->error) || !(z->error < 0.2))
