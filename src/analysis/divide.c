@@ -144,7 +144,7 @@ static void place_points(const plane *v)
     for (int64_t g = 0; g < v->nodes; g++) {
         if (!v->steep[g]) continue;
         const double middle[2] = {sosmc_lattice_node(l, 0, (int)(g % l->nodes)),
-                            sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
+                                  sosmc_lattice_node(l, 1, (int)(g / l->nodes))};
         for (int a = 0; a < 2; a++)
             sosmc_uniforms((sosmc_rng){.seed = (uint64_t)l->nodes, .step = (uint64_t)g, .stream = SOSMC_STREAM_USER},
                            (uint32_t)a, &b, u[a]);
