@@ -152,6 +152,18 @@ static void flanks_of_a_ridge_are_seen(void **state)
     }
 }
 
+/* A box that holds the model may be too small for the reference, without which there is no divergence. */
+static void the_edge_is_that_of_the_widest_density(void **state)
+{
+    static const double narrow[4] = {6, 0, 0, 0.5}, wide[4] = {0.3, 0, 0, 0.5};
+    const sosmc_model ridge = {.dim_theta = 4, .dim_x = 2, .energy = ridge_energy};
+    sosmc_lattice l = {.nodes = 200, .low = {-REACH, -REACH}, .high = {REACH, REACH}};
+    sosmc_exact alone, beside;
+    assert_int_equal(sosmc_plane_exact(&ridge, narrow, NULL, NULL, 0, &l, 1, &alone), SOSMC_OK);
+    assert_int_equal(sosmc_plane_exact(&ridge, narrow, wide, NULL, 0, &l, 1, &beside), SOSMC_OK);
+    assert_true(alone.edge < 1e-12 && beside.edge > 1e-4);
+}
+
 static void smooth_densities_stay_as_they_are(void **state)
 {
     static const double means[2] = {0.5, -0.3}, theta[1] = {0};
@@ -197,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(cliffs_are_seen),
                                        cmocka_unit_test(jumps_of_a_reward_are_seen),
                                        cmocka_unit_test(flanks_of_a_ridge_are_seen),
+                                       cmocka_unit_test(the_edge_is_that_of_the_widest_density),
                                        cmocka_unit_test(smooth_densities_stay_as_they_are),
                                        cmocka_unit_test(threads_change_nothing),
                                        cmocka_unit_test(what_is_refused)};
