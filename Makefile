@@ -6,8 +6,8 @@
 #   make test       build and run every test                               make lint       clang-format, clang-tidy, cppcheck
 #   make bench      benchmarks of engine, networks and proximal maps       make format     rewrite the sources in our style
 #   make install    install under PREFIX (/usr/local)                      make coverage   tests with a coverage report
-#   make clean      remove the build folders                               make test-long  the long tier, continued by the next
-#                                                                                          call: LONG_HOURS=3, TESTS=regex
+#   make clean      remove the build folders                               make nightly    what is too long for every change, continued by
+#                                                                                          the next call: NIGHTLY_HOURS=3, TESTS=regex
 #   make fuzz       every reader fed with noise, FUZZ_SECONDS=60 each      make matrix     gcc and clang give the same states
 #   make wheel      the Python package as a wheel, into dist/              make test-python   the package with JAX, PyTorch, NumPyro
 #   make bench-python   what the package costs beside loops by hand                          and PyMC; downloads some 600 MB once
@@ -18,12 +18,12 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 TESTS ?=
-LONG_HOURS ?= 3
+NIGHTLY_HOURS ?= 3
 FUZZ_SECONDS ?= 60
 FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test test-python test-long fuzz matrix bench bench-python wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
+.PHONY: build demo test test-python nightly fuzz matrix bench bench-python wheel install sanitize tsan coverage lint lint-format lint-tidy lint-cppcheck lint-python format clean \
         python-module deps-build deps-test deps-lint deps-clang deps-python deps-torch
 .NOTPARALLEL:
 
@@ -31,8 +31,8 @@ FUZZ_JOBS ?= $(shell expr 3 \* $(JOBS))
 configure = cmake -S . -B $(1) $$(test -f $(1)/CMakeCache.txt || { command -v ninja >/dev/null && echo -G Ninja; }) \
             $(2) $(CMAKE_FLAGS)
 compile = cmake --build $(1) --parallel $(JOBS)
-# $(call check,FOLDER,FLAGS): the closing lines are ctest's own.
-check = cd $(1) && SOSMC_TEST_PYTHON="$(test_python)" ctest --output-on-failure --no-tests=error -j $(JOBS) $(if $(TESTS),-R '$(TESTS)') $(2)
+# $(call check,FOLDER,FLAGS): the tests of every change; the closing lines are ctest's own.
+check = cd $(1) && SOSMC_TEST_PYTHON="$(test_python)" ctest --output-on-failure --no-tests=error -j $(JOBS) -LE '^nightly$$' $(if $(TESTS),-R '$(TESTS)') $(2)
 
 # The real NumPy, safetensors and scikit-image, with which tests compare. Without them (no network) those tests skip and say so.
 test_python = $(CURDIR)/build/venv/bin/python
@@ -92,9 +92,9 @@ bench-python: python-module
 	$(call with_frameworks,$(frameworks)) bench/python/bench.py callables numpy jax
 	$(call with_frameworks,$(pytorch)) bench/python/bench.py torch
 
-# Hours of tests, resumable; state and results in build-long/.
-test-long: deps-test
-	@LONG_HOURS='$(LONG_HOURS)' TESTS='$(TESTS)' JOBS=$(JOBS) tools/test-long.sh
+# What is too long for every change: tests/nightly/*.sh. Resumable; state and results in build-nightly/.
+nightly: deps-test build/venv/python-ready
+	@NIGHTLY_HOURS='$(NIGHTLY_HOURS)' TESTS='$(TESTS)' JOBS=$(JOBS) SOSMC_TEST_PYTHON='$(test_python)' tools/nightly.sh $(with_python)
 
 bench: deps-build
 	$(call configure,build,-DSOSMC_BUILD_BENCH=ON)
@@ -210,6 +210,6 @@ deps-build deps-test deps-lint deps-clang deps-python deps-torch: deps-%:
 	@tools/deps.sh $*
 
 clean:
-	rm -rf build build-sanitize build-tsan build-coverage build-long build-fuzz build-matrix build-python
+	rm -rf build build-sanitize build-tsan build-coverage build-nightly build-fuzz build-matrix build-python
 
 comma := ,

@@ -5,6 +5,10 @@
 #   stat       replicates against exact values      golden     stored runs
 #   fault      failing callbacks and allocators     program    the rooms of the program, and the program's words
 #   process    the program as a process: kills, signals, disks, memory
+#
+# A fourth word says when a test runs. `nightly`: in `make nightly` alone, with the label nightly. `both`: on every change, and in
+# `make nightly` a second time as NAME_nightly. There SOSMC_TEST_TIER is nightly (stats_nightly and program_nightly of tests/support),
+# and a test may take two hours. Python tests that mention SOSMC_TEST_TIER run in both.
 
 set(sosmc_tests
     "analysis check property"

@@ -85,9 +85,9 @@ static void every_call_may_fail(void **state)
     assert_non_null(f);
     assert_int_equal(fscanf(f, "%ld", &calls), 1); // NOLINT(cert-err34-c): our own number
     (void)fclose(f);
-    for (long n = 1; n <= calls; n += program_long() ? 1 : 11) {
+    for (long n = 1; n <= calls; n += program_nightly() ? 1 : 11) {
         failed += fail_call(n, (int)(n & 1));
-        if (program_long()) failed += fail_call(n, !(n & 1));
+        if (program_nightly()) failed += fail_call(n, !(n & 1));
         tried++;
     }
     start_over();

@@ -121,7 +121,7 @@ static long check_rows(const char *name, long n)
 
 static void many_iterations(void **state)
 {
-    long n = program_long() ? 1000000 : 60000, most = program_long() ? 100000 : 4000;
+    long n = program_nightly() ? 1000000 : 60000, most = program_nightly() ? 100000 : 4000;
     char arguments[512];
     (void)snprintf(arguments, sizeof arguments,
                    "run run.yaml --out run --quiet --set particles=4 --set iterations=%ld --set output.thin=1 "
@@ -144,7 +144,7 @@ static void many_iterations(void **state)
 static void many_particles(void **state)
 {
     char arguments[512];
-    int million = program_long();
+    int million = program_nightly();
     (void)snprintf(arguments, sizeof arguments,
                    "run run.yaml --out run --quiet --set particles=%d --set iterations=%d --set evaluate.every=0 "
                    "--set output.checkpoint_every=%d --set output.particles=false --set output.report=false",

@@ -1,8 +1,8 @@
 /* test_kills.c: the program is killed, the same command is given again, and the folder ends as if nothing had happened: the
  * same names, the same bytes but for wall-clock times, no temporary file.
  *
- * Twice over: at random moments, SOSMC_KILLS of them (10, or 200 in the long tier), and before each call that changes a file
- * (some, or all in the long tier), which meets every state a folder can be found in. */
+ * Twice over: at random moments, SOSMC_KILLS of them (10, or 200 in the nightly tier), and before each call that changes a file
+ * (some, or all in the nightly tier), which meets every state a folder can be found in. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,7 +90,7 @@ static int kill_after(const program_scene *scene, double seconds)
 static void killed_at_random(void **state)
 {
     const char *asked = getenv("SOSMC_KILLS"), *seed = getenv("SOSMC_KILL_SEED");
-    int kills = asked ? atoi(asked) : program_long() ? 200 : 10, done = 0;
+    int kills = asked ? atoi(asked) : program_nightly() ? 200 : 10, done = 0;
     uint64_t random = seed ? strtoull(seed, NULL, 10) : 1;
     for (int k = 0; k < SCENES; k++) {
         const program_scene *scene = &program_scenes[k];
@@ -164,9 +164,9 @@ static void killed_before_every_change(void **state)
         print_message("no library of faults beside the sanitizers\n");
         skip();
     }
-    killed_before(&program_scenes[SCENE_RUN], program_long() ? 1 : 13);
-    killed_before(&program_scenes[SCENE_DEBLUR], program_long() ? 1 : 11);
-    if (!program_long()) return;
+    killed_before(&program_scenes[SCENE_RUN], program_nightly() ? 1 : 13);
+    killed_before(&program_scenes[SCENE_DEBLUR], program_nightly() ? 1 : 11);
+    if (!program_nightly()) return;
     killed_before(&program_scenes[SCENE_TRAIN], 1);
     killed_before(&program_scenes[SCENE_TUNE], 1);
 }

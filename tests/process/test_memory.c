@@ -1,6 +1,6 @@
 /* test_memory.c: memory that runs out in the program, its libraries (YAML, JSON, PNG, JPEG) and libc's streams.
  *
- * Some of the allocations that come from a new place fail (in the long tier all of these, and all others too unless they are
+ * Some of the allocations that come from a new place fail (in the nightly tier all of these, and all others too unless they are
  * many thousands or a try takes long), alone or with all that follow: the program ends by itself, with 3 or 4 and a sentence,
  * or goes on without what it could not have; it never crashes. An experiment whose command is given again afterwards has the
  * bytes of one to which nothing happened, and a download that fails leaves no folder. */
@@ -27,7 +27,7 @@ typedef struct {
     const char *name, *arguments, *out; /* arguments NULL: of the scene it is named after; out: the folder it writes */
     long step;                          /* of the places that fail in the quick tier: every so many */
     int kept;                           /* the folder is there before the first try and stays between two tries */
-    int slow;                           /* a try takes long: in the long tier the new places alone fail */
+    int slow;                           /* a try takes long: in the nightly tier the new places alone fail */
     const char *whole;                  /* what an undisturbed run leaves is kept under this name, and compared with */
     const char *refused;                /* how it ends when nothing happens, with 4 and without a folder; NULL: well */
 } job;
@@ -185,8 +185,8 @@ static void no_allocation_is_fatal(void **state)
     for (int k = 0; k < JOBS; k++) {
         const job *j = &jobs[k];
         long places, calls = list_places(j, place, &places), tried = 0, refused = 0;
-        int all = program_long() && calls <= MOST_TRIES && !j->slow;
-        long count = all ? calls : places, step = program_long() ? 1 : j->step;
+        int all = program_nightly() && calls <= MOST_TRIES && !j->slow;
+        long count = all ? calls : places, step = program_nightly() ? 1 : j->step;
         assert_true(calls >= places);
         for (long i = 0; i < count; i += step, tried += 2) {
             long at = all ? i + 1 : place[i];

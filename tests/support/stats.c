@@ -32,10 +32,10 @@ int stats_replicates(int wanted)
 #endif
 }
 
-int stats_long(void)
+int stats_nightly(void)
 {
     const char *tier = getenv("SOSMC_TEST_TIER");
-    return tier && strcmp(tier, "long") == 0;
+    return tier && strcmp(tier, "nightly") == 0;
 }
 
 int stats_by_tier(int quick, int many, int instrumented)
@@ -43,7 +43,7 @@ int stats_by_tier(int quick, int many, int instrumented)
 #ifdef INSTRUMENTED
     return instrumented;
 #else
-    return stats_long() ? many : quick;
+    return stats_nightly() ? many : quick;
 #endif
 }
 

@@ -15,7 +15,7 @@
 
 /* ---------------------------------------------------------------------------- tier and seed */
 
-int stats_long(void); /* SOSMC_TEST_TIER=long: more replicates of the same tests */
+int stats_nightly(void); /* SOSMC_TEST_TIER=nightly: more replicates of the same tests */
 /* Returns fewer replicates in instrumented builds; standard errors are computed from them and grow accordingly. */
 int stats_replicates(int wanted);
 /* By tier; in instrumented builds, which take ten times as long, the third number whatever the tier. */

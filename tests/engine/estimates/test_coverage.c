@@ -7,7 +7,7 @@
  *     theta              1 / sqrt(observed information) by sosmc_louis (`theta_standard_error`): theta of the simulated data
  *     posterior          weighted mean and standard deviation of the cloud (`sosmc deblur`'s for every pixel): the x* of the data
  *
- * 400 runs (more in the long tier), each with data and seed of its own; mean +- 1.96 and +- 1 standard errors should hold
+ * 400 runs (more in the nightly tier), each with data and seed of its own; mean +- 1.96 and +- 1 standard errors should hold
  * the truth in 95 % and 68.27 % of them. The number that do is binomial, and its p-value exact. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * data (546 training rows, nine features, prior N(theta 1, 5 I)) the reference values were computed without particles,
  * by 2 million importance samples; their own errors are added in squares to those of the replicates. Near theta* the
  * log-likelihood is its maximum minus I (theta - theta*)^2 / 2, which carries the running log Z of any theta_k there.
- * All estimates have a bias of order 1/N, which N is chosen to hide behind the standard error: the long tier has more
+ * All estimates have a bias of order 1/N, which N is chosen to hide behind the standard error: the nightly tier has more
  * particles with its more replicates. Negative controls have a quarter of them. */
 #include <setjmp.h>
 #include <stdarg.h>

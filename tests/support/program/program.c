@@ -25,10 +25,10 @@ const char *program_faults(void)
     return path && *path && access(path, R_OK) == 0 ? path : NULL;
 }
 
-int program_long(void)
+int program_nightly(void)
 {
     const char *tier = getenv("SOSMC_TEST_TIER");
-    return tier && strcmp(tier, "long") == 0;
+    return tier && strcmp(tier, "nightly") == 0;
 }
 
 /* ---------------------------------------------------------------------------- running */

@@ -17,8 +17,8 @@ typedef struct {
 
 /* The library of faults; NULL where it cannot be loaded, which is so under the sanitizers. */
 const char *program_faults(void);
-/* Whether the long tier is asked for: SOSMC_TEST_TIER=long. */
-int program_long(void);
+/* Whether the nightly tier is asked for: SOSMC_TEST_TIER=nightly. */
+int program_nightly(void);
 
 /* Arguments are separated by single blanks. `said` gets the end of what the program says on both streams.
  * The result is its exit code, 128 + the signal that ended it, or -1 when it took more than two minutes. */

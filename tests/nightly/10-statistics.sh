@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # 10-statistics.sh: the statistical battery with more replicates, JOBS programs at a time (docs/statistics.md).
 #
-# The contract of tests/long: LONG_STATE keeps what is done, LONG_BUILD holds the built tests, LONG_SECONDS is how long to
+# The contract of tests/nightly: NIGHTLY_STATE keeps what is done, NIGHTLY_BUILD holds the built tests, NIGHTLY_SECONDS is how long to
 # work now; exit 0 finished, 75 to be continued, anything else a failure. A finished program leaves its output as
 # ROUND-NAME.log; one that is cut off begins again. Every round has random numbers of its own (SOSMC_TEST_SEED), so that
 # running it again is a new experiment.
 set -euo pipefail
-: "${LONG_STATE:?names a folder}" "${LONG_BUILD:?names a built tree}" "${LONG_SECONDS:=1800}"
-mkdir -p "$LONG_STATE"
-round=$(cat "$LONG_STATE/round" 2>/dev/null || echo 1)
-export SOSMC_TEST_TIER=long SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
+: "${NIGHTLY_STATE:?names a folder}" "${NIGHTLY_BUILD:?names a built tree}" "${NIGHTLY_SECONDS:=1800}"
+mkdir -p "$NIGHTLY_STATE"
+round=$(cat "$NIGHTLY_STATE/round" 2>/dev/null || echo 1)
+export SOSMC_TEST_TIER=nightly SOSMC_TEST_SEED=$round SOSMC_TEST_SOURCE=$PWD/tests
 programs=(support/test_ledger engine/test_resampling_counts engine/test_coverage engine/test_calibration engine/test_score
     kernels/test_geweke engine/test_sampling engine/test_resample engine/test_mmle_data kernels/test_feynman_kac kernels/test_myula
     kernels/test_mymala engine/test_mmle_toy engine/test_objectives judge/test_judge_theta judge/test_judge_pass
@@ -36,37 +36,37 @@ summarise()
         echo '| program | comparisons | bound | largest deviation | negative controls | weakest of them |'
         echo '|---|---|---|---|---|---|'
         for program in "${programs[@]}"; do
-            log=$LONG_STATE/$round-${program##*/test_}.log
+            log=$NIGHTLY_STATE/$round-${program##*/test_}.log
             [ ! -f "$log" ] || line_of "${program##*/test_}" "$log"
         done
-    } >"$LONG_STATE/summary"
+    } >"$NIGHTLY_STATE/summary"
 }
 
 # One program, unless it is done; its output becomes ROUND-NAME.log when it passes and failed-ROUND-NAME.log when it does not.
 run_one()
 {
     local name=${1##*/test_} code=0
-    local log=$LONG_STATE/$round-$name.log left=$((end - $(date +%s)))
+    local log=$NIGHTLY_STATE/$round-$name.log left=$((end - $(date +%s)))
     [ ! -f "$log" ] && [ "$left" -gt 0 ] || return 0
-    timeout "$left" "$LONG_BUILD/tests/$1" >"$log.part" 2>&1 || code=$?
+    timeout "$left" "$NIGHTLY_BUILD/tests/$1" >"$log.part" 2>&1 || code=$?
     case $code in
         0) mv "$log.part" "$log" ;;
         124) ;;
-        *) mv "$log.part" "$LONG_STATE/failed-$round-$name.log" ;;
+        *) mv "$log.part" "$NIGHTLY_STATE/failed-$round-$name.log" ;;
     esac
 }
 
 export -f run_one
-export round end=$(($(date +%s) + LONG_SECONDS))
-rm -f "$LONG_STATE/failed-$round"-*
+export round end=$(($(date +%s) + NIGHTLY_SECONDS))
+rm -f "$NIGHTLY_STATE/failed-$round"-*
 printf '%s\n' "${programs[@]}" | xargs -P "${JOBS:-2}" -n 1 bash -c 'run_one "$1"' -
 for program in "${programs[@]}"; do
     name=${program##*/test_}
-    [ ! -f "$LONG_STATE/failed-$round-$name.log" ] || { summarise "$name FAILED, see failed-$round-$name.log"; exit 1; }
+    [ ! -f "$NIGHTLY_STATE/failed-$round-$name.log" ] || { summarise "$name FAILED, see failed-$round-$name.log"; exit 1; }
 done
 for program in "${programs[@]}"; do
     name=${program##*/test_}
-    [ -f "$LONG_STATE/$round-$name.log" ] || { summarise "to be continued with $name"; exit 75; }
+    [ -f "$NIGHTLY_STATE/$round-$name.log" ] || { summarise "to be continued with $name"; exit 75; }
 done
 summarise 'finished'
-echo $((round + 1)) >"$LONG_STATE/round"
+echo $((round + 1)) >"$NIGHTLY_STATE/round"
