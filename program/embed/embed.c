@@ -332,6 +332,29 @@ static embed_status take_lock(run_lock *lock, const char *dir, char *error, size
     return status == LOCK_BUSY ? EMBED_EBUSY : status == LOCK_EIO ? EMBED_EIO : EMBED_OK;
 }
 
+struct embed_claim {
+    run_lock lock;
+};
+
+embed_status embed_claim_take(embed_claim **out, const char *dir, int *ours, char *error, size_t room)
+{
+    visit v;
+    embed_claim *c = *out = calloc(1, sizeof *c);
+    if (!c) return no_memory(error, room);
+    enter(&v);
+    embed_status status = take_lock(&c->lock, dir, error, room);
+    place where = {.dir = dir, .lock = &c->lock};
+    *ours = status == EMBED_OK && place_is_ours(&where);
+    leave(&v);
+    return status;
+}
+
+void embed_claim_free(embed_claim *c)
+{
+    if (c) lock_give_back(&c->lock);
+    free(c);
+}
+
 embed_status embed_report(const char *dir, char *error, size_t room)
 {
     visit v;

@@ -129,6 +129,11 @@ typedef struct {
  * case. */
 embed_status embed_run(const embed_file *f, const embed_options *options, const embed_hooks *hooks, embed_result *out);
 void embed_result_free(embed_result *result);
+/* The lock that a run takes, for a caller that writes a run directory itself, and whether a run made what is in the directory.
+ * embed_claim_free gives the lock back, also after a failure; NULL is fine. */
+typedef struct embed_claim embed_claim;
+embed_status embed_claim_take(embed_claim **out, const char *dir, int *ours, char *error, size_t room);
+void embed_claim_free(embed_claim *c);
 /* DIR/report.html and DIR/figures, written again, as by `sosmc report`. */
 embed_status embed_report(const char *dir, char *error, size_t room);
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ from ._errors import FileError, embed_exception, text
 if TYPE_CHECKING:
     from .result import Number, Result
 
-_OURS = ("run.yaml", "trace.csv", "timing.csv", "theta.npy", "particles.npz", "summary.json", "report.html", "figures")
+_OURS = ("run.yaml", "trace.csv", "timing.csv", "theta.npy", "particles.npz", "summary.json", "report.html", "figures", "checkpoint",
+         "checkpoint.previous", "inputs.json", "evaluation.csv")
 
 
 def _value(x: float | None) -> float | None:
@@ -96,18 +98,37 @@ def _fill(result: Result, folder: Path, report: bool) -> None:
 
 
 def save(result: Result, folder: str | os.PathLike[str], overwrite: bool, report: bool) -> None:
-    """Everything is written beside the folder first, and takes its place only when it is whole."""
+    """Everything is written beside the folder first, and takes its place only when it is whole. A folder that is there is locked."""
     target = Path(folder)
     there = target.exists() and (not target.is_dir() or any(target.iterdir()))
     if there and not (overwrite and target.is_dir()):
         raise FileExistsError(f"{target} is already there; overwrite=True replaces the run in it")
+    with _claim(target) if there else nullcontext():
+        _write(result, target, there, report)
+
+
+def _claim(target: Path) -> Any:
+    """The lock of a folder whose run is replaced; a sentence where somebody else writes there, or a file is there that no run made."""
+    out, ours, error = ffi.new("embed_claim **"), ffi.new("int *"), ffi.new("char[]", 2048)
+    status = lib.embed_claim_take(out, os.fsencode(target), ours, error, 2048)
+    claim = ffi.gc(out[0], lib.embed_claim_free)
+    if status != lib.EMBED_OK:
+        raise embed_exception(status, text(error))
+    foreign = [] if ours[0] else [name for name in _OURS if os.path.lexists(target / name)]
+    if foreign:
+        ffi.release(claim)
+        raise FileExistsError(f"{target / foreign[0]} is there, and no run made it; choose another folder")
+    return claim
+
+
+def _write(result: Result, target: Path, there: bool, report: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".sosmc-", dir=target.parent))
     try:
         scratch.chmod(0o777 & ~_umask())
         _fill(result, scratch, report)
         if there:
-            for name in (*_OURS, "checkpoint", "checkpoint.previous", "inputs.json", "evaluation.csv"):
+            for name in _OURS:
                 _remove(target / name)
             for item in scratch.iterdir():
                 os.replace(item, target / item.name)

@@ -179,6 +179,38 @@ def test_folders_that_the_program_reports(pair, tmp_path, program):
         sosmc.load_run(tmp_path / "empty")
 
 
+def test_saving_leaves_folders_of_others_alone(pair, tmp_path):
+    r = sosmc.minimize(pair, iterations=20)
+    for name in ("trace.csv", "figures/mine.png"):
+        file = tmp_path / name.split(".")[0].replace("/", "_") / name
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+        folder = tmp_path / name.split(".")[0].replace("/", "_")
+        before = sorted(folder.rglob("*"))
+        with pytest.raises(FileExistsError, match=f"{name.split('/')[0]} is there, and no run made it"):
+            r.save(folder, overwrite=True)
+        assert sorted(folder.rglob("*")) == before and file.read_text() == "mine"
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine")
+    r.save(folder, overwrite=True)
+    r.save(folder, overwrite=True)
+    assert (folder / "notes.txt").read_text() == "mine" and sosmc.load_run(folder).hash == r.hash
+    assert not (folder / ".sosmc.lock").exists()
+
+
+def test_saving_waits_for_no_other_writer(pair, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    r = sosmc.minimize(pair, iterations=20)
+    r.save(tmp_path / "run")
+    with open(tmp_path / "run" / ".sosmc.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        before = (tmp_path / "run" / "summary.json").stat().st_mtime_ns
+        with pytest.raises(sosmc.FileError, match="is being written by"):
+            r.save(tmp_path / "run", overwrite=True)
+        assert (tmp_path / "run" / "summary.json").stat().st_mtime_ns == before
+
+
 def test_settings_write_the_run_file_back(pair, tmp_path):
     model = sosmc.models.mixture([[-3.0, 0.0], [3.0, 0.0]], variance=0.5)
     r = sosmc.minimize(model, sosmc.reward("x1 > 0", beta=0.5), iterations=30, kernel={"type": "ula", "step": 0.1}, seed=5)

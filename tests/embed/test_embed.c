@@ -557,6 +557,26 @@ static void what_is_lent_is_used(void **state)
     }
 }
 
+/* A caller that writes a directory itself takes the lock of runs, and learns whether a run made what is there. */
+static void a_directory_is_claimed(void **state)
+{
+    char error[EMBED_SENTENCE];
+    embed_claim *first, *second;
+    int ours = -1;
+    (void)run_program(CHOSEN, "claimed");
+    assert_int_equal(embed_claim_take(&first, folder_path(folder, "claimed"), &ours, error, sizeof error), EMBED_OK);
+    assert_int_equal(ours, 1);
+    assert_int_equal(embed_claim_take(&second, folder_path(folder, "claimed"), &ours, error, sizeof error),
+                     EMBED_EBUSY);
+    assert_contains(error, "is being written by");
+    assert_contains(program_says(folder, 6, "run test.yaml --out claimed --overwrite"), "is being written by");
+    embed_claim_free(second);
+    embed_claim_free(first);
+    assert_int_equal(embed_claim_take(&first, folder, &ours, error, sizeof error), EMBED_OK);
+    assert_int_equal(ours, 0);
+    embed_claim_free(first);
+}
+
 static int set_up(void **state) { return folder_make(folder, "embed") || program_furnish(folder); }
 static int tear_down(void **state) { return folder_remove(folder); }
 
@@ -573,6 +593,7 @@ int main(void)
                                        cmocka_unit_test(json_reads_back_as_the_same_run_file),
                                        cmocka_unit_test(a_job_outlives_its_file),
                                        cmocka_unit_test(an_own_model_is_run_as_any_other),
-                                       cmocka_unit_test(what_is_lent_is_used)};
+                                       cmocka_unit_test(what_is_lent_is_used),
+                                       cmocka_unit_test(a_directory_is_claimed)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
