@@ -10,6 +10,7 @@ An exception of a callable is kept here, and the engine told to stop; whoever ca
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable, TypeVar
@@ -81,7 +82,7 @@ class Calls:
         self.error: BaseException | None = None
         self.owner: Owner | None = None  # not None: addresses stay, and arrays are made over them
         self.frames: dict[tuple[int, ...], _Frame] = {}
-        self.own: dict[tuple[int, int], _Frame] = {}
+        self.own: dict[tuple[int, int, int], _Frame] = {}
         self.passes = passes
         self.kept: OrderedDict[int, Any] = OrderedDict()
         self.handle = ffi.new_handle(self)
@@ -108,11 +109,12 @@ class Calls:
         return frame
 
     def _own_frame(self, theta: int, x: int, n: int, ld: int) -> _Frame:
-        """Arrays that belong to Python, with theta and x copied into them."""
-        frame = self.own.get((n, ld))
+        """Arrays that belong to Python and to the calling thread, with theta and x copied into them."""
+        key = (threading.get_ident(), n, ld)
+        frame = self.own.get(key)
         p = self.model.dim_theta if self.model is not None else 0
         if frame is None:
-            frame = self.own[n, ld] = _Frame()
+            frame = _Frame()
             width = {"x": self.dim_x * ld, "gx": self.dim_x * ld, "U": ld, "c": ld, "g": p, "theta": p}
             frame.base = {name: np.zeros(size) for name, size in width.items()}
             frame.x = frame.base["x"].reshape(self.dim_x, ld)[:, :n].T
@@ -123,9 +125,9 @@ class Calls:
                 frame.x.flags.writeable = False
             if self.model is not None:
                 frame.given = self.model.view_theta(frame.theta)
-            if len(self.own) > 64:
+            if len(self.own) >= 64:
                 self.own.clear()
-                self.own[n, ld] = frame
+            self.own[key] = frame
         _move_in(frame.base["x"], x)
         if theta:
             _move_in(frame.base["theta"], theta)
@@ -321,6 +323,10 @@ class Relay:
         target = self._target()
         return target.see_solver(info) if target is not None else 1
 
+    def _failed(self, e: BaseException) -> int:
+        target = self._target()
+        return int(target.calls._failed(e)) if target is not None else 1
+
 
 class SourceCalls:
     """A law given by Python functions: draw(rng, n) -> (n, d), and, optionally, logpdf(x) -> (n)."""
@@ -364,14 +370,25 @@ _of = ffi.from_handle
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+def _left(kind: Any, error: BaseException, traceback: Any) -> None:
+    """Keeps an exception that arose outside of the `try` of a callable, such as that of a signal handler, where `raise_again` finds it."""
+    while traceback is not None:
+        handle = traceback.tb_frame.f_locals.get("self")
+        if isinstance(handle, ffi.CData):
+            _of(handle)._failed(error)
+            return
+        traceback = traceback.tb_next
+    raise error
+
+
 def _extern(f: _Function) -> _Function:
     """The body of the C function of this name, which returns 1 where Python fails."""
-    ffi.def_extern(error=1)(f)
+    ffi.def_extern(error=1, onerror=_left)(f)
     return f
 
 
 def _extern_void(f: _Function) -> _Function:
-    ffi.def_extern()(f)
+    ffi.def_extern(onerror=_left)(f)
     return f
 
 

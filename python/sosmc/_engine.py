@@ -195,6 +195,9 @@ class _Asked:
     def stop(self) -> int:
         return int(self.calls.error is not None)
 
+    def _failed(self, e: BaseException) -> int:
+        return int(self.calls._failed(e))
+
 
 def trace_arrays(rows: Any, names: list[str]) -> dict[str, Array]:
     """The trace as arrays by the names of trace.csv."""

@@ -9,7 +9,8 @@ from typing import Any
 
 
 class Interrupt:
-    """While it is entered, in the main thread, SIGINT sets `asked` instead of raising. Elsewhere nothing is installed."""
+    """While it is entered, in the main thread, SIGINT sets `asked` instead of raising. Elsewhere nothing is installed, nor where SIGINT
+    is ignored, as in a background job."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -17,7 +18,7 @@ class Interrupt:
         self._installed = False
 
     def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is not None:
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) not in (None, signal.SIG_IGN):
             self._before = signal.signal(signal.SIGINT, self._handle)
             self._installed = True
         return self

@@ -121,10 +121,13 @@ class _Hooks:
             else:
                 self.progress.show_solver(p.solve, text(lib.sosmc_phase_name(p.solve.phase)))
         except BaseException as e:
-            self.error = e
+            self._failed(e)
 
     def log(self, sentence: str) -> None:
         self.sentences.append(sentence)
+
+    def _failed(self, e: BaseException) -> None:
+        self.error = self.error or e
 
 
 def _assignment(key: str, value: Any) -> str:

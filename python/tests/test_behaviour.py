@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -58,6 +59,55 @@ def test_a_second_ctrl_c_raises():
 def test_ctrl_c_in_the_solver():
     r = sosmc.minimize(interrupting(40), sosmc.mmle())
     assert r.stopped == "Ctrl-C" and not r.success and r.verdict != "converged"
+
+
+def test_a_background_job_keeps_ctrl_c_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        r = sosmc.minimize(interrupting(60), sosmc.mmle(), iterations=100, callback=lambda s: None, **SETTINGS)
+        assert r.nit == 100 and not r.stopped and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("entry, keywords", [("energy", SETTINGS), ("grad_theta", {}), ("scores", {}), ("see", {"callback": lambda s: None, **SETTINGS}),
+                                             ("see_solver", {}), ("draw", {"init": sosmc.Law(lambda rng, n: rng.normal(size=(n, 2)))})])
+def test_the_exception_of_a_signal_handler_arrives_before_the_try_of_a_callable(entry, keywords, capfd):
+    """Python runs a handler where a function begins: here where C has just called, which no `try` of the package encloses."""
+    calls = [0]
+
+    def rings(frame, event, argument):
+        calls[0] += frame.f_code.co_name == "sosmc_py_" + entry
+        if calls[0] == 3:
+            calls[0] += 1
+            raise TimeoutError("the alarm rang")
+
+    scores = (lambda theta, x: theta - x) if entry == "scores" else None
+    model = sosmc.Model(energy, None if scores else grad_theta, theta0=np.zeros(2), dim_x=2, scores=scores)
+    before = sys.gettrace()
+    sys.settrace(rings)
+    try:
+        with pytest.raises(TimeoutError, match="the alarm rang"):
+            sosmc.minimize(model, sosmc.mmle(), **keywords)
+    finally:
+        sys.settrace(before)
+    assert calls[0] >= 4 and capfd.readouterr().err == ""
+
+
+def test_the_exception_of_a_signal_handler_in_a_run_file(tmp_path, capfd):
+    def rings(frame, event, argument):
+        if frame.f_code.co_name == "sosmc_py_progress":
+            raise TimeoutError("the alarm rang")
+
+    file = {"model": {"type": "hierarchical_gaussian", "y": [0.3, 1.9, 2.4]}, "objective": {"type": "mmle"}, "iterations": 10}
+    before = sys.gettrace()
+    sys.settrace(rings)
+    try:
+        with pytest.raises(TimeoutError, match="the alarm rang"):
+            sosmc.run_file(file, out=tmp_path / "run", progress=False)
+    finally:
+        sys.settrace(before)
+    assert capfd.readouterr().err == ""
 
 
 def test_an_exception_arrives_as_itself_and_the_engine_goes_on(pair):
@@ -226,6 +276,24 @@ def test_python_models_run_on_one_thread_and_say_so(pair):
         built_in = sosmc.models.hierarchical(np.arange(4.0))
         one = sosmc.minimize(built_in, sosmc.mmle(), iterations=10, **SETTINGS)
         assert one.hash == sosmc.minimize(built_in, sosmc.mmle(), iterations=10, threads=2, **SETTINGS).hash
+
+
+@pytest.mark.parametrize("keywords", [{"particles": 128, "limits": {"evaluations": 20000}},
+                                      {"kernel": "mala", "particles": 64, "iterations": 20, "optimiser": {"type": "adam", "rate": 0.02}}])
+def test_machine_code_on_several_threads_has_the_bits_of_one(keywords):
+    def released(theta, x):
+        before = x.copy()
+        time.sleep(1e-5)  # other threads go on
+        assert np.array_equal(x, before)
+        return energy(theta, before)
+
+    def scores(theta, x):
+        time.sleep(1e-5)
+        return theta - x
+
+    model = sosmc.Model(released, None, theta0=np.zeros(2), dim_x=2, scores=scores, tile=8, machine_code=True)
+    one, three = (sosmc.minimize(model, sosmc.mmle(), seed=3, threads=threads, **keywords) for threads in (1, 3))
+    assert np.array_equal(one.theta, three.theta) and one.hash == three.hash
 
 
 def test_no_progress_in_a_pipe_and_a_line_on_a_terminal():
