@@ -219,7 +219,7 @@ SOSMC_API void sosmc_moments_sd(const sosmc_moments *m, double *sd);
  *     initial law         particles can be drawn (only a failure is told)
  *     repeated            energies have the same bits when they are asked for again (only a failure is told)
  *     particles           the energy of a particle does not depend on the others of its batch (only a failure is told)
- *     gradient in x       the Taylor remainder |U(x + e v) - U(x) - e gx.v| falls as e^2; a wrong gradient shows as a rate of 1.
+ *     gradient in x       differences of U along a direction are the derivative that gx claims, up to the rounding that shows in them.
  *                         Skipped for kernels that use model.prox: gx is then that of the smooth part of U alone. Of a wrong
  *                         one the sentence, and `coordinate`, name a coordinate in which it is wrong
  *     gradient in theta   the same of grad_theta
@@ -244,13 +244,13 @@ enum { SOSMC_CHECK_ITEMS = 11, SOSMC_CHECK_SENTENCE = 768 };
 typedef struct {
     const char *name; /* as above */
     int verdict;      /* sosmc_check_verdict */
-    /* What was judged: the rate of the remainder; the largest relative error of a score; Z_end / Z_start; the particles that
+    /* What was judged: differences of U over the claimed derivative; the largest relative error of a score; Z_end / Z_start; the particles that
      * were not finite; h L / 0.5. NaN where there is no number. */
     double value;
-    double error; /* its standard error, of the weights alone; else NaN */
+    double error; /* of the weights, its standard error; of a gradient, how far from 1 a right one may be; else NaN */
     char sentence[SOSMC_CHECK_SENTENCE];
-    /* What the value is held to: the least rate, the largest error of a score, 1 for Z_end / Z_start (which may be 4.5 standard errors
-     * from it) and for the step, 0 particles. NaN where there is no number. */
+    /* What the value is held to: 1 for a gradient, the largest error of a score, 1 for Z_end / Z_start (which may be 4.5 standard
+     * errors from it) and for the step, 0 particles. NaN where there is no number. */
     double limit;
     int64_t coordinate; /* of x or of theta, counted from 0, in which a gradient or a score is wrong; -1: none */
 } sosmc_check_item;

@@ -91,8 +91,8 @@ typedef struct {
     double to_gain;              /* what the best density gains over the reference */
     double learnt;               /* a network that is fitted to data: how far the loss fell, in nats per row */
     double unseen, unseen_error; /* a network's log Z by the last fresh particles, above what the search saw of it */
-    double
-        gradient_rate; /* rate of the worst Taylor remainder of the model's gradients: below 1.7 a gradient is wrong */
+    /* differences of the energy over the derivative that a gradient claims; it is wrong where the error is less than the distance to 1 */
+    double gradient_ratio, gradient_error;
     const char *gradient_which; /* "dU/dx" or "grad_theta" */
     /* a solver's own (solve.h) */
     int automatic;        /* a solver chose everything: its limits and precision are what can be changed */

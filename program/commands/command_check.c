@@ -8,7 +8,7 @@
 const char check_text[] =
     "sosmc check FILE.yaml [--set KEY=VALUE]... [--iterations N] [--particles N] [--seed S] [--threads T]\n"
     "\n"
-    "Tests both gradients of the model (the Taylor remainder must fall as the square of the step), the weights (Z along a\n"
+    "Tests both gradients of the model (by differences of the energy), the weights (Z along a\n"
     "closed path of theta must return to its start on average) and a short run. Of a run whose settings are automatic it tests\n"
     "the gradients, and solves it with few particles. Exit code 0 when all hold, 3 otherwise.\n"
     "The flags override keys of the file, as for 'sosmc run'.\n";

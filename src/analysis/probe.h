@@ -20,10 +20,11 @@ typedef struct {
 sosmc_status sosmc_i_probe_open(probe *p, const sosmc_problem *problem, uint64_t seed);
 void sosmc_i_probe_close(probe *p);
 
-/* The rate of the worse Taylor remainder of dU/dx, where the kernel uses it, and of grad_theta, at the start of the problem
- * (check.c); 2: both are right. SOSMC_EMODEL: a callback failed. */
-sosmc_status sosmc_i_check_gradients(const sosmc_problem *problem, const sosmc_settings *settings, double *rate,
-                                     const char **which);
+/* Of dU/dx, where the kernel uses it, or of grad_theta, at the start of the problem (check.c): differences of the energy over the
+ * claimed derivative, of a wrong one where there is one. It is wrong where *ratio is further than *error from 1; NaN: not known.
+ * SOSMC_EMODEL: a callback failed. */
+sosmc_status sosmc_i_check_gradients(const sosmc_problem *problem, const sosmc_settings *settings, double *ratio,
+                                     double *error, const char **which);
 
 /* sum_i U_theta(x_i), with the x-gradient when gx is not NULL; sets *failed when a callback fails. */
 double sosmc_i_probe_energy(probe *p, double *gx, int *failed);

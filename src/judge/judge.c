@@ -231,8 +231,8 @@ sosmc_status sosmc_judge(const sosmc *s, const sosmc_judge_options *options, sos
         status = judge_theta(&j);
         if (status == SOSMC_OK) status = judge_numbers(&j);
         if (status == SOSMC_OK)
-            status = sosmc_i_check_gradients(j.problem, j.settings, &out->measured.gradient_rate,
-                                             &out->measured.gradient_which);
+            status = sosmc_i_check_gradients(j.problem, j.settings, &out->measured.gradient_ratio,
+                                             &out->measured.gradient_error, &out->measured.gradient_which);
     }
     if (message && room && status == SOSMC_EMODEL)
         (void)snprintf(message, room, "a callback of the model failed while the run was judged");

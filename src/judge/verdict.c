@@ -5,11 +5,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, RIGHT_RATE = 1.7, LEARNT = 0.01,
-                    UNSEEN = 0.1, /* nats */
-    BEHIND = 0.1,                 /* nats per point */
-    SHORT = 0.05,                 /* of what there was to gain: so much may be missing */
-    ROUNDING = 1e-12;             /* of a loss */
+static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, LEARNT = 0.01, UNSEEN = 0.1, /* nats */
+    BEHIND = 0.1,                                                                                  /* nats per point */
+    SHORT = 0.05,     /* of what there was to gain: so much may be missing */
+    ROUNDING = 1e-12; /* of a loss */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -58,7 +57,7 @@ sosmc_measured sosmc_nothing_measured(void)
                             .fresh_limit = NAN,
                             .fresh_worth = NAN,
                             .loss_unit = NAN,
-                            .gradient_rate = NAN,
+                            .gradient_ratio = NAN,
                             .start_arrived = -1,
                             .modes = -1,
                             .start_gap = NAN,
@@ -94,11 +93,11 @@ static void judge_failure(const sosmc_measured *m, sosmc_verdict_words *v)
             "the cloud is dead: its effective sample size was below 2 of %d particles for the last %lld iterations; take a smaller "
             "kernel step or learning rate, more particles or a wider initial law",
             m->particles, (long long)m->collapsed);
-    if (m->gradient_rate < RIGHT_RATE)
+    if (fabs(m->gradient_ratio - 1) > m->gradient_error)
         say(v, SOSMC_NOT_CONVERGED,
-            "%s does not match the energy: its Taylor remainder falls as step^%.2f instead of 2; mend the gradient of the model "
-            "(sosmc check)",
-            m->gradient_which ? m->gradient_which : "a gradient", m->gradient_rate);
+            "%s does not match the energy: differences of the energy are %.6g +- %.1g of its derivative instead of 1; mend the "
+            "gradient of the model (sosmc check)",
+            m->gradient_which ? m->gradient_which : "a gradient", m->gradient_ratio, m->gradient_error);
 }
 
 /* Where the best of all densities is known, theta is judged by how near it comes, whatever else is known of theta. */

@@ -225,7 +225,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
 static void check_gradients(const sosmc_solver *s, const double *theta, sosmc_measured *m)
 {
     size_t dim = (size_t)s->dim;
-    double *x = malloc(PROBE_PARTICLES * dim * sizeof *x), rate;
+    double *x = malloc(PROBE_PARTICLES * dim * sizeof *x), ratio, error;
     const char *which;
     if (!x) return;
     for (int k = 0; k < PROBE_PARTICLES; k++) { /* one of each group */
@@ -241,8 +241,9 @@ static void check_gradients(const sosmc_solver *s, const double *theta, sosmc_me
     settings.seed = s->o.seed;
     settings.kernel.uses_gradient = 1;
     settings.kernel.uses_prox = 0;
-    if (sosmc_i_check_gradients(&there, &settings, &rate, &which) == SOSMC_OK) {
-        m->gradient_rate = rate;
+    if (sosmc_i_check_gradients(&there, &settings, &ratio, &error, &which) == SOSMC_OK) {
+        m->gradient_ratio = ratio;
+        m->gradient_error = error;
         m->gradient_which = which;
     }
     free(x);

@@ -55,7 +55,8 @@ static sosmc_measured healthy(void)
     m.fresh_limit = 4;
     m.fresh_worth = 0.001;
     m.loss_unit = 1;
-    m.gradient_rate = 2;
+    m.gradient_ratio = 1;
+    m.gradient_error = 1e-9;
     m.gradient_which = "dU/dx";
     return m;
 }
@@ -68,7 +69,7 @@ static void fails(sosmc_measured *m)
 static void collapses(sosmc_measured *m) { m->collapsed = 123; }
 static void has_a_wrong_gradient(sosmc_measured *m)
 {
-    m->gradient_rate = 1.04;
+    m->gradient_ratio = 1.04;
     m->gradient_which = "grad_theta";
 }
 static void is_short(sosmc_measured *m) { m->iterations = 50; }

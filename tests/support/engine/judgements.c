@@ -60,7 +60,7 @@ static void add_measured(uint64_t *h, const sosmc_measured *m)
                               m->step_bound,   m->first_ess,          m->first_khat,   m->score_spread,
                               m->pass_arrived, m->pass_survivors,     m->pass_khat,    m->fresh_step,
                               m->fresh_error,  m->fresh_limit,        m->fresh_worth,  m->loss_unit,
-                              m->imprecise,    m->gradient_rate};
+                              m->imprecise,    m->gradient_ratio, m->gradient_error};
     const int64_t counts[] = {m->dim_theta,         m->particles,  m->weighted,  m->optimises,        m->likelihood,
                               m->iterations,        m->failed,     m->collapsed, m->tail_from,        m->observed,
                               m->newton_worst,      m->at_bound,   m->renewals,  m->hessian_definite, m->pass_particles,
