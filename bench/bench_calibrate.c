@@ -2,14 +2,15 @@
  * compared with those answers.
  *
  *     bench/calibrate [--problem NAME] [--schedule constant|cosine|decaying] [--spoil NAME] [--first R] [--last R]
- *                     [--particles N] [--iterations K] [--pass N] [--seed S] [--jobs J] [--data DIR] [--verbose]
+ *                     [--particles N] [--iterations K] [--pass N] [--seed S] [--jobs J] [--data DIR] [--csv FILE] [--verbose]
  *
  * --problem and --spoil may be `all`; --spoil is `good`, or one of the settings that exact_problems.h lists. Replicate r has seed
  * 1000 S + r, so that any run can be repeated alone with --first r --last r + 1 --verbose. Per problem and quantity it prints
  * the mean error, its standard deviation, the mean stated error, the coverage of the 95 % interval (normal for numbers of the
  * pass, the judgement's Student quantile for theta, whose parameters are pooled), the mean width of that interval and how many
  * runs had no number or no error; then how many runs were called converged, and how many were wrong by more than three stated
- * errors and called converged all the same. */
+ * errors and called converged all the same. --csv writes a line for every quantity of every run; errors of theta are the largest of its
+ * parameters, in stated errors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@
 /* ---------------------------------------------------------------------------- what is asked for */
 
 typedef struct {
-    const char *problem, *schedule, *spoil, *data;
+    const char *problem, *schedule, *spoil, *data, *csv_path;
+    FILE *csv;
     int first, last, particles, pass, jobs, verbose;
     int64_t iterations;
     uint64_t seed;
@@ -240,6 +242,18 @@ static void work(const request *r, const char *name, int schedule, int how, int 
     exact_close(&e);
 }
 
+static void write_run(const request *r, const char *label, const char *how, const outcome *o)
+{
+    for (int q = 0; q < QUANTITIES; q++) {
+        double n = o->q[q].n - o->q[q].missing;
+        if (n > 0)
+            (void)fprintf(r->csv, "%s,%s,%d,%s,%.6g,%.6g,%.4g,%d,%.4g\n", label, how, o->replicate, quantity_name[q],
+                          o->q[q].error / n, o->q[q].stated / n, o->q[q].largest, o->status != SOSMC_CONVERGED,
+                          o->seconds + o->judged_seconds);
+    }
+    (void)fflush(r->csv);
+}
+
 static void gather(const request *r, const char *name, int schedule, int how, summary *s)
 {
     int ends[2];
@@ -259,6 +273,7 @@ static void gather(const request *r, const char *name, int schedule, int how, su
         for (int q = 0; q <= REWARD; q++) pass = fmax(pass, o.q[q].largest);
         int silent = o.status == SOSMC_CONVERGED && (pass > 3 || theta > theta_limit(fmax(1, o.q[THETA].n)));
         if (r->verbose || silent) print_run(&o, silent ? "SILENT" : name);
+        if (r->csv) write_run(r, name, exact_spoils[how], &o);
         add(s, &o);
     }
     (void)close(ends[0]);
@@ -316,7 +331,8 @@ static int parse(int argc, char **argv, request *r)
                                     {"--first", .number = &first},         {"--last", .number = &last},
                                     {"--particles", .number = &particles}, {"--iterations", .number = &r->iterations},
                                     {"--pass", .number = &pass},           {"--jobs", .number = &jobs},
-                                    {"--seed", .number = &seed},           {"--verbose", .flag = &r->verbose}};
+                                    {"--seed", .number = &seed},           {"--verbose", .flag = &r->verbose},
+                                    {"--csv", .text = &r->csv_path}};
     const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
     if (wrong) return usage(wrong);
     r->first = (int)first;
@@ -344,6 +360,11 @@ int main(int argc, char **argv)
                  .jobs = 1};
     int code = parse(argc, argv, &r);
     if (code) return code;
+    if (r.csv_path) {
+        r.csv = fopen(r.csv_path, "w");
+        if (!r.csv) return usage(r.csv_path);
+        (void)fprintf(r.csv, "problem,setting,replicate,quantity,mean error,stated error,largest,flagged,seconds\n");
+    }
     print_head();
     for (int p = 0; exact_names[p]; p++)
         for (int schedule = 0; schedules[schedule]; schedule++)
@@ -355,5 +376,5 @@ int main(int argc, char **argv)
                 gather(&r, exact_names[p], schedule, how, &s);
                 print_summary(&r, exact_names[p], schedule, how, &s);
             }
-    return 0;
+    return r.csv && fclose(r.csv) ? 1 : 0;
 }

@@ -5,6 +5,8 @@
  *     bench/evidence --tilts [--runs R] [--first R] [--particles N]               N(0, I) tilted by four rewards
  *     bench/evidence --model FILE [--tuned FILE] [--runs R] [--first R] [--particles N] [--beta-thousandths B]
  *
+ * Each form takes --csv FILE, which writes a line for every number that was compared.
+ *
  * The first form goes from N(0, 16 I) to two normal modes of unit covariance at -4 and 4 on the first axis, with 0.25 and 0.75 of the
  * mass: log Z by sosmc_temper, with its trial and straight, beside the adaptive tempering of BlackJAX where
  * build/peers has it (SOSMC_PEER_PYTHON names another interpreter). It prints the rms error, the mean stated error, the coverage of the
@@ -33,8 +35,9 @@
 
 typedef struct {
     int64_t runs, first, particles, beta; /* beta in thousandths */
-    const char *model, *tuned;
+    const char *model, *tuned, *csv_path;
     int no_peers, mixtures, tilts;
+    FILE *csv;
 } request;
 
 static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
@@ -44,6 +47,19 @@ static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC;
 typedef struct {
     double n, square, sum, stated, held, far, missing;
 } tally;
+
+/* A line of the CSV file, where there is one: a number of a run, its error, the exact value, and what the run says of itself. */
+static void write_number(const request *r, const char *name, uint64_t seed, const sosmc_number *told, double exact,
+                         const sosmc_tempered *run)
+{
+    if (!r->csv) return;
+    (void)fprintf(r->csv, "\"%s\",%llu,%.10g,%.6g,%.10g", name, (unsigned long long)seed, told->value, told->error,
+                  exact);
+    if (run)
+        (void)fprintf(r->csv, ",%d,%lld\n", run->verdict.status != SOSMC_CONVERGED, (long long)run->evaluations);
+    else
+        (void)fprintf(r->csv, ",,\n");
+}
 
 static void count(tally *t, const sosmc_number *told, double exact)
 {
@@ -81,6 +97,8 @@ static void two_modes(const request *r, int dim, int direct)
     sosmc_mixture mixture = {.dim = dim, .components = 2, .means = means, .variance = 1};
     sosmc_law *wide = sosmc_law_create(dim, 0);
     tally t = {0};
+    char name[60];
+    (void)snprintf(name, sizeof name, "two modes in %d dimensions%s", dim, direct ? ", straight" : "");
     means[0] = -4;
     means[dim] = 4; // cppcheck-suppress unreadVariable ; the mixture reads it
     for (int j = 0; j < dim; j++) sd[j] = 4;
@@ -96,6 +114,7 @@ static void two_modes(const request *r, int dim, int direct)
         sosmc_tempered told;
         if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
         count(&t, &told.log_z, sosmc_mixture_logz(&mixture));
+        write_number(r, name, task.seed, &told.log_z, sosmc_mixture_logz(&mixture), &told);
         evaluations += (double)told.evaluations;
     }
     seconds = (processor_seconds() - begun) / (double)r->runs;
@@ -170,6 +189,8 @@ static void several_modes(const request *r, const family *f)
     sosmc_law *wide = sosmc_law_create(f->dim, 0);
     tally t = {0};
     int silent = 0, flagged = 0;
+    char name[60];
+    (void)snprintf(name, sizeof name, "%d modes of variance %g in %d dimensions", f->modes, f->variance, f->dim);
     for (int j = 0; j < f->dim; j++) sd[j] = 4;
     if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
     for (int64_t k = 0; k < r->runs; k++) {
@@ -184,6 +205,7 @@ static void several_modes(const request *r, const family *f)
         if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
         double far = t.far;
         count(&t, &told.log_z, sosmc_mixture_logz(&mixture));
+        write_number(r, name, seed, &told.log_z, sosmc_mixture_logz(&mixture), &told);
         flagged += told.verdict.status != SOSMC_CONVERGED;
         silent += t.far > far && told.verdict.status == SOSMC_CONVERGED;
         evaluations += (double)told.evaluations / (double)r->runs;
@@ -247,6 +269,10 @@ static void one_tilt(const request *r, int kind, int dim)
     sosmc_law *wide = sosmc_law_create(dim, 0);
     tally loss = {0}, reward = {0};
     int silent = 0, flagged = 0;
+    char name[2][60];
+    for (int k = 0; k < 2; k++)
+        (void)snprintf(name[k], sizeof name[k], "%s in %d dimensions: %s", tilt_names[kind], dim,
+                       k ? "reward" : "loss");
     for (int j = 0; j < dim; j++) sd[j] = 4;
     if (!wide || sosmc_law_add(wide, 1, NULL, sd) != SOSMC_OK) exit(1);
     for (int64_t k = 0; k < r->runs; k++) {
@@ -262,6 +288,8 @@ static void one_tilt(const request *r, int kind, int dim)
         double far = loss.far;
         count(&loss, &told.loss, -gain);
         count(&reward, &told.reward, rise);
+        write_number(r, name[0], task.seed, &told.loss, -gain, &told);
+        write_number(r, name[1], task.seed, &told.reward, rise, &told);
         flagged += told.verdict.status != SOSMC_CONVERGED;
         silent += loss.far > far && told.verdict.status == SOSMC_CONVERGED;
         evaluations += (double)told.evaluations / (double)r->runs;
@@ -359,6 +387,13 @@ static const char *const names[QUANTITIES] = {"log Z",      "reward",       "til
                                               "tilted: KL", "tilted: loss", "tuned: log Z",     "tuned: reward",
                                               "tuned: KL",  "tuned: loss",  "tuned: best loss", "tuned: excess"};
 
+static void count_quantity(const request *r, tally *t, int q, uint64_t seed, const sosmc_number *told, double exact,
+                           const sosmc_tempered *run)
+{
+    count(&t[q], told, exact);
+    write_number(r, names[q], seed, told, exact, run);
+}
+
 static void by_tempering(const request *r, const subject *s, uint64_t seed, tally t[QUANTITIES])
 {
     sosmc_law *wide = wide_law();
@@ -371,12 +406,12 @@ static void by_tempering(const request *r, const subject *s, uint64_t seed, tall
                               .seed = seed};
     sosmc_tempered told;
     if (sosmc_temper(&task, &told, NULL) != SOSMC_OK) exit(1);
-    count(&t[LOG_Z], &told.model_log_z, s->exact.logz);
-    count(&t[REWARD], &told.model_reward, s->exact.reward);
-    count(&t[TILTED_LOG_Z], &told.log_z, s->exact.logz - s->exact.best_loss / s->beta);
-    count(&t[TILTED_REWARD], &told.reward, s->exact.best_reward);
-    count(&t[TILTED_KL], &told.kl, s->exact.best_kl);
-    count(&t[TILTED_LOSS], &told.loss, s->exact.best_loss);
+    count_quantity(r, t, LOG_Z, seed, &told.model_log_z, s->exact.logz, &told);
+    count_quantity(r, t, REWARD, seed, &told.model_reward, s->exact.reward, &told);
+    count_quantity(r, t, TILTED_LOG_Z, seed, &told.log_z, s->exact.logz - s->exact.best_loss / s->beta, &told);
+    count_quantity(r, t, TILTED_REWARD, seed, &told.reward, s->exact.best_reward, &told);
+    count_quantity(r, t, TILTED_KL, seed, &told.kl, s->exact.best_kl, &told);
+    count_quantity(r, t, TILTED_LOSS, seed, &told.loss, s->exact.best_loss, &told);
     sosmc_law_free(wide);
 }
 
@@ -406,12 +441,12 @@ static void by_judgement(const request *r, const subject *s, uint64_t seed, tall
     if (sosmc_create(&engine, &problem, &cfg) != SOSMC_OK || sosmc_step(engine) != SOSMC_OK ||
         sosmc_judge(engine, &options, &j, NULL, 0) != SOSMC_OK)
         exit(1);
-    count(&t[JUDGED_LOG_Z], &j.log_z, s->exact_tuned.logz);
-    count(&t[JUDGED_REWARD], &j.reward, s->exact_tuned.reward);
-    count(&t[JUDGED_KL], &j.kl, s->exact_tuned.kl);
-    count(&t[JUDGED_LOSS], &j.loss, s->exact_tuned.loss);
-    count(&t[JUDGED_BEST], &j.best_loss, s->exact_tuned.best_loss);
-    count(&t[JUDGED_EXCESS], &j.excess, s->exact_tuned.excess);
+    count_quantity(r, t, JUDGED_LOG_Z, seed, &j.log_z, s->exact_tuned.logz, NULL);
+    count_quantity(r, t, JUDGED_REWARD, seed, &j.reward, s->exact_tuned.reward, NULL);
+    count_quantity(r, t, JUDGED_KL, seed, &j.kl, s->exact_tuned.kl, NULL);
+    count_quantity(r, t, JUDGED_LOSS, seed, &j.loss, s->exact_tuned.loss, NULL);
+    count_quantity(r, t, JUDGED_BEST, seed, &j.best_loss, s->exact_tuned.best_loss, NULL);
+    count_quantity(r, t, JUDGED_EXCESS, seed, &j.excess, s->exact_tuned.excess, NULL);
     sosmc_judgement_free(&j);
     sosmc_free(engine);
     sosmc_law_free(wide);
@@ -445,22 +480,32 @@ static int on_networks(const request *r)
 int main(int argc, char **argv)
 {
     request r = {.runs = 50, .particles = 1000, .beta = 250};
-    const bench_option options[] = {{"--runs", .number = &r.runs},
-                                    {"--first", .number = &r.first},
-                                    {"--particles", .number = &r.particles},
-                                    {"--beta-thousandths", .number = &r.beta},
-                                    {"--model", .text = &r.model},
-                                    {"--tuned", .text = &r.tuned},
-                                    {"--no-peers", .flag = &r.no_peers},
-                                    {"--mixtures", .flag = &r.mixtures},
-                                    {"--tilts", .flag = &r.tilts}};
+    const bench_option options[] = {{"--runs", .number = &r.runs},           {"--first", .number = &r.first},
+                                    {"--particles", .number = &r.particles}, {"--beta-thousandths", .number = &r.beta},
+                                    {"--model", .text = &r.model},           {"--tuned", .text = &r.tuned},
+                                    {"--csv", .text = &r.csv_path},          {"--no-peers", .flag = &r.no_peers},
+                                    {"--mixtures", .flag = &r.mixtures},     {"--tilts", .flag = &r.tilts}};
     const char *wrong = options_read(argc, argv, options, sizeof options / sizeof *options);
     if (wrong || r.runs < 2 || r.particles < 2 || r.beta < 1) {
         fprintf(stderr, "bench/evidence: %s%s\n", wrong ? "not understood: " : "a number is too small",
                 wrong ? wrong : "");
         return 2;
     }
-    if (r.tilts) return tilts(&r);
-    for (int k = 0; k < FAMILIES && r.mixtures; k++) several_modes(&r, &families[k]);
-    return r.mixtures ? 0 : r.model ? on_networks(&r) : compare(&r);
+    if (r.csv_path) {
+        r.csv = fopen(r.csv_path, "w");
+        if (!r.csv) {
+            fprintf(stderr, "bench/evidence: %s cannot be written\n", r.csv_path);
+            return 2;
+        }
+        (void)fprintf(r.csv, "quantity,seed,value,error,exact,flagged,evaluations\n");
+    }
+    int rc = 0;
+    if (r.tilts)
+        rc = tilts(&r);
+    else if (r.mixtures)
+        for (int k = 0; k < FAMILIES; k++) several_modes(&r, &families[k]);
+    else
+        rc = r.model ? on_networks(&r) : compare(&r);
+    if (r.csv && fclose(r.csv)) rc = 1;
+    return rc;
 }

@@ -43,7 +43,7 @@ static void run_problem(const char *name, int moved, totals *all)
         }
         untuned_solve(u, &options, &o);
         assert_true(o.status == SOSMC_OK || untuned_flagged(&o));
-        untuned_count(&tally, &o, u->problem.model.dim_theta);
+        untuned_count(&tally, u, &o);
         if (!untuned_right(&o) || untuned_flagged(&o))
             print_message("%s, seed %d: gap %.3g, %.3g nats, %.1f errors; %s\n", name, (int)seed, o.gap, o.nats,
                           o.largest, untuned_flagged(&o) ? o.reason : "not flagged");

@@ -266,7 +266,7 @@ int untuned_move(untuned_problem *u, const untuned_problem *inner, const untuned
 {
     int dim = inner->problem.model.dim_x, p = inner->problem.model.dim_theta;
     double theta[UNTUNED_PARAMETERS];
-    *u = (untuned_problem){.name = inner->name, .hard = inner->hard, .identified = inner->identified};
+    *u = (untuned_problem){.name = inner->name, .wanted = inner->wanted, .identified = inner->identified};
     moved *m = untuned_room(u, 1, sizeof *m);
     if (!m) return 1;
     *m = (moved){.inner = inner, .dim = dim, .scale = c->scale, .reflections = dim < REFLECTIONS ? dim : REFLECTIONS};

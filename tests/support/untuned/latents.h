@@ -8,7 +8,7 @@
 
 #include "untuned.h"
 
-enum { LATENT_PARAMETERS = 24 };
+enum { LATENT_PARAMETERS = UNTUNED_PARAMETERS };
 
 /* At most UNTUNED_TILE values of one latent variable. */
 typedef struct {

@@ -6,65 +6,86 @@
 #include <string.h>
 
 #include "../models/minimise.h"
+#include "base/linear.h"
 #include "untuned_inside.h"
 
 typedef struct {
     const char *name;
     untuned_family *open;
-    int identified, hard;
+    int identified, wanted;
 } problem_row;
 
 static const problem_row problems[] = {
-    {"dual2", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"far3", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"ring8", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"mix10", untuned_open_mixture, UNTUNED_WEIGHTS, 1},
-    {"mix20", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"tiny1", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"rare1", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"far100_fwd", untuned_open_mixture, UNTUNED_WEIGHTS, 0},
-    {"far100_rev", untuned_open_mixture, UNTUNED_WEIGHTS, 1},
-    {"forward", untuned_open_exact, UNTUNED_THETA, 0},
-    {"reverse", untuned_open_exact, UNTUNED_THETA, 0},
-    {"energy", untuned_open_exact, UNTUNED_THETA, 0},
-    {"hier1", untuned_open_hierarchy, UNTUNED_THETA, 0},
-    {"hier50", untuned_open_hierarchy, UNTUNED_THETA, 0},
-    {"hier6", untuned_open_hierarchy, UNTUNED_THETA, 0},
-    {"hier1000", untuned_open_hierarchy, UNTUNED_THETA, 0},
-    {"scales_x", untuned_open_latent, UNTUNED_THETA, 0},
-    {"scales_theta", untuned_open_scales_theta, UNTUNED_THETA, 0},
-    {"linear50", untuned_open_exact, UNTUNED_THETA, 0},
-    {"linear150", untuned_open_exact, UNTUNED_THETA, 0},
-    {"series", untuned_open_series, UNTUNED_THETA, 0},
-    {"wisconsin", untuned_open_wisconsin, UNTUNED_THETA, 0},
-    {"logit50", untuned_open_logit, UNTUNED_THETA, 0},
-    {"cbpp", untuned_open_exact, UNTUNED_THETA, 0},
-    {"glmm60", untuned_open_latent, UNTUNED_THETA, 0},
-    {"poisson20", untuned_open_latent, UNTUNED_THETA, 0},
-    {"schools", untuned_open_latent, UNTUNED_THETA, 0},
-    {"far_start", untuned_open_latent, UNTUNED_THETA, 0},
-    {"dyestuff", untuned_open_latent, UNTUNED_THETA, 0},
-    {"t_latent", untuned_open_latent, UNTUNED_THETA, 0},
-    {"square", untuned_open_latent, UNTUNED_SIZES, 0},
-    {"banana", untuned_open_banana, UNTUNED_THETA, 0},
-    {"well", untuned_open_well, UNTUNED_THETA, 0},
-    {"well_far", untuned_open_well, UNTUNED_THETA, 0},
-    {"funnel", untuned_open_funnel, UNTUNED_THETA, 1},
+    {"dual2", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"far3", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"ring8", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"mix10", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT_OR_NAMED},
+    {"mix20", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"tiny1", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"rare1", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"far100_fwd", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT},
+    {"far100_rev", untuned_open_mixture, UNTUNED_WEIGHTS, UNTUNED_RIGHT_OR_NAMED},
+    {"forward", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"reverse", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"energy", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"hier1", untuned_open_hierarchy, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"hier50", untuned_open_hierarchy, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"hier6", untuned_open_hierarchy, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"hier1000", untuned_open_hierarchy, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"scales_x", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"scales_theta", untuned_open_scales_theta, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"linear50", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"linear150", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"series", untuned_open_series, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"wisconsin", untuned_open_wisconsin, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"logit50", untuned_open_logit, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"cbpp", untuned_open_exact, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"glmm60", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"poisson20", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"schools", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"far_start", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"dyestuff", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"t_latent", untuned_open_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"square", untuned_open_latent, UNTUNED_SIZES, UNTUNED_RIGHT},
+    {"banana", untuned_open_banana, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"well", untuned_open_well, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"well_far", untuned_open_well, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"funnel", untuned_open_funnel, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
 };
 static const problem_row out_of_sample[] = {
-    {"frailty", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
-    {"probit", untuned_open_out_of_sample_latent, UNTUNED_THETA, 0},
-    {"factor", untuned_open_out_of_sample_latent, UNTUNED_SIZES, 0},
-    {"volatility", untuned_open_volatility, UNTUNED_THETA, 0},
-    {"crossed", untuned_open_crossed, UNTUNED_THETA, 0},
-    {"spins", untuned_open_spins, UNTUNED_THETA, 0},
-    {"skewed", untuned_open_skewed, UNTUNED_THETA, 0},
-    {"gauss_rev", untuned_open_gauss_rev, UNTUNED_THETA, 0},
+    {"frailty", untuned_open_out_of_sample_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"probit", untuned_open_out_of_sample_latent, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"factor", untuned_open_out_of_sample_latent, UNTUNED_SIZES, UNTUNED_RIGHT},
+    {"volatility", untuned_open_volatility, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"crossed", untuned_open_crossed, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"spins", untuned_open_spins, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"skewed", untuned_open_skewed, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"gauss_rev", untuned_open_gauss_rev, UNTUNED_THETA, UNTUNED_RIGHT},
 };
-enum { PROBLEMS = sizeof problems / sizeof *problems, OUT_OF_SAMPLE = sizeof out_of_sample / sizeof *out_of_sample };
+static const problem_row unusual[] = {
+    {"penalties", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"mixed", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"faint", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"residual", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT},
+    {"wall_one", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"wall_some", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"wall_all", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"step", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"steps", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"products", untuned_open_unusual, UNTUNED_SIZES, UNTUNED_RIGHT_OR_NAMED},
+    {"ridge", untuned_open_unusual, UNTUNED_THETA, UNTUNED_RIGHT_OR_NAMED},
+    {"batch", untuned_open_unusual, UNTUNED_THETA, UNTUNED_NAMED},
+};
+enum {
+    PROBLEMS = sizeof problems / sizeof *problems,
+    OUT_OF_SAMPLE = sizeof out_of_sample / sizeof *out_of_sample,
+    UNUSUAL = sizeof unusual / sizeof *unusual
+};
 
 const char *untuned_name(int k) { return k < PROBLEMS ? problems[k].name : NULL; }
 const char *untuned_out_of_sample_name(int k) { return k < OUT_OF_SAMPLE ? out_of_sample[k].name : NULL; }
+
+const char *untuned_unusual_name(int k) { return k < UNUSUAL ? unusual[k].name : NULL; }
 
 static const problem_row *row_of(const char *name)
 {
@@ -72,6 +93,8 @@ static const problem_row *row_of(const char *name)
         if (strcmp(problems[k].name, name) == 0) return problems + k;
     for (int k = 0; k < OUT_OF_SAMPLE; k++)
         if (strcmp(out_of_sample[k].name, name) == 0) return out_of_sample + k;
+    for (int k = 0; k < UNUSUAL; k++)
+        if (strcmp(unusual[k].name, name) == 0) return unusual + k;
     return NULL;
 }
 
@@ -114,17 +137,35 @@ static double loss_of(const void *self, const double *theta, double *gradient)
     return u->loss(u, theta, gradient);
 }
 
+/* The square roots of the diagonal of the inverse Hessian at the best theta. */
+static int find_standard_errors(untuned_problem *u)
+{
+    size_t p = (size_t)u->problem.model.dim_theta;
+    double *H = malloc(2 * p * p * sizeof *H);
+    u->standard_error = untuned_room(u, p, sizeof *u->standard_error);
+    int code = !H || !u->standard_error;
+    if (!code) {
+        difference_hessian(loss_of, u, (int)p, u->best, H);
+        code = sosmc_i_cholesky(p, H);
+    }
+    if (!code) sosmc_i_cholesky_inverse(p, H, H + p * p);
+    for (size_t j = 0; !code && j < p; j++) u->standard_error[j] = sqrt(H[p * p + j * (p + 1)]);
+    free(H);
+    return code;
+}
+
 int untuned_open(untuned_problem *u, const char *name, const char *data)
 {
     const problem_row *row = row_of(name);
     memset(u, 0, sizeof *u);
     if (!row) return 1;
     u->name = row->name;
-    u->hard = row->hard;
+    u->wanted = row->wanted;
     u->identified = row->identified;
     if (row->open(u, data) || minimise(loss_of, u, u->problem.model.dim_theta, u->best)) return 1;
     u->best_loss = u->loss(u, u->best, NULL);
     u->start_loss = u->loss(u, u->problem.theta0, NULL);
+    if (row->open == untuned_open_unusual) return find_standard_errors(u);
     return 0;
 }
 

@@ -33,5 +33,6 @@ untuned_family untuned_open_wisconsin, untuned_open_logit, untuned_open_latent, 
 untuned_family untuned_open_funnel, untuned_open_exact;
 untuned_family untuned_open_out_of_sample_latent, untuned_open_volatility, untuned_open_crossed;
 untuned_family untuned_open_spins, untuned_open_skewed, untuned_open_gauss_rev;
+untuned_family untuned_open_unusual;
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/student.h"
 
-static const double largest_gap = 0.01, largest_nats = 0.1, normal_quantile = 1.959963984540054;
+static const double largest_gap = 0.01, largest_nats = 0.1, largest_off = 0.1, normal_quantile = 1.959963984540054;
 /* Rewards may have events that are rarer than this, which no run of some thousand particles can know of. */
 static const double negligible_weight = 1e-5;
 
@@ -31,7 +31,7 @@ static void compare_loss(const untuned_problem *u, const double *theta, untuned_
     o->exact_loss = u->loss(u, theta, NULL);
     o->gap = untuned_gap(u, theta);
     o->nats = u->nats > 0 ? u->nats * (o->exact_loss - u->best_loss) : NAN;
-    o->close = o->gap <= largest_gap && (u->nats == 0 || o->nats <= largest_nats);
+    o->close = u->wanted != UNTUNED_NAMED && o->gap <= largest_gap && (u->nats == 0 || o->nats <= largest_nats);
 }
 
 static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, untuned_outcome *o)
@@ -54,6 +54,11 @@ static void compare_theta(const untuned_problem *u, const sosmc_judgement *j, un
         o->intervals++;
         o->covered += z <= j->t_quantile || (weights && off <= negligible_weight);
     }
+    for (int k = 0; k < p && u->standard_error; k++) {
+        double stated = j->theta_standard_error ? j->theta_standard_error[k] : NAN;
+        double off = isnan(stated) ? INFINITY : fabs(stated / u->standard_error[k] - 1);
+        o->standard_error_off = fmax(o->standard_error_off, off);
+    }
 }
 
 void untuned_solve(const untuned_problem *u, const sosmc_solve_options *options, untuned_outcome *o)
@@ -68,7 +73,7 @@ void untuned_solve(const untuned_problem *u, const sosmc_solve_options *options,
     o->verdict = o->status == SOSMC_OK ? j->verdict.status : SOSMC_RUN_FAILED;
     o->finished = r.finished;
     if (j->verdict.reasons > 0) (void)snprintf(o->reason, sizeof o->reason, "%s", j->verdict.reason[0]);
-    o->gap = o->nats = o->exact_loss = NAN;
+    o->gap = o->nats = o->exact_loss = o->standard_error_off = NAN;
     o->loss = j->loss.value;
     o->loss_error = j->loss.error;
     o->evaluations = r.info.evaluations;
@@ -99,9 +104,18 @@ void untuned_run_defaults(const untuned_problem *u, uint64_t seed, int threads, 
     sosmc_free(s);
 }
 
-int untuned_right(const untuned_outcome *o) { return o->close && o->within_floor; }
+int untuned_right(const untuned_outcome *o)
+{
+    return o->close && o->within_floor && !(o->standard_error_off > largest_off);
+}
 
 int untuned_flagged(const untuned_outcome *o) { return o->verdict != SOSMC_CONVERGED; }
+
+int untuned_as_wanted(const untuned_problem *u, const untuned_outcome *o)
+{
+    int right = untuned_right(o), named = untuned_flagged(o);
+    return u->wanted == UNTUNED_RIGHT ? right && !named : u->wanted == UNTUNED_NAMED ? named : right || named;
+}
 
 int untuned_silent_and_far(const untuned_outcome *o, int parameters)
 {
@@ -138,7 +152,7 @@ static void count_reason(untuned_tally *t, const char *sentence)
     t->reason_count[k]++;
 }
 
-void untuned_count(untuned_tally *t, const untuned_outcome *o, int parameters)
+void untuned_count(untuned_tally *t, const untuned_problem *u, const untuned_outcome *o)
 {
     int right = untuned_right(o), flagged = untuned_flagged(o);
     if (t->runs < UNTUNED_RUNS) t->gap[t->runs] = isnan(o->gap) ? INFINITY : o->gap;
@@ -149,7 +163,8 @@ void untuned_count(untuned_tally *t, const untuned_outcome *o, int parameters)
     t->flagged += flagged;
     t->right_flagged += right && flagged;
     t->silent += !right && !flagged;
-    t->silent_far += untuned_silent_and_far(o, parameters);
+    t->silent_far += untuned_silent_and_far(o, u->problem.model.dim_theta);
+    t->as_wanted += untuned_as_wanted(u, o);
     t->intervals += o->intervals;
     t->covered += o->covered;
     if (isfinite(o->loss_error) && isfinite(o->exact_loss)) {
