@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # 45-studies.sh: bench/untuned, evidence and calibrate with NIGHTLY_SEEDS (20) seeds, JOBS commands at a time. The contract of
 # tests/nightly is in 10-statistics.sh. A command that is finished leaves its table as NAME.txt for as long as the program stays the
-# same; one that is cut off begins again. untuned runs seed by seed and leaves a line per run in untuned-GROUP.csv, which can be compared
-# with that of another commit. Nothing here fails on a number: docs/trust.md says what the tables should show.
+# same; one that is cut off begins again. Each leaves a CSV file, which bench/compare.py compares with that of another commit; untuned
+# runs seed by seed, into untuned-GROUP.csv. Nothing here fails on a number: docs/trust.md says what the tables should show.
 set -euo pipefail
 : "${NIGHTLY_STATE:?names a folder}" "${NIGHTLY_BUILD:?names a built tree}" "${NIGHTLY_SECONDS:=1800}" "${NIGHTLY_SEEDS:=20}"
 mkdir -p "$NIGHTLY_STATE"
-groups='all out_of_sample'
+groups='all out_of_sample unusual'
 export end=$(($(date +%s) + NIGHTLY_SECONDS))
 for bench in untuned evidence calibrate; do
     hash=$(sha256sum "$NIGHTLY_BUILD/bench/$bench" | cut -c1-16)
@@ -24,10 +24,13 @@ studies()
                 "--csv $NIGHTLY_STATE/untuned-$group-$seed.part.csv"
         done
     done
-    for kind in mixtures tilts; do echo "evidence-$kind evidence --$kind --runs $NIGHTLY_SEEDS --particles 4096"; done
-    echo "evidence-modes evidence --runs $NIGHTLY_SEEDS --no-peers"
+    for kind in mixtures tilts; do
+        echo "evidence-$kind evidence --$kind --runs $NIGHTLY_SEEDS --particles 4096 --csv $NIGHTLY_STATE/evidence-$kind.csv"
+    done
+    echo "evidence-modes evidence --runs $NIGHTLY_SEEDS --no-peers --csv $NIGHTLY_STATE/evidence-modes.csv"
     for schedule in constant cosine decaying; do
-        echo "calibrate-$schedule calibrate --schedule $schedule --first 0 --last $NIGHTLY_SEEDS"
+        echo "calibrate-$schedule calibrate --schedule $schedule --first 0 --last $NIGHTLY_SEEDS" \
+            "--csv $NIGHTLY_STATE/calibrate-$schedule.csv"
     done
 }
 
