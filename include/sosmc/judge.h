@@ -107,6 +107,12 @@ typedef struct {
     int downhill;                      /* directions without curvature in which the loss falls beyond doubt */
     int vertex;                        /* no parameter changes the law of the particles any more */
     int runs_away; /* a parameter that the loss hardly needs any more and that goes on, counted from 1, with its direction as sign; 0: none */
+    int wall_moves; /* a parameter, counted from 1, with which a jump of U changes; 0: none */
+    int wall_where; /* the coordinate of x that U jumps across, from 0 */
+    double wall_place,
+        wall_jump;     /* where, and by how much: 0: no jump where the particles are; -inf: U is -inf there */
+    double wall_power; /* c where U is c log(distance) at a wall; 0: it is finite there */
+    int batch;         /* 1: U or dU/dx of a particle depends on its batch; 2: dU/dtheta does; 0: neither */
 } sosmc_measured;
 SOSMC_API sosmc_measured sosmc_nothing_measured(void); /* start here */
 

@@ -9,6 +9,7 @@ static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, LEARNT = 0
     BEHIND = 0.1,                                                                                  /* nats per point */
     SHORT = 0.05,     /* of what there was to gain: so much may be missing */
     ROUNDING = 1e-12; /* of a loss */
+static const double STEEP = 0.05, WALL = 1e6; /* of a power that is named; nats of a jump that is called a wall */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
 const char *sosmc_verdict_name(sosmc_verdict_status status)
@@ -218,6 +219,36 @@ static void judge_pass(const sosmc_measured *m, sosmc_verdict_words *v)
             m->pass_particles, m->pass_survivors, FEW_SURVIVORS);
 }
 
+/* What the solver assumes of U and does not hold. */
+static void judge_energy(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    char name[32];
+    int at = m->wall_where + 1;
+    if (m->batch) /* then the jumps are of its making */
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s of a particle depends on its place in the batch or on the size of the batch; look for an index into the batch, a mean "
+            "over it, or random numbers",
+            m->batch == 1 ? "U or dU/dx" : "dU/dtheta");
+    else if (m->wall_jump < 0)
+        say(v, SOSMC_NOT_CONVERGED, "U is minus infinity near x_%d = %.4g; return plus infinity where x is not allowed",
+            at, m->wall_place);
+    else if (m->wall_moves > 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "U jumps at x_%d = %.4g and the jump changes with %s, so the gradient of the loss is not the mean of dU/dtheta; write x "
+            "with a bound that does not depend on theta, or make the step smooth",
+            at, m->wall_place, which(m, m->wall_moves - 1, name));
+    else if (fabs(m->wall_power) > STEEP)
+        say(v, SOSMC_NOT_CONVERGED,
+            "U behaves as %.2g log(distance) at the wall x_%d = %.4g, so its slopes have no variance and moves stick there; replace x "
+            "by e^u with -u added to U",
+            m->wall_power, at, m->wall_place);
+    else if (m->wall_jump > 0 && v->reasons > 0) /* alone it is no reason: theta is right all the same */
+        say(v, SOSMC_NOT_CONVERGED,
+            "U %s at x_%d = %.4g, which may be the cause; replace x by e^u with -u added to U, make the step smooth, or give an "
+            "initial distribution inside the bounds",
+            m->wall_jump >= WALL ? "has a wall" : "jumps", at, m->wall_place);
+}
+
 /* What a solver cannot vouch for. It chose its settings itself, so what can be changed is particles, limits and the problem. */
 static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
 {
@@ -314,6 +345,7 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "fresh particles contradict those that led theta here: they would move %s by %.3g, with an error of %.2g, which is worth "
             "%.2g of the loss; take more particles",
             which(m, m->fresh_worst, name), m->fresh_step, m->fresh_error, m->fresh_worth);
+    judge_energy(m, v);
 }
 
 void sosmc_verdict(const sosmc_measured *m, sosmc_verdict_words *out)

@@ -191,6 +191,12 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->modes = (int)v->modes[FRESH];
     sosmc_i_start_gap(s, FRESH, &m->start_gap, &m->start_gap_error);
     m->moves_wanted = v->moves_wanted;
+    m->wall_moves = (int)v->wall_moves;
+    m->wall_where = (int)v->wall_where;
+    m->wall_place = v->wall_place;
+    m->wall_jump = v->wall_minus ? -INFINITY : v->wall_jump;
+    m->wall_power = v->wall_power;
+    m->batch = (int)v->batch;
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
     m->runs_away = (int)f->runs_away;

@@ -127,12 +127,6 @@ double sosmc_i_solver_weights(const sosmc_solver *s, cloud *c, groups r)
 
 /* ---------------------------------------------------------------------------- resampling */
 
-static size_t place_of(const sosmc_solver *s, int i)
-{
-    int group = i / s->group, at = i % s->group;
-    return (size_t)(group * s->tiles_per_group + at / s->tile) * s->vector + (size_t)(at % s->tile);
-}
-
 static void gather_tiles(const sosmc_solver *s, groups r, double *x)
 {
     size_t dim = (size_t)s->dim, ld = (size_t)s->at.ld;
@@ -141,8 +135,8 @@ static void gather_tiles(const sosmc_solver *s, groups r, double *x)
     memcpy(s->spare + from_tile, x + from_tile, all * sizeof(double));
     for (int i = r.first * s->group; i < r.end * s->group; i++) {
         if (s->ancestor[i] == i) continue;
-        const double *from = s->spare + place_of(s, s->ancestor[i]);
-        double *to = x + place_of(s, i);
+        const double *from = s->spare + particle_at(s, s->ancestor[i]);
+        double *to = x + particle_at(s, i);
         for (size_t j = 0; j < dim; j++) to[j * ld] = from[j * ld];
     }
 }
@@ -251,16 +245,20 @@ static void note_jumps(const moving *v, int tile, const sosmc_batch *b, const ti
     for (int j = 0; j < s->dim; j++) {
         const double *x = at->x + (size_t)j * (size_t)b->ld, *old = before + (size_t)j * (size_t)b->ld,
                      *g = at->gU + (size_t)j * (size_t)b->ld, *gq = at->gq + (size_t)j * (size_t)b->ld;
-        double jump = 0, slope = 0, place = 0;
+        double jump = 0, slope = 0, place = 0, square = 0;
         for (int i = 0; i < b->n; i++) {
             double slid = x[i] - old[i], steep = v->m->walk ? x[i] : v->t < 1 ? v->t * g[i] + (1 - v->t) * gq[i] : g[i];
             jump += w[i] * slid * slid;
             slope += w[i] * steep * steep;
             place += w[i] * x[i];
+            square += w[i] * x[i] * x[i];
         }
         jumps[j] = jump;
         slopes[j] = slope;
         if (v->m->walk) slopes[s->dim + j] = place;
+        if (v->m->walk || !s->v.walls) continue;
+        slopes[s->dim + j] = place;
+        slopes[2 * s->dim + j] = square;
     }
 }
 
@@ -305,6 +303,9 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     if (v->m->walk) spread_out(v, &b, step, sosmc_i_solver_row(s, worker, ROW_OTHER));
     s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work);
     if (evaluate_points(s, v, &b, worker, tile / s->tiles_per_group >= HALF, &to)) return SOSMC_EMODEL;
+    if (v->last && !law && !v->m->walk && s->paths)
+        sosmc_i_paths_store(s, tile, &b, &at, &to, v->c->w + b.first, v->move.step,
+                            sosmc_i_solver_row(s, worker, ROW_LAW));
     if (v->last) memcpy(before, at.x, s->vector * sizeof(double));
     s->code->decide(&m, b.n, b.ld, &at, &to, step, g, u, s->accepted + b.first, work);
     if (v->last) note_jumps(v, tile, &b, &at, before);
@@ -317,13 +318,16 @@ static double mobility_of(const sosmc_solver *s, groups r, int walk)
 {
     double least = 1;
     for (int j = 0; j < s->dim; j++) {
-        double jump = 0, slope = 0, place = 0;
+        double jump = 0, slope = 0, place = 0, square = 0;
+        int walled = !walk && s->v.walls && s->walled[j] > 0;
         for (int tile = r.first * s->tiles_per_group; tile < r.end * s->tiles_per_group; tile++) {
             const double *row = s->partial + (size_t)tile * s->row;
             jump += row[j];
             slope += row[s->dim + j];
-            if (walk) place += row[2 * s->dim + j];
+            if (walk || walled) place += row[2 * s->dim + j];
+            if (walled) square += row[3 * s->dim + j];
         }
+        if (walled) slope = fmax(slope, 1 / fmax(square - place * place, 1e-300)); /* E[g^2] may be smaller there */
         if (walk) slope = 1 / fmax(slope - place * place, 1e-300);
         least = fmin(least, 0.5 * jump * slope);
     }

@@ -14,7 +14,7 @@
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
-enum { FORMAT_VERSION = 3, SHAPES = 9 };
+enum { FORMAT_VERSION = 4, SHAPES = 9 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'S', 'L', 'V', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000002u;
 
@@ -109,6 +109,8 @@ static int spans_of(sosmc_solver *s, span out[SPANS])
     SPAN(s->inverse, p * p);
     SPAN(s->error, p);
     SPAN(s->H, p * p);
+    SPAN(s->walled, 3 * dim);
+    SPAN(s->paths, sosmc_i_paths_doubles(s));
 #undef SPAN
     return count;
 }
@@ -245,8 +247,9 @@ static int sensible(const sosmc_solver *s, const plain *v)
            v->stage >= 0 && v->updates >= 0 && v->averaged >= 0 && v->cuts >= 0 && v->stage < 64 && v->starting >= -1 &&
            v->starting < CLOUDS && v->kept >= 0 && v->kept <= KEPT && v->round >= 0 && v->rounds >= 0 &&
            v->rounds < 1 << 20 && v->hessians >= 0 && v->hessians <= HESSIANS && v->moves >= 0 && v->moves < 1 << 20 &&
-           v->found.worst < s->p && v->found.at_bound < s->p && v->found.newton_worst < s->p &&
-           v->found.hides_where >= 0 && v->found.hides_where < s->p;
+           v->found.worst < s->p && v->found.at_bound < s->p && v->found.newton_worst < s->p && v->wall_where >= 0 &&
+           v->wall_where < s->dim && v->wall_moves >= 0 && v->wall_moves <= s->p && v->found.hides_where >= 0 &&
+           v->found.hides_where < s->p;
 }
 
 /* What a stream holds behind its header becomes the state, but for what follows from it. */

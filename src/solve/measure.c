@@ -796,6 +796,14 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
         for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) status = add_hessian(s, which);
     if (status != SOSMC_OK) return status;
     if (++s->v.round < s->v.rounds) return SOSMC_OK;
+    int wall;
+    status = sosmc_i_walls_find(s, &wall);
+    if (status != SOSMC_OK) return status;
+    if (wall) { /* this stage and those before had control variates in a coordinate with a wall: measured again */
+        s->v.kept = 0;
+        clear_sums(s);
+        return fit_shifts(s);
+    }
     status = end_stage(s, done, &again);
     if (status != SOSMC_OK || *done) return status;
     s->v.stage++;

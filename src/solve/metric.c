@@ -192,6 +192,11 @@ static int regress(sosmc_solver *s, const cloud *c, int first, int end, double *
     *status = sosmc_i_parallel(s->helpers, moment_row, &sum, s->dim);
     if (*status == SOSMC_OK) *status = sosmc_i_parallel(s->helpers, cross_row, &cross, s->dim);
     for (size_t k = 0; k < dim * dim; k++) F[k] /= total;
+    for (size_t j = 0; s->v.walls && j < dim; j++) { /* no rows for coordinates with a wall: E[g_j] is not 0 there */
+        if (!(s->walled[j] > 0)) continue;
+        memset(K + j * p, 0, p * sizeof(double));
+        for (size_t k = 0; k < dim; k++) F[j * dim + k] = F[k * dim + j] = j == k;
+    }
     for (size_t j = 0; j < dim; j++) F[j * dim + j] = F[j * dim + j] * (1 + 1e-6) + 1e-300;
     if (*status != SOSMC_OK || sosmc_i_cholesky(dim, F)) return 1;
     for (size_t k = 0; k < p; k++) { /* column by column */

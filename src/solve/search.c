@@ -310,6 +310,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     sosmc_status status = sosmc_i_solver_rewards(s, c);
     if (status == SOSMC_OK) status = sosmc_i_data_draw(s);
     if (status == SOSMC_OK) status = sosmc_i_solver_scores(s, c);
+    if (status == SOSMC_OK && s->v.updates == 0) status = sosmc_i_batches_compare(s, c);
     if (status == SOSMC_OK) status = sosmc_i_shift_fit(s, &s->k[SEARCHED], c, 1);
     if (status != SOSMC_OK) return status;
     fisher(&v);
@@ -338,8 +339,11 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     s->v.decrease += gain;
     s->v.cess = cess;
     int little = nothing || gain < fmax(sosmc_i_wanted(s), 3 * noise_gain(&v, ess));
-    int inside = !limited && cess > INSIDE && little;
-    s->v.quiet = inside ? s->v.quiet + 1 : 0;
+    int inside = !limited && cess > INSIDE && little, wall = 0;
+    if ((s->v.updates & (s->v.updates - 1)) == 0) status = sosmc_i_walls_find(s, &wall); /* update 1, 2, 4, 8, ... */
+    if (status != SOSMC_OK) return status;
+    if (wall) s->v.has_bfgs = 0; /* of another function */
+    s->v.quiet = inside && !wall ? s->v.quiet + 1 : 0;
     if (s->v.quiet >= QUIET || (!nothing && wanders(&v))) *done = 1;
     if (!*done && s->v.updates >= MOST_UPDATES) s->v.out_of_updates = *done = 1;
     return SOSMC_OK;

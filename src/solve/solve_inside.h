@@ -3,6 +3,7 @@
  *     solver.c    the public functions, the phases and the limits
  *     differences.c  dU/dx of models that have none
  *     cloud.c     weighted particles in groups: evaluation, moves, resampling
+ *     walls.c     jumps of U, and energies that depend on the batch
  *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
  *     places.c    modes from nothing, and the laws around them
  *     start.c     a weighted cloud at a theta, by tempering
@@ -36,6 +37,7 @@ enum {
     SHIFTED = 600,
     MOST_DOF = 256
 }; /* the largest dimension with full matrices; degrees of freedom of a Student law */
+enum { BATCH_ENERGY = 1, BATCH_SCORES = 2 }; /* U or dU/dx; dU/dtheta */
 enum { MESSAGE_ROOM = 400, HESSIANS = 16 };
 /* Clouds that have been measured before, and the two of now. */
 enum { KEPT = 30, ENTRIES = KEPT + CLOUDS };
@@ -113,6 +115,12 @@ typedef struct {
     double path, marked; /* how far theta has gone since then, in units of the metric; the decrease until then */
     double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
     findings found;
+    /* of walls.c; what is counted from 1 is 0 where there is none */
+    int64_t walls; /* how often new coordinates with a wall were found */
+    int64_t wall_where, wall_moves,
+        wall_minus;                           /* coordinate of the last; parameter that moves one; U = -inf was seen */
+    double wall_place, wall_jump, wall_power; /* of the last; c where U is c log(distance) at a wall */
+    int64_t batch;                            /* what depends on the batch: BATCH_... */
     int64_t pass_done;
     double pass_arrived, pass_survivors, pass_khat;
     int64_t pass_particles, pass_temperatures;
@@ -184,8 +192,10 @@ struct sosmc_solver {
     double best_log_z, best_log_z_error; /* ... of the best of all densities, as it was drawn */
     /* of measuring */
     double *entry_theta, *entry_g, *entry_d; /* ENTRIES rows of p; of p; GROUPS rows of p each: deviations of groups */
-    double *sums[CLOUDS];              /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
-    double *group_w[CLOUDS];           /* GROUPS weights */
+    double *sums[CLOUDS];    /* GROUPS rows of p: sums of the groups' gradients over the rounds of a stage */
+    double *group_w[CLOUDS]; /* GROUPS weights */
+    double *walled; /* dim: whether U jumps across a coordinate; then the lowest place of a jump, the highest */
+    double *paths;  /* of moves, for walls.c */
     double *hessian, *fisher;          /* HESSIANS matrices p x p; p x p */
     double *seen;                      /* p: effective number of particles that carry the variation of each parameter */
     double *cov, *inverse, *error, *H; /* of the answer */
@@ -225,6 +235,12 @@ static inline int64_t tile_first(const sosmc_solver *s, int tile)
 {
     return (int64_t)(tile / s->tiles_per_group) * s->group + (int64_t)(tile % s->tiles_per_group) * s->tile;
 }
+/* Where coordinate 0 of particle i stands in tiles. */
+static inline size_t particle_at(const sosmc_solver *s, int i)
+{
+    int tile = i / s->group * s->tiles_per_group + i % s->group / s->tile;
+    return (size_t)tile * s->vector + (size_t)(i % s->group % s->tile);
+}
 static inline double *tile_of(const sosmc_solver *s, double *x, int tile) { return x + (size_t)tile * s->vector; }
 sosmc_batch sosmc_i_solver_batch(const sosmc_solver *s, const host *h, int worker, int tile);
 double *sosmc_i_solver_vector(const sosmc_solver *s, int worker, int which);
@@ -250,6 +266,17 @@ sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m,
 sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c);
 /* moves so that the last state is half forgotten; not bounded above */
 double sosmc_i_moves_wanted(double mobility);
+
+/* ---------------------------------------------------------------------------- walls.c */
+
+size_t sosmc_i_paths_doubles(const sosmc_solver *s); /* of s->paths */
+/* Stores some of the moves of a tile before they are accepted or not; r is a row of scratch. */
+void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, const tile_points *at,
+                         const tile_points *to, const double *w, uint64_t step, double *r);
+/* Looks for jumps of U on the stored paths, which are then cleared; *found: in a coordinate that was not known. */
+sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found);
+/* Compares U, g and D of some particles at s->theta with those in other batches; s->D has to be that of c. */
+sosmc_status sosmc_i_batches_compare(sosmc_solver *s, const cloud *c);
 
 /* ---------------------------------------------------------------------------- differences.c */
 

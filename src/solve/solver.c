@@ -227,6 +227,8 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->inverse, p * p);
     TAKE(s->error, p);
     TAKE(s->H, p * p);
+    TAKE(s->walled, 3 * dim);
+    TAKE(s->paths, sosmc_i_paths_doubles(s));
     TAKE(s->partial, rows * s->row);
     TAKE(s->D, n * p);
     TAKE(s->spare, all > SEEDS * dim ? all : SEEDS * dim);
@@ -272,7 +274,8 @@ static sosmc_status shape(sosmc_solver *s)
     s->trial = s->ref = s->at;
     size_t scoring = sosmc_i_scores_scratch(m) + (size_t)s->p * (size_t)s->at.ld, moving = LAW_WORK * (size_t)s->dim;
     s->room_each = sosmc_i_round_up(scoring > moving && !s->network ? scoring : moving, TILE_LANES);
-    s->row = sosmc_i_round_up((size_t)(s->network ? s->dim : s->p) + 2 * (size_t)s->dim, TILE_LANES);
+    size_t wide = (size_t)(s->network ? s->dim : s->p > 2 * s->dim ? s->p : 2 * s->dim);
+    s->row = sosmc_i_round_up(wide + 2 * (size_t)s->dim, TILE_LANES);
     if (s->data_points == 0) return SOSMC_OK;
     sosmc_status status = sosmc_i_host_cut(&s->data, m, s->data_share, s->at.workers);
     s->data.workers = s->at.workers;

@@ -72,10 +72,8 @@ static int seeds_of(sosmc_solver *s, int which, double *seed)
     for (int i = 0; i < s->n && found < SEEDS; i++) {
         below += c->w[i];
         if (below < total * (found + 0.5) / SEEDS) continue;
-        int tile = i / s->group * s->tiles_per_group + i % s->group / s->tile, lane = i % s->group % s->tile;
         for (int j = 0; j < s->dim; j++)
-            seed[(size_t)found * (size_t)s->dim + (size_t)j] =
-                c->x[(size_t)tile * s->vector + (size_t)j * (size_t)s->at.ld + (size_t)lane];
+            seed[(size_t)found * (size_t)s->dim + (size_t)j] = c->x[particle_at(s, i) + (size_t)j * (size_t)s->at.ld];
         found++;
     }
     return found;
@@ -163,7 +161,8 @@ static sosmc_status finish(sosmc_solver *s, int which)
     note_groups(s, c, which);
     if (sosmc_i_solver_weights(s, c, ALL) == 0)
         return sosmc_i_solver_fail(s, SOSMC_ENUMERIC,
-                                   "no particle has a finite energy at theta: the start found no place with mass");
+                                   "no particle has a finite energy at theta: the start found no place with mass; where U is infinite "
+                                   "outside of bounds of x, give an initial distribution inside them");
     sosmc_status status = sosmc_i_solver_resample(s, c, ALL, 0);
     if (status != SOSMC_OK || s->v.phase != SOSMC_PHASE_START) return status;
     s->m.h = s->start_metric.h;
