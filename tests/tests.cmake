@@ -123,6 +123,7 @@ set(sosmc_tests
     "solve learn_far property"
     "solve taken_back fault"
     "solve tune property"
+    "solve walls stat both"
     "untuned untuned stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"

@@ -7,8 +7,8 @@
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, LEARNT = 0.01, UNSEEN = 0.1, /* nats */
     BEHIND = 0.1,                                                                                  /* nats per point */
-    SHORT = 0.05,     /* of what there was to gain: so much may be missing */
-    ROUNDING = 1e-12; /* of a loss */
+    SHORT = 0.05,                             /* of what there was to gain: so much may be missing */
+    ROUNDING = 1e-12;                         /* of a loss */
 static const double STEEP = 0.05, WALL = 1e6; /* of a power that is named; nats of a jump that is called a wall */
 enum { OBSERVED_PER_RENEWAL = 8, COLLAPSED = 100, SHORTEST = 128 };
 
