@@ -176,32 +176,6 @@ int langevin_execute(const langevin_run *run, double optimum, langevin_result *o
     return rc;
 }
 
-int langevin_safe_step(const langevin_run *run, double *step, char *error, size_t room)
-{
-    double low = 1e-6, high = 0.99;
-    for (int k = 0; k < 20; k++) {
-        langevin_run trial = *run;
-        experiment_engine e;
-        char key[64];
-        double middle = sqrt(low * high);
-        (void)snprintf(key, sizeof key, "kernel.step=%.17g", middle);
-        trial.set[0] = key;
-        trial.set[1] = "optimiser={type: sgd, rate: 0}"; /* theta stays: the weight of the move alone */
-        if (start(&trial, &e, error, room)) {
-            experiment_engine_free(&e);
-            return -1;
-        }
-        double ess = sosmc_step(e.engine) == SOSMC_OK ? sosmc_last(e.engine)->ess : 0;
-        experiment_engine_free(&e);
-        if (ess < 0.95 * run->particles)
-            high = middle;
-        else
-            low = middle;
-    }
-    *step = low;
-    return 0;
-}
-
 double langevin_best_tenth(const langevin_result *r)
 {
     double took[LANGEVIN_POINTS];

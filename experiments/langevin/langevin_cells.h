@@ -44,9 +44,6 @@ typedef struct {
 /* 0, or -1 with a sentence. `optimum` is what `reached` is measured against (NaN: not measured). */
 int langevin_execute(const langevin_run *run, double optimum, langevin_result *out, char *error, size_t room);
 
-/* Finds a step at which one ULA move at fixed theta leaves an ESS of 95% of the particles. 0, or -1 with a sentence. */
-int langevin_safe_step(const langevin_run *run, double *step, char *error, size_t room);
-
 /* Seconds of one iteration: the 10 % quantile of those that were timed, because other work on the machine only adds time. */
 double langevin_best_tenth(const langevin_result *r);
 

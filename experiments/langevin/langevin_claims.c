@@ -7,10 +7,10 @@
 
 #include "common/experiment.h"
 #include "terminal/interrupt.h"
-#include "langevin_extras_inside.h"
+#include "langevin_parts_inside.h"
 
 /* Microseconds per iteration, setting C with the reference batch. */
-static int microseconds(const extras *e, langevin_method method, int particles, int threads, double *best)
+static int microseconds(const parts *e, langevin_method method, int particles, int threads, double *best)
 {
     int iterations = e->o->quick ? 40 : 200, repeats = e->o->quick ? 1 : 5;
     if (method == SOUL) iterations = e->o->quick ? 12 : 40;
@@ -35,7 +35,7 @@ static int microseconds(const extras *e, langevin_method method, int particles, 
 enum { SMALL, LARGE, WIDE, TIMES }; /* 1,000 particles, 10,000, 10,000 with two threads */
 static const int time_particles[TIMES] = {1000, 10000, 10000}, time_threads[TIMES] = {1, 1, 2};
 
-static int measure_times(const extras *e, double us[LANGEVIN_METHODS][TIMES])
+static int measure_times(const parts *e, double us[LANGEVIN_METHODS][TIMES])
 {
     for (int m = 0; m < LANGEVIN_METHODS; m++)
         for (int k = 0; k < TIMES; k++)
@@ -43,7 +43,7 @@ static int measure_times(const extras *e, double us[LANGEVIN_METHODS][TIMES])
     return 0;
 }
 
-static void claim_cheapest(const extras *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
+static void claim_cheapest(const parts *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
 {
     int next = SOUL; /* the cheapest of the others */
     for (int m = SOUL; m < LANGEVIN_METHODS; m++)
@@ -58,7 +58,7 @@ static void claim_cheapest(const extras *e, double us[LANGEVIN_METHODS][TIMES], 
                                 : ", which is cheaper");
 }
 
-static void claim_soul(const extras *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
+static void claim_soul(const parts *e, double us[LANGEVIN_METHODS][TIMES], claim *c)
 {
     double growth = us[SOUL][LARGE] / us[SOUL][SMALL], gain = us[SOUL][LARGE] / us[SOUL][WIDE];
     double other = us[SOSMC_ULA][LARGE] / us[SOSMC_ULA][WIDE], ratio = us[SOUL][LARGE] / us[SOSMC_ULA][LARGE];
@@ -73,7 +73,7 @@ static void claim_soul(const extras *e, double us[LANGEVIN_METHODS][TIMES], clai
 
 enum { SGD, ADAM };
 
-static int claim_optimisers(const extras *e, claim *c)
+static int claim_optimisers(const parts *e, claim *c)
 {
     int n = e->seeds, K = e->setting[A].iterations; /* all of them even when quick: SGD needs them */
     task *t = langevin_tasks(e, 2 * n);
@@ -123,7 +123,7 @@ typedef struct {
 } dimension_study;
 
 /* Two components of variance 0.5 at -3 and 3 on the first axis, rewarded for x_1 > 0: the optimum is 1 up to 1e-5. */
-static int claim_dimension(const extras *e, dimension_study *d, claim *c)
+static int claim_dimension(const parts *e, dimension_study *d, claim *c)
 {
     static char model[DIMENSIONS][1024], reward[DIMENSIONS][512];
     int n = e->o->quick ? 2 : 3, particles = e->o->quick ? 500 : 2000, iterations = e->o->quick ? 60 : 200, used = 0;
@@ -148,7 +148,7 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
     if (rc == 0) rc = langevin_run_tasks(e, t, used);
     for (int i = 0, at = 0; rc == 0 && i < DIMENSIONS; i++)
         for (int k = 0; k < KERNELS; k++) {
-            double value[MANY];
+            double value[LANGEVIN_SEEDS];
             for (int j = 0; j < n; j++, at++) {
                 value[j] = t[at].end.reward;
                 d->acceptance[k][i] += t[at].end.acceptance / n;
@@ -171,7 +171,7 @@ static int claim_dimension(const extras *e, dimension_study *d, claim *c)
     return rc;
 }
 
-int langevin_claims(const extras *e)
+int langevin_claims(const parts *e)
 {
     enum { CLAIMS = 4 };
     claim c[CLAIMS] = {{.claim = NULL}};

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 
 #include "files/files.h"
-#include "langevin_extras_inside.h"
+#include "langevin_parts_inside.h"
 #include "view/plot.h"
 
 static const int colours[LANGEVIN_METHODS] = {PLOT_BLACK, PLOT_GREY,  PLOT_VERMILION,
                                               PLOT_BLUE,  PLOT_GREEN, PLOT_ORANGE};
 
-static int illustrate(const extras *e, const langevin_result *r, const double *sample)
+static int illustrate(const parts *e, const langevin_result *r, const double *sample)
 {
     enum { PANELS = 3, CURVES = LANGEVIN_METHODS + 1 };
     static double reward[LANGEVIN_SIDE * LANGEVIN_SIDE], density[LANGEVIN_SIDE * LANGEVIN_SIDE];
@@ -64,7 +64,7 @@ static int illustrate(const extras *e, const langevin_result *r, const double *s
         "One run of every method, V_sparse and R_hard, Adam, beta = 0, seed 0, one thread, one method at a time.");
 }
 
-int langevin_single_run(const extras *e)
+int langevin_single_run(const parts *e)
 {
     langevin_result *r = calloc(LANGEVIN_METHODS, sizeof *r);
     double *sample = calloc(PLANE * LANGEVIN_SAMPLE, sizeof *sample);

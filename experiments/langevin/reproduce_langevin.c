@@ -18,7 +18,7 @@
 #include "terminal/interrupt.h"
 #include "common/known.h"
 #include "langevin_cells.h"
-#include "langevin_extras.h"
+#include "langevin_parts.h"
 #include "langevin_judge.h"
 #include "view/page.h"
 #include "view/plot.h"
@@ -657,7 +657,7 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
     for (int k = 0; rc == 0 && k < LANGEVIN_SETTINGS; k++)
         for (int col = 0; rc == 0 && col < COLUMNS; col++)
             if (!s->o->quick || col == ADAM_0) rc = curves(s, &x, k, col);
-    if (rc == 0) rc = langevin_extras(s->o, s->setting, s->particles, s->seeds, s->threads, &x);
+    if (rc == 0) rc = langevin_parts(s->o, s->setting, s->particles, s->seeds, s->threads, &x);
     return experiment_page_end(&x, rc, "langevin.html");
 }
 

@@ -219,19 +219,6 @@ static void curves_and_times_are_kept(void **state)
     for (int i = 1; i < r.points; i++) assert_true(r.curve_seconds[i] >= r.curve_seconds[i - 1]);
 }
 
-static void safe_step_fits_the_tight_modes(void **state)
-{
-    langevin_run run = {
-        .setting = &settings[D], .method = SOSMC_ULA, .adam = 1, .particles = 2000, .reference = 1000, .threads = 1};
-    double step = NAN, wide = NAN;
-    char error[256] = "";
-    if (langevin_safe_step(&run, &step, error, sizeof error)) fail_msg("%s", error);
-    if (!(step > 0.001 && step < 0.02)) fail_msg("V_tight: safe step %g", step);
-    run.setting = &settings[A]; /* fifty times the variance */
-    if (langevin_safe_step(&run, &wide, error, sizeof error)) fail_msg("%s", error);
-    if (!(wide > 10 * step)) fail_msg("V_dual: safe step %g, V_tight %g", wide, step);
-}
-
 /* ---------------------------------------------------------------------------- how differences are judged */
 
 static void thresholds(void **state)
@@ -348,7 +335,6 @@ int main(void)
                                        cmocka_unit_test(recursions),
                                        cmocka_unit_test(weighted_methods_follow_the_recursion),
                                        cmocka_unit_test(curves_and_times_are_kept),
-                                       cmocka_unit_test(safe_step_fits_the_tight_modes),
                                        cmocka_unit_test(thresholds),
                                        cmocka_unit_test(pooled_errors),
                                        cmocka_unit_test(run_files_are_the_published_settings),

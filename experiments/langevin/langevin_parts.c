@@ -1,9 +1,9 @@
-/* langevin_extras.c: the rest of the Langevin page, part by part: the single-run illustration, the claims of the section with
- * verdicts, and three questions beyond the paper. Here are the runs that all parts are made of.
+/* langevin_parts.c: the rest of the Langevin page, part by part: the single-run illustration and the claims of the section with
+ * verdicts. Here are the runs that the parts are made of.
  *
  * Runs whose time is measured are made one at a time; all others in parallel. Every verdict is worked out from the
  * numbers beside it. */
-#include "langevin_extras.h"
+#include "langevin_parts.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "common/experiment.h"
 #include "files/files.h"
 #include "terminal/interrupt.h"
-#include "langevin_extras_inside.h"
+#include "langevin_parts_inside.h"
 
-int langevin_iterations(const extras *e, int setting) { return (int)(e->scale * e->setting[setting].iterations); }
+int langevin_iterations(const parts *e, int setting) { return (int)(e->scale * e->setting[setting].iterations); }
 
 /* ---------------------------------------------------------------------------- text */
 
@@ -35,7 +35,7 @@ double langevin_best_component(const langevin_setting *s)
     return best;
 }
 
-task *langevin_tasks(const extras *e, int n)
+task *langevin_tasks(const parts *e, int n)
 {
     task *t = calloc((size_t)n, sizeof *t);
     if (!t) (void)files_fail(e->error, e->room, "out of memory");
@@ -48,13 +48,13 @@ static int run_task(void *context, int job, char *error, size_t room)
     return langevin_execute(&t->run, t->optimum, &t->end, error, room);
 }
 
-int langevin_run_tasks(const extras *e, task *t, int n)
+int langevin_run_tasks(const parts *e, task *t, int n)
 {
     const grid tasks = {.cells = n, .run = run_task, .context = t};
     return experiment_grid(&tasks, e->threads, e->o->quiet, e->error, e->room) ? -1 : 0;
 }
 
-task langevin_published(const extras *e, int setting, langevin_method method, int iterations, int seed)
+task langevin_published(const parts *e, int setting, langevin_method method, int iterations, int seed)
 {
     const langevin_setting *s = &e->setting[setting];
     return (task){.run = {.setting = s,
@@ -70,26 +70,20 @@ task langevin_published(const extras *e, int setting, langevin_method method, in
 
 /* ---------------------------------------------------------------------------- the parts */
 
-int langevin_extras(const reproduce_options *o, const langevin_setting *settings, int particles, int seeds, int threads,
-                    const experiment_page *x)
+int langevin_parts(const reproduce_options *o, const langevin_setting *settings, int particles, int seeds, int threads,
+                   const experiment_page *x)
 {
-    extras e = {.o = o,
-                .setting = settings,
-                .particles = particles,
-                .seeds = seeds,
-                .threads = threads,
-                .scale = o->quick ? 0.2 : 1,
-                .x = x,
-                .page = x->page,
-                .error = x->error,
-                .room = x->room};
-    int (*const part[])(const extras *) = {langevin_single_run, langevin_claims, langevin_several_peaks,
-                                           langevin_initial_step, langevin_feedback};
-    enum { FIRST_BEYOND = 2, PARTS = sizeof part / sizeof *part };
-    for (int i = 0; i < PARTS; i++) {
-        if (i == FIRST_BEYOND) page_heading(x->page, "Beyond the paper");
-        if (interrupt_requested()) return files_fail(x->error, x->room, "interrupted");
-        if (part[i](&e)) return -1;
-    }
-    return 0;
+    parts e = {.o = o,
+               .setting = settings,
+               .particles = particles,
+               .seeds = seeds,
+               .threads = threads,
+               .scale = o->quick ? 0.2 : 1,
+               .x = x,
+               .page = x->page,
+               .error = x->error,
+               .room = x->room};
+    if (langevin_single_run(&e)) return -1;
+    if (interrupt_requested()) return files_fail(x->error, x->room, "interrupted");
+    return langevin_claims(&e);
 }

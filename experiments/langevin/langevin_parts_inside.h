@@ -1,16 +1,16 @@
-/* langevin_extras_inside.h: what the parts of the rest of the Langevin page share: what they are asked for, and sets of runs.
+/* langevin_parts_inside.h: what the parts of the rest of the Langevin page share: what they are asked for, and sets of runs.
  *
- * Functions that return int are 0 for success; otherwise the sentence is in extras.error. */
-#ifndef SOSMC_LANGEVIN_LANGEVIN_EXTRAS_INSIDE_H
-#define SOSMC_LANGEVIN_LANGEVIN_EXTRAS_INSIDE_H
+ * Functions that return int are 0 for success; otherwise the sentence is in parts.error. */
+#ifndef SOSMC_LANGEVIN_LANGEVIN_PARTS_INSIDE_H
+#define SOSMC_LANGEVIN_LANGEVIN_PARTS_INSIDE_H
 
 #include "common/claims.h"
 #include "common/experiment.h"
-#include "langevin_extras.h"
+#include "langevin_parts.h"
 #include "view/plot.h"
 
 enum { A, B, C, D }; /* the settings */
-enum { PLANE = 2, MANY = 40, MODES = LANGEVIN_MAX };
+enum { PLANE = 2, MODES = LANGEVIN_MAX };
 enum { RWM, MALA, KERNELS }; /* those that leave the target invariant */
 static const langevin_method langevin_kernels[KERNELS] = {SOSMC_RWM, SOSMC_MALA};
 
@@ -23,9 +23,9 @@ typedef struct {
     page *page; /* of x, as what follows */
     char *error;
     size_t room;
-} extras;
+} parts;
 
-int langevin_iterations(const extras *e, int setting);
+int langevin_iterations(const parts *e, int setting);
 
 typedef struct {
     double mean, half; /* 1.96 standard errors */
@@ -38,19 +38,16 @@ typedef struct {
     langevin_result end;
 } task;
 
-/* Several tasks, zero-initialised, which the caller frees. NULL: no memory, and the sentence is in extras.error. */
-task *langevin_tasks(const extras *e, int n);
+/* Several tasks, zero-initialised, which the caller frees. NULL: no memory, and the sentence is in parts.error. */
+task *langevin_tasks(const parts *e, int n);
 /* The published weighted run of a setting by ULA, MALA or RWM: Adam without divergence term. */
-task langevin_published(const extras *e, int setting, langevin_method method, int iterations, int seed);
-int langevin_run_tasks(const extras *e, task *t, int n); /* in parallel */
+task langevin_published(const parts *e, int setting, langevin_method method, int iterations, int seed);
+int langevin_run_tasks(const parts *e, task *t, int n); /* in parallel */
 /* The largest reward of a component, which is the optimum at beta = 0. */
 double langevin_best_component(const langevin_setting *s);
 
 /* The parts of the page. */
-int langevin_single_run(const extras *e);    /* langevin_single.c */
-int langevin_claims(const extras *e);        /* langevin_claims.c */
-int langevin_several_peaks(const extras *e); /* langevin_beyond.c, as what follows */
-int langevin_initial_step(const extras *e);
-int langevin_feedback(const extras *e);
+int langevin_single_run(const parts *e); /* langevin_single.c */
+int langevin_claims(const parts *e);     /* langevin_claims.c */
 
 #endif
