@@ -70,6 +70,10 @@ static sosmc_kernel build_kernel(const builder *b)
                                                    : sosmc_ula(h);
     if (is(b, "kernel.type", "ula") && config_number(b->c, "kernel.clamp") > 0)
         k = sosmc_ula_clamped(h, config_number(b->c, "kernel.clamp"));
+    if (is(b, "kernel.type", "ula")) {
+        k.forward_at = CHOICE(b, "kernel.forward", "previous", "current");
+        k.backward_at = CHOICE(b, "kernel.backward", "previous", "current");
+    }
     if (is(b, "kernel.type", "rwm")) k.spread = config_number(b->c, "kernel.spread");
     k.noise = config_number(b->c, "kernel.noise");
     return k;

@@ -335,6 +335,10 @@ const schema_key schema_keys[] = {
     {"kernel.clamp", TYPE_NUMBER, "[0, inf)", "0", "kernel.type=ula",
      "Above 0, coordinates are held to this distance from 0 after every move. Such a kernel has no density: unweighted "
      "methods only."},
+    {"kernel.forward", TYPE_CHOICE, "previous|current", "previous", "kernel.type=ula",
+     "The theta of the forward kernel, whose gradient moves the particles (Remark 2 of the paper)."},
+    {"kernel.backward", TYPE_CHOICE, "previous|current", "current", "kernel.type=ula",
+     "The theta of the backward kernel, whose density the weights divide by (Remark 2)."},
     {"kernel.lambda", TYPE_NUMBER, "(0, inf)", "0.4", "kernel.type=myula|mymala",
      "The width of the Moreau-Yosida envelope of the non-smooth part."},
     {"kernel.weight", TYPE_CHOICE, "invariant|ratio|cached", "invariant", "kernel.type=myula",
@@ -348,8 +352,8 @@ const schema_key schema_keys[] = {
 
     {"resampling", TYPE_MAP, "scheme", "{}", NULL,
      "How weighted particles are resampled. Other methods never resample."},
-    {"resampling.scheme", TYPE_CHOICE, "multinomial|stratified|systematic|residual|ssp", "systematic", NULL,
-     "How ancestors are drawn."},
+    {"resampling.scheme", TYPE_CHOICE, "multinomial|stratified|systematic|residual|ssp",
+     "?settings=paper multinomial; systematic", NULL, "How ancestors are drawn."},
     {"resampling.threshold", TYPE_LEVEL, "[0, 1]|always|never", "0.5", NULL,
      "Resample when the effective sample size falls below this fraction of the particles."},
 
@@ -493,8 +497,8 @@ const schema_choice schema_choices[] = {
      "the solver: it finds where particles start, how they move, how far theta goes and when to end, and needs no other key"},
     {"settings", "explicit", "you: method, kernel, optimiser and the number of iterations, with the defaults below"},
     {"settings", "paper",
-     "you, and what is left out is as in Algorithm 1 of the paper and in `sosmc_defaults()` of the library: `ula` (`myula` for "
-     "`deblur`) with a fixed step, Adam with a constant rate"},
+     "you, and what is left out is as in Algorithm 1 of the paper: `ula` (`myula` for `deblur`) with a fixed step, Adam with a "
+     "constant rate, multinomial resampling"},
     {"model.type", "gaussian_mixture", "a mixture of Gaussians whose weights are the softmax of theta"},
     {"model.type", "hierarchical_gaussian", "x_d ~ N(theta, 1), y_d ~ N(x_d, 1): every answer is known in closed form"},
     {"model.type", "logistic_regression", "Bayesian logistic regression that learns the mean theta of its prior"},
@@ -612,6 +616,10 @@ const schema_choice schema_choices[] = {
     {"kernel.type", "gibbs",
      "for `model.type: deblur` alone: the picture and the variances behind its differences, each given the other; exact, and "
      "without a step size"},
+    {"kernel.forward", "previous", "theta before the last update, whose gradients the particles keep"},
+    {"kernel.forward", "current", "theta now: a second gradient at the old particles"},
+    {"kernel.backward", "previous", "theta before the last update: a second gradient at the new particles"},
+    {"kernel.backward", "current", "theta now"},
     {"kernel.weight", "invariant", "as if the move left pi_theta invariant: U at the old theta less U at the new one"},
     {"kernel.weight", "ratio", "exactly, with both kernels at the new theta; a second proximal map"},
     {"kernel.weight", "cached", "exactly, with the forward kernel at the previous theta"},

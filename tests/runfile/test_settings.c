@@ -152,6 +152,7 @@ static void the_papers_defaults(void **state)
     assert_true(config_number(c, "kernel.step") == 0.05 && config_count(c, "adapt") == 0);
     assert_true(config_number(c, "optimiser.rate") == 0.01);
     assert_string_equal(config_text(c, "optimiser.schedule.type"), "constant");
+    assert_string_equal(config_text(c, "resampling.scheme"), "multinomial");
     runtext_assert_replays(c);
     config_free(c);
     c = runtext_resolved("model: {type: deblur, picture: a.png, noise: 1}\nobjective: mmle\nsettings: paper\n");
