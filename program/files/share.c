@@ -35,17 +35,19 @@ int share_look(const char *dir, const char *name, const char *ending, char out[F
 int share_place(const char *name, int (*has)(const void *context, const char *dir), const void *context,
                 char out[FILES_PATH])
 {
-    char place[3][FILES_PATH] = {"", "", ""};
+    static const char *const from_program[] = {SOSMC_SHARE_FROM_BIN, "share/sosmc"}; /* installed; in a build tree */
+    char here[FILES_PATH], dir[2 * FILES_PATH];
     const char *share = getenv("SOSMC_SHARE");
-    if (share && *share) (void)snprintf(place[0], FILES_PATH, "%s/%s", share, name);
-#ifdef SOSMC_SHARE_DIR
-    (void)snprintf(place[1], FILES_PATH, "%s/%s", SOSMC_SHARE_DIR, name);
-#endif
-#ifdef SOSMC_SOURCE_DIR
-    (void)snprintf(place[2], FILES_PATH, "%s/experiments/%s", SOSMC_SOURCE_DIR, name);
-#endif
-    for (int i = 0; i < 3; i++)
-        if (place[i][0] && has(context, place[i]) && realpath(place[i], out)) return 0;
+    if (share && *share && files_join(dir, share, name, NULL, 0) == 0 && has(context, dir) && realpath(dir, out))
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", here, sizeof here - 1);
+    here[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(here, '/');
+    if (slash) *slash = 0;
+    for (size_t i = 0; slash && i < sizeof from_program / sizeof *from_program; i++) {
+        (void)snprintf(dir, sizeof dir, "%s/%s/%s", here, from_program[i], name);
+        if (has(context, dir) && realpath(dir, out)) return 0;
+    }
     return -1;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,12 +326,21 @@ static void finds_models(void **state)
 {
     reproduce_options o = options_for("out");
     ebm2d_scale scale = tiny(0);
-    char here[FILES_PATH], share[FILES_PATH + 16];
+    char here[FILES_PATH], share[FILES_PATH + 16], before[FILES_PATH], pattern[FILES_PATH + 32];
+    glob_t names;
+    (void)snprintf(before, sizeof before, "%s", getenv("SOSMC_SHARE") ? getenv("SOSMC_SHARE") : "");
     scale.seeds = 1;
     o.models = NULL;
     assert_int_equal(mkdir("share", 0700), 0);
     assert_int_equal(mkdir("share/ebm2d", 0700), 0);
     small_network_write("share/ebm2d/circles.npz", 0.5, BASE);
+    (void)snprintf(pattern, sizeof pattern, "%s/ebm2d/*.[yc]*",
+                   before); /* the run files and the table of known values */
+    assert_int_equal(glob(pattern, 0, NULL, &names), 0);
+    for (size_t i = 0; i < names.gl_pathc; i++)
+        assert_int_equal(symlink(names.gl_pathv[i], folder_path("share/ebm2d", strrchr(names.gl_pathv[i], '/') + 1)),
+                         0);
+    globfree(&names);
     assert_non_null(getcwd(here, sizeof here));
     (void)snprintf(share, sizeof share, "%s/share", here);
     assert_int_equal(setenv("SOSMC_SHARE", share, 1), 0);
@@ -339,7 +349,7 @@ static void finds_models(void **state)
     char *summary = bytes_of("out/summary.json");
     assert_non_null(strstr(summary, "share/ebm2d"));
     free(summary);
-    assert_int_equal(unsetenv("SOSMC_SHARE"), 0);
+    assert_int_equal(setenv("SOSMC_SHARE", before, 1), 0);
     remove_tree("share");
     remove_tree("out");
     with_figures();

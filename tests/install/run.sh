@@ -49,6 +49,15 @@ if command -v nm >/dev/null; then
     test "$shown" = 'module ' || { echo "a module with the static library shows: $shown"; exit 1; }
 fi
 
+if test -x "$prefix/bin/sosmc"; then
+    step 'the program finds the files that were installed with it, and no others'
+    reproduce() { env -u SOSMC_SHARE "$prefix/bin/sosmc" reproduce deblurring --quick --seeds 1 --quiet --out "$1" >"$1.log" 2>&1; }
+    reproduce found || { cat found.log; echo 'reproduce does not find the run files that were installed'; exit 1; }
+    rm "$prefix"/share/sosmc/deblurring/*.yaml
+    if reproduce none; then echo "reproduce finds run files outside of the installed tree"; exit 1; fi
+    grep -q "no folder with" none.log || { cat none.log; exit 1; }
+fi
+
 step 'find_package'
 "$cmake" -S "$here" -B consumer -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     ${cxx:+-DCMAKE_CXX_COMPILER="$cxx"} -DEXAMPLE="$example" >configure.log
