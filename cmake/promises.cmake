@@ -26,15 +26,37 @@ if(NOT SOSMC_ARITHMETIC_IS_IEEE)
         "everywhere are not possible then. On 32-bit x86 add -msse2 -mfpmath=sse.")
 endif()
 
-# A release build is position independent, has canaries on the stack, calls that know the sizes of their buffers, and tables that are
-# read-only once the program has started (test `builds`).
+# A release build, also one of a distribution, is position independent, has canaries on the stack, calls that know the sizes of their
+# buffers, tables that are read-only once the program has started, stacks that grow page by page, checked jumps, and local variables
+# that are zero until they are set: each where the compiler knows it (test `builds`).
 set(sosmc_hardened OFF)
-if(top_level AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT SOSMC_SANITIZE AND NOT SOSMC_COVERAGE)
+if(top_level AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$" AND NOT SOSMC_SANITIZE AND NOT SOSMC_COVERAGE)
     set(sosmc_hardened ON)
     include(CheckPIESupported)
     check_pie_supported(LANGUAGES C)
     set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-    add_compile_options(-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    add_compile_options(-fstack-protector-strong)
+    include(CheckCCompilerFlag)
+    foreach(flag IN ITEMS -fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero)
+        string(MAKE_C_IDENTIFIER "SOSMC_COMPILER_HAS${flag}" known)
+        check_c_compiler_flag(${flag} ${known})
+        if(${known})
+            add_compile_options(${flag})
+        endif()
+    endforeach()
+    # Level 3 needs a compiler that follows sizes through variables, and headers that use it; others warn and fall back to 2.
+    set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
+    check_c_source_compiles("#include <string.h>
+        #if !defined __USE_FORTIFY_LEVEL || __USE_FORTIFY_LEVEL < 3
+        #error no third level
+        #endif
+        int main(void) { return 0; }" SOSMC_HAS_FORTIFY_3)
+    unset(CMAKE_REQUIRED_FLAGS)
+    if(SOSMC_HAS_FORTIFY_3)
+        add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+    else()
+        add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+    endif()
     if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
         add_link_options(-Wl,-z,relro -Wl,-z,now)
     endif()

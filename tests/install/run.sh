@@ -33,6 +33,8 @@ for file in "$libdir/libsosmc.a" "$libdir/pkgconfig/sosmc.pc" "$libdir/cmake/sos
     test -f "$file" || { echo "not installed: $file"; exit 1; }
 done
 
+test -n "$(find "$prefix" -name LICENSE)" || { echo 'not installed: LICENSE'; exit 1; }
+
 if command -v nm >/dev/null; then
     step 'the shared library shows its public names and nothing else'
     strays=$(nm -D --defined-only "$library" | awk '{ print $NF }' | grep -vE '^sosmc_' || true)

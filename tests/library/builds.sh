@@ -51,6 +51,14 @@ case $(uname -m) in
         refused 'uses the x87' CC="$work/cc" --
         ;;
 esac
+# A distribution's build type is hardened as a release is, by every flag that its compiler knows.
+configure CC="$compiler" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo || fault "RelWithDebInfo was refused: $(tail -n 5 "$work/words")"
+printf '#include <string.h>\nint main(void) { return 0; }\n' >"$work/flag.c"
+for flag in -fstack-protector-strong -fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero -D_FORTIFY_SOURCE=3; do
+    "$compiler" -O2 -Werror -U_FORTIFY_SOURCE "$flag" -c "$work/flag.c" -o "$work/flag.o" 2>/dev/null || continue
+    missing=$(grep '"command"' "$work/tree/compile_commands.json" | grep -vc -e " $flag" || true)
+    [ "$missing" = 0 ] || fault "RelWithDebInfo compiles $missing files without $flag"
+done
 configure CC="$compiler" CFLAGS='-O2 -march=native' -- || fault "a build with -O2 -march=native was refused: $(tail -n 5 "$work/words")"
 
 # hardened FILE: position independent, canaries, checked calls, read-only tables
@@ -67,7 +75,7 @@ hardened()
     if grep -q 'GNU_STACK.*RWE' "$work/head"; then fault "$1 has an executable stack"; fi
 }
 
-if grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$build/CMakeCache.txt"; then
+if grep -Eq '^CMAKE_BUILD_TYPE:STRING=(Release|RelWithDebInfo|MinSizeRel)$' "$build/CMakeCache.txt"; then
     command -v readelf >/dev/null || { echo "readelf is missing (Debian: apt-get install binutils)"; exit 1; }
     for file in "$build"/libsosmc.so "$build"/sosmc "$build"/sosmc-paper; do
         [ ! -e "$file" ] || hardened "$file"
