@@ -80,6 +80,7 @@ typedef struct {
     int pass_temperatures;
     double pass_arrived;            /* temperature that was reached: 1 */
     double pass_survivors;          /* share of first ancestors with descendants */
+    double pass_log_z;              /* log Z of the pass: its rounding is what energies can differ by unseen */
     double pass_khat;               /* Pareto index of the weights from the starting law straight to the target */
     int fresh_worst;                /* the parameter where fresh particles contradict theta most, or -1 */
     double fresh_step, fresh_error; /* how far they would move it, and the error of that */

@@ -185,6 +185,7 @@ static sosmc_status judge_numbers(judging *j)
         m->pass_temperatures = p.temperatures;
         m->pass_arrived = p.arrived;
         m->pass_survivors = p.survivors;
+        m->pass_log_z = p.log_z;
         m->pass_khat = p.khat;
         if (p.arrived >= 1) {
             status = sosmc_i_numbers(&f, j->out->theta, &p, j->out);

@@ -235,6 +235,7 @@ static sosmc_measured measured(const sosmc_sampler *s)
     m.pass_temperatures = s->cloud.temperatures;
     m.pass_arrived = s->cloud.arrived;
     m.pass_survivors = s->cloud.survivors;
+    m.pass_log_z = s->cloud.log_z;
     return m;
 }
 

@@ -1,5 +1,6 @@
 /* verdict.c: what was measured of a run, as a status and sentences. This is the one place where runs are judged; each rule names
  * its number and what to change. What was not measured is not judged. */
+#include <float.h>
 #include <math.h>
 #include <sosmc/judge.h>
 #include <stdarg.h>
@@ -52,6 +53,7 @@ sosmc_measured sosmc_nothing_measured(void)
                             .pass_arrived = NAN,
                             .pass_survivors = NAN,
                             .pass_khat = NAN,
+                            .pass_log_z = NAN,
                             .fresh_worst = -1,
                             .fresh_step = NAN,
                             .fresh_error = NAN,
@@ -217,6 +219,11 @@ static void judge_pass(const sosmc_measured *m, sosmc_verdict_words *v)
             "log Z, loss, KL and reward are not to be trusted: all %d fresh particles descend from %.2g of them (at least %g is "
             "wanted); take a model or an initial law that is closer, or more particles",
             m->pass_particles, m->pass_survivors, FEW_SURVIVORS);
+    if (fabs(m->pass_log_z) * DBL_EPSILON > UNSEEN)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the energies are too large: log Z is %.3g, whose rounding alone is %.2g nats (at most %g is allowed), so differences between "
+            "particles are lost; scale the coordinates, start nearer to the mass, or take a constant off the energy",
+            m->pass_log_z, fabs(m->pass_log_z) * DBL_EPSILON, UNSEEN);
 }
 
 /* What the solver assumes of U and does not hold. */

@@ -147,6 +147,7 @@ static void describe_pass(const plain *v, sosmc_measured *m)
     m->pass_arrived = v->pass_arrived;
     m->pass_survivors = v->pass_survivors;
     m->pass_khat = v->pass_khat;
+    m->pass_log_z = v->log_z.value;
 }
 /* Why the last step did not succeed; also where the solver could go on. */
 static sosmc_status broke(const sosmc_solver *s) { return s->failed ? s->failed : s->interrupted; }

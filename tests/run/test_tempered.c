@@ -71,6 +71,27 @@ static void numbers_have_errors(void **state)
     expect(&result.outcome.model_log_z, log_z, 0.1);
 }
 
+/* Energies so large that their differences are rounded away say nothing of the particles. */
+static void energies_beyond_rounding_are_named(void **state)
+{
+    static const struct {
+        const char *mean;
+        int verdict;
+    } cases[] = {{"1e100", SOSMC_NOT_CONVERGED}, {"3e8", SOSMC_NOT_CONVERGED}, {"30", SOSMC_CONVERGED}};
+    for (int i = 0; i < 3; i++) {
+        char text[256], name[16];
+        (void)snprintf(name, sizeof name, "large%d", i);
+        (void)snprintf(
+            text, sizeof text,
+            "model: {type: gaussian_mixture, means: [[%s, 0]]}\nobjective: temper\nparticles: 500\noutput: {report: false}\n",
+            cases[i].mean);
+        must_run(text, name, 0);
+        assert_int_equal(result.verdict, cases[i].verdict);
+        const sosmc_verdict_words *v = &result.outcome.judged.verdict;
+        if (i == 0) assert_non_null(strstr(v->reason[v->reasons - 1], "the energies are too large: log Z is -5e+199"));
+    }
+}
+
 /* Stopped at any step, a run goes on to the bytes of one that was not. */
 static int left;
 static int stop(void *ctx) { return left-- <= 0; }
@@ -179,8 +200,9 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_have_errors), cmocka_unit_test(interrupted_runs_go_on),
-        cmocka_unit_test(limits_end_it),       cmocka_unit_test(any_model_and_law),
-        cmocka_unit_test(no_law_no_number),    cmocka_unit_test(a_settled_loss_ends_the_run)};
+        cmocka_unit_test(numbers_have_errors),        cmocka_unit_test(energies_beyond_rounding_are_named),
+        cmocka_unit_test(interrupted_runs_go_on),     cmocka_unit_test(limits_end_it),
+        cmocka_unit_test(any_model_and_law),          cmocka_unit_test(no_law_no_number),
+        cmocka_unit_test(a_settled_loss_ends_the_run)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
