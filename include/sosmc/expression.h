@@ -31,6 +31,13 @@ typedef struct {
 SOSMC_API sosmc_expression *sosmc_expression_compile(const char *text, int dim, const sosmc_picture_shape *picture,
                                                      char *error, size_t room);
 
+/* The same for coordinates that have names, `dim` of them (NULL: none), such as the columns of a table. A name of letters, digits and _ that
+ * begins with no digit stands for its coordinate, also where it is a word of the language, unless a parenthesis follows. A name of several
+ * coordinates, or x1 as the name of another coordinate, is refused where it is used. */
+SOSMC_API sosmc_expression *sosmc_expression_compile_named(const char *text, int dim,
+                                                           const sosmc_picture_shape *picture, const char *const *names,
+                                                           char *error, size_t room);
+
 /* Borrows e. Any number of threads may evaluate at once; an evaluation takes about 70 KB of the caller's stack. */
 SOSMC_API sosmc_score sosmc_expression_score(const sosmc_expression *f);
 

@@ -199,7 +199,7 @@ int demo_run_reward(demo *d)
     config_free(c);
     json_t *s = left_by(d, DEMO_REWARD, "summary.json");
     if (!s) return SOSMC_EXIT_IO;
-    const json_t *exact = json_object_get(s, "exact");
+    const json_t *exact = json_object_get(s, "evaluated");
     r->reward = number_of(exact, "reward");
     r->loss = number_of(exact, "loss");
     r->start_reward = number_of(exact, "ref_reward");

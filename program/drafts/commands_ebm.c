@@ -58,6 +58,7 @@ static const flag_row flag_table[EBM_FLAGS] = {
     [FLAG_WEIGHTED] = {.name = "weighted", .commands = FOR_TRAIN},
     [FLAG_NO_STANDARDISE] = {.name = "no-standardise", .commands = FOR_TRAIN},
     [FLAG_DROP_MISSING] = {.name = "drop-missing", .commands = FOR_TRAIN},
+    [FLAG_SCALED] = {.name = "scaled"},
     [FLAG_FORWARD] = {.name = "forward", .commands = FOR_TUNE},
     [FLAG_PAPER] = {.name = "paper", .commands = FOR_TUNE},
     [FLAG_SMC] = {.name = "smc", .commands = FOR_SAMPLE},

@@ -60,6 +60,7 @@ typedef enum {
     FLAG_WEIGHTED,
     FLAG_NO_STANDARDISE,
     FLAG_DROP_MISSING,
+    FLAG_SCALED,
     FLAG_FORWARD,
     FLAG_PAPER,
     FLAG_SMC,
@@ -82,6 +83,8 @@ int ebm_read_flags(flag_values *q, int argc, char **argv, int command, const cha
 ebm_flag ebm_stray(const flag_values *q, const ebm_flag *list, size_t n);
 /* Two flags that say the same thing must not both be given. */
 int ebm_only_one(const flag_values *q, ebm_flag one, ebm_flag other);
+/* Whether --set names a key that the solver decides, or says who chooses the settings. */
+int ebm_set_chooses(const flag_values *q);
 /* path/circles.npz -> circles; path/circles/model.safetensors, as a run leaves it -> circles */
 void ebm_name_of(const char *path, char out[EBM_NAME]);
 
@@ -127,6 +130,7 @@ void ebm_put_cooling(draft *d);
 typedef struct {
     int inputs, channels, rows, columns; /* channels 0: points */
     int has_base;                        /* the energy of points has a Gaussian base law */
+    double middle[2]; /* of the first coordinates, where the points it was fitted to had their mean */
 } ebm_subject;
 
 int ebm_subject_of(const flag_values *q, ebm_subject *s);

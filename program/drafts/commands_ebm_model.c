@@ -82,7 +82,8 @@ int ebm_subject_of(const flag_values *q, ebm_subject *s)
     char error[EBM_SENTENCE];
     if (model_read_as(q->operand, q->value[FLAG_NETWORK], q->value[FLAG_ACTIVATION], &f, error, sizeof error))
         return complain(-1, "%s", error);
-    *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns, f.base_sd > 0};
+    *s = (ebm_subject){f.inputs, f.network.channels, f.network.rows, f.network.columns, f.base_sd > 0, {0, 0}};
+    for (int j = 0; j < 2 && j < f.scaling.dim && !flag_given(q, FLAG_SCALED); j++) s->middle[j] = f.scaling.centre[j];
     model_free(&f);
     return 0;
 }
@@ -98,10 +99,11 @@ void ebm_put_model(draft *d, const flag_values *q)
         draft_put_quoted(d, q->value[FLAG_NETWORK]);
     }
     if (flag_given(q, FLAG_ACTIVATION)) draft_put(d, ", activation: %s", q->value[FLAG_ACTIVATION]);
+    if (flag_given(q, FLAG_SCALED)) draft_put(d, ", units: scaled");
     draft_put(d, "}\n");
 }
 
-/* The half-planes by name: which coordinate, and on which side of 0. */
+/* The half-planes by name: which coordinate, and on which side of the mean of the points, or of 0 where that is not known. */
 static const struct {
     const char *name;
     int coordinate, sign;
@@ -132,7 +134,13 @@ static int check_point_reward(const flag_values *q, int inputs)
         return complain(-1, "--reward is %s, a half-plane of x%d; %s has points of dimension %d", reward,
                         sides[side].coordinate, q->operand, inputs);
     if (side >= 0) return 0;
-    sosmc_expression *f = sosmc_expression_compile(reward, inputs, NULL, error, sizeof error);
+    model_file model;
+    if (model_read_as(q->operand, NULL, q->value[FLAG_ACTIVATION], &model, error, sizeof error))
+        return complain(-1, "%s", error);
+    const char **names = scaling_names(&model.scaling);
+    sosmc_expression *f = sosmc_expression_compile_named(reward, inputs, NULL, names, error, sizeof error);
+    free(names);
+    model_free(&model);
     if (!f) return complain(-1, "--reward is '%s'; expected lower, upper, left, right or a formula: %s", reward, error);
     sosmc_expression_free(f);
     return 0;
@@ -232,7 +240,7 @@ void ebm_put_reward(draft *d, const flag_values *q, const ebm_subject *s)
         draft_put(d, "{type: half_plane, normal: [");
         for (int j = 1; j <= s->inputs; j++)
             draft_put(d, "%s%d", j > 1 ? ", " : "", j == sides[side].coordinate ? sides[side].sign : 0);
-        draft_put(d, "], offset: 0}");
+        draft_put(d, "], offset: %.17g}", 0 + sides[side].sign * s->middle[sides[side].coordinate - 1]);
     }
     draft_put(d, "\n");
 }

@@ -10,26 +10,30 @@ const char sample_text[] =
     "\n"
     "Samples a stored network (safetensors or NPZ); the points or pictures are left in DIR/samples.npy.\n"
     "\n"
-    "  --chains N            points (default 1000; 10000 by tempering; 64 pictures)\n"
-    "  --steps K             moves of each (default 20000; 512 for pictures)\n"
-    "  --particles N         the same as --chains N\n"
+    "Up to 20 coordinates, weighted particles are tempered: separate modes get their masses, and log Z and the mean reward\n"
+    "are reported with their errors. Above, and where a flag chooses them, independent chains start from a box; they may miss\n"
+    "modes or give them wrong masses, so their verdict is never 'converged'.\n"
+    "\n"
+    "  --particles N         points (default 10000 by tempering; 1000 chains; 64 pictures)\n"
+    "  --chains N            the same, by chains (with --smc: by tempering)\n"
+    "  --steps K             moves of each chain (default 20000; 512 for pictures); this, --kernel, --step and --noise-scale\n"
+    "                        choose chains too\n"
     "  --iterations K        the same as --steps K\n"
     "  --kernel K            ula (default; mala with --smc), rwm, hmc, underdamped, leapfrog, or jitter\n"
     "                        (default for pictures: noise, then a gradient that is held in bounds)\n"
     "  --step H              its step size (default: 0.005 for ula, 10 for jitter)\n"
     "  --noise-scale S       the factor of its noise (default 1; for jitter, the noise itself, 0.005)\n"
-    "  --smc                 instead of chains from a box, weighted particles that are tempered from a normal law along\n"
-    "                        temperatures that are found: separate modes get their masses, and log Z and the mean reward\n"
-    "                        are told with their errors. With --steps, --kernel, --step or --noise-scale the temperatures\n"
-    "                        are fixed instead, and the moves are yours\n"
+    "  --smc                 tempering, whatever the number of coordinates. With --steps, --kernel, --step or --noise-scale\n"
+    "                        the temperatures are fixed, and the moves are yours\n"
     "  --reward R            a reward whose mean is told, with --mask, --reward-network, --output and --reward-scale as for\n"
     "                        'sosmc tune'\n"
     "  --beta B              samples the model tilted by the reward, exp(-U + R/B), by tempering: the best of all densities\n"
     "                        for what 'sosmc tune' does with this reward and B, with its KL to the model\n"
     "  --network N           the layers of a MODEL of pictures that does not describe them: mnist or a description\n"
     "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
+    "  --scaled              points and densities as the network was fitted, instead of those of the data\n"
     "  --out DIR             the run directory (default: samples-MODEL)\n" EBM_COMMON_FLAGS "Example:\n"
-    "  sosmc sample circles/model.safetensors --smc --chains 10000 --reward lower\n"
+    "  sosmc sample circles/model.safetensors --reward lower\n"
     "  sosmc sample circles/model.safetensors --reward lower --beta 0.25\n"
     "  sosmc sample digits/model.safetensors --reward bright\n";
 
@@ -49,6 +53,16 @@ static ebm_flag chosen_move(const flag_values *q)
 {
     static const ebm_flag moves[] = {FLAG_STEPS, FLAG_ITERATIONS, FLAG_KERNEL, FLAG_STEP, FLAG_NOISE_SCALE};
     return ebm_stray(q, moves, sizeof moves / sizeof *moves);
+}
+
+/* Chains are for many coordinates, for pictures, and for those who ask for them by a flag. */
+static int is_tempered(const flag_values *q, const ebm_subject *s)
+{
+    enum { MOST_TEMPERED = 20 };
+    if (flag_given(q, FLAG_BETA)) return 1;
+    if (chosen_move(q) != EBM_FLAGS) return 0;
+    return flag_given(q, FLAG_SMC) ||
+           (!ebm_of_pictures(s) && s->inputs <= MOST_TEMPERED && !flag_given(q, FLAG_CHAINS) && !ebm_set_chooses(q));
 }
 
 static int check_tilt(const flag_values *q, const ebm_subject *s)
@@ -95,8 +109,7 @@ int command_sample(int argc, char **argv)
     if (ebm_check_reward(&q, &s) || check_tilt(&q, &s)) return SOSMC_EXIT_USAGE;
     ebm_name_of(q.operand, name);
     (void)snprintf(out, sizeof out, "%s-%s", flag_given(&q, FLAG_BETA) ? "tilted" : "samples", name);
-    if (flag_given(&q, FLAG_BETA) || (flag_given(&q, FLAG_SMC) && chosen_move(&q) == EBM_FLAGS))
-        return sample_by_tempering(&q, &s, flag_text(&q, FLAG_OUT, out));
+    if (is_tempered(&q, &s)) return sample_by_tempering(&q, &s, flag_text(&q, FLAG_OUT, out));
     int smc = flag_given(&q, FLAG_SMC), pictures = ebm_of_pictures(&s) && !smc;
     const ebm_kernel *k = ebm_kernel_named(flag_text(&q, FLAG_KERNEL, smc ? "mala" : pictures ? "jitter" : "ula"));
     int64_t steps = smc ? EBM_SMC_STEPS : pictures ? ebm_jitter.steps : EBM_CHAIN_STEPS;

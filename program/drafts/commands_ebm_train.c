@@ -27,7 +27,8 @@ const char train_text[] =
     "  --hidden W,W,...      widths of the hidden layers (default 128,128,128,128)\n"
     "  --activation A        silu (default), softplus or tanh\n"
     "  --no-standardise      leave the points of a file as they are (default: mean 0 and standard deviation 2 in every\n"
-    "                        coordinate; likelihoods and samples are then in these units, which summary.json tells as scaling)\n"
+    "                        coordinate, while they are fitted)\n"
+    "  --scaled              report points and densities in those units instead of the data's\n"
     "  --drop-missing        leave out points in which a number is missing (default: refuse them)\n"
     "  --particles N         default: 2048; with contrastive divergence as many as --batch\n"
     "  --network N           DATA holds pictures, and this is their network: mnist, or a description such as\n"
@@ -136,6 +137,7 @@ static int measure_file(const flag_values *q, dataset *s, char *error, size_t ro
     if (columns_of(q->operand, &s->dim, error, room) ||
         points_load_data(q->operand, s->dim, &gaps, &x, &s->points, error, room))
         return -1;
+    free(gaps.columns);
     if (points_differ(q->operand, x, s->points, s->dim, error, room) ||
         (standardise && points_can_standardise(q->operand, s->points, "--no-standardise", error, room))) {
         free(x);
@@ -185,6 +187,7 @@ static int put_perceptron(draft *d, const flag_values *q, int inputs)
     }
     draft_put(d, "model: {type: mlp, inputs: %d, hidden: [%s], activation: %s, ", inputs, hidden,
               flag_text(q, FLAG_ACTIVATION, "silu"));
+    if (flag_given(q, FLAG_SCALED)) draft_put(d, "units: scaled, ");
     if (flag_given(q, FLAG_CD))
         draft_put(d, "init_sd: %.17g}\n", training.init_sd);
     else
@@ -292,8 +295,8 @@ static int train_on_points(const flag_values *q)
 /* The number of pictures in the file. The run itself checks that they have the size of the network. */
 static int count_pictures(const flag_values *q, int64_t *count, int *code)
 {
-    static const ebm_flag of_points[] = {FLAG_WEIGHTED,       FLAG_HIDDEN, FLAG_ACTIVATION,
-                                         FLAG_NO_STANDARDISE, FLAG_CD,     FLAG_DROP_MISSING};
+    static const ebm_flag of_points[] = {FLAG_WEIGHTED, FLAG_HIDDEN,       FLAG_ACTIVATION, FLAG_NO_STANDARDISE,
+                                         FLAG_CD,       FLAG_DROP_MISSING, FLAG_SCALED};
     char error[EBM_SENTENCE];
     image_set set;
     sosmc_network network;

@@ -22,12 +22,13 @@ const char tune_text[] =
     "need no setting: the run finds its own, and ends where the loss is near that of the best of all densities or no\n"
     "longer falls.\n"
     "\n"
-    "  --reward R            points: lower, upper, left or right (half-planes), or a formula such as\n"
-    "                        'exp(-x1^2) * (x2 > 1)'; pictures: bright, dark, half (the lower against the upper), mask,\n"
+    "  --reward R            points: lower, upper, left or right (of their mean), or a formula in the units of the data,\n"
+    "                        with x1, x2, ... or the names of their columns: 'height > 170'; pictures: bright, dark, half (the lower against the upper), mask,\n"
     "                        network, or a formula such as 'mean - tv'\n"
     "  --beta B              the weight of the divergence\n"
     "  --particles N         default 1024 (1000 for pictures; 4000 for rwm and 10000 for other kernels)\n"
     "  --activation A        what follows the hidden layers of a MODEL that does not say it: silu, softplus or tanh\n"
+    "  --scaled              coordinates and densities as the network was fitted, instead of those of the data\n"
     "  --out DIR             the run directory (default: tuned-MODEL-REWARD)\n"
     "Settings of your own; with one of them the others have the values that stand here:\n"
     "  --forward             KL(stored || tuned) instead\n"
@@ -346,8 +347,7 @@ static config *tune_config(const plan *p)
 enum { SOLVED_PARTICLES = 1024, MOST_COORDINATES = 200 };
 static const double START_SD = 4; /* of points without a base law: those that a network is trained on are some 2 wide */
 
-/* Whether --set names a key that the solver decides, or says who chooses the settings. */
-static int set_chooses(const flag_values *q)
+int ebm_set_chooses(const flag_values *q)
 {
     char path[64];
     for (int i = 0; i < q->sets; i++) {
@@ -366,7 +366,7 @@ static int finds_settings(const plan *p)
     static const ebm_flag choosing[] = {FLAG_METHOD,     FLAG_KERNEL, FLAG_STEP,  FLAG_NOISE_SCALE,
                                         FLAG_ITERATIONS, FLAG_RATE,   FLAG_START, FLAG_PAPER,
                                         FLAG_FORWARD,    FLAG_WARM,   FLAG_PURIFY};
-    return !ebm_of_pictures(&p->subject) && p->subject.inputs <= MOST_COORDINATES && !set_chooses(p->q) &&
+    return !ebm_of_pictures(&p->subject) && p->subject.inputs <= MOST_COORDINATES && !ebm_set_chooses(p->q) &&
            flag_number(p->q, FLAG_BETA, 0) > 0 &&
            ebm_stray(p->q, choosing, sizeof choosing / sizeof *choosing) == EBM_FLAGS;
 }

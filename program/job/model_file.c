@@ -14,7 +14,7 @@
 #include "files/tensors.h"
 
 static const char activation_key[] = "sosmc.activation", base_key[] = "sosmc.base_sd", network_key[] = "sosmc.network",
-                  centre_key[] = "sosmc.centre", factor_key[] = "sosmc.factor";
+                  centre_key[] = "sosmc.centre", factor_key[] = "sosmc.factor", columns_key[] = "sosmc.columns";
 
 static int known_activation(const char *name)
 {
@@ -207,10 +207,12 @@ static int read_base(const parts *p, double *base_sd, char *error, size_t room)
 /* How the points of the network were scaled, where the file says it. */
 static int read_scaling(const parts *p, model_file *out, char *error, size_t room)
 {
-    const char *centre = tensors_metadata(&p->file, centre_key), *factor = tensors_metadata(&p->file, factor_key);
+    const char *centre = tensors_metadata(&p->file, centre_key), *factor = tensors_metadata(&p->file, factor_key),
+               *columns = tensors_metadata(&p->file, columns_key);
     int positive = 1;
     if (!centre && !factor) return 0;
-    if (scaling_make(&out->scaling, out->inputs)) return files_fail(error, room, "no memory to read %s", p->path);
+    if (columns ? scaling_name(&out->scaling, out->inputs, columns) : scaling_make(&out->scaling, out->inputs))
+        return files_fail(error, room, "no memory to read %s", p->path);
     int wrong = !centre || !factor || scaling_numbers(centre, out->scaling.centre, out->inputs) ||
                 scaling_numbers(factor, out->scaling.factor, out->inputs);
     for (int j = 0; j < out->inputs && !wrong; j++) positive = positive && out->scaling.factor[j] > 0;
@@ -488,7 +490,8 @@ static int put_scaling(tensor_file *f, const points_scaling *s)
 {
     if (s->dim == 0) return 0;
     char *centre = scaling_text(s->centre, s->dim), *factor = scaling_text(s->factor, s->dim);
-    int rc = centre && factor && !tensors_describe(f, centre_key, centre) && !tensors_describe(f, factor_key, factor);
+    int rc = centre && factor && !tensors_describe(f, centre_key, centre) && !tensors_describe(f, factor_key, factor) &&
+             !(s->columns && tensors_describe(f, columns_key, s->columns));
     free(centre);
     free(factor);
     return rc ? 0 : -1;

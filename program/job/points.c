@@ -241,10 +241,26 @@ static int settle_gaps(csv_table *t, points_gaps *gaps, char *error, size_t room
     return files_fail(error, room, "%s%s", where, advice(gaps, more));
 }
 
+/* The header as points_scaling has it; NULL: there is none (columns are then called c1, c2, ...), or no memory. */
+static char *header_of(const csv_table *t)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = strcmp(t->column[0].name, "c1") != 0 ? open_memstream(&text, &size) : NULL;
+    for (int j = 0; f && j < t->columns; j++) {
+        if (j) (void)fputc('\t', f);
+        for (const char *c = t->column[j].name; *c; c++) (void)fputc((unsigned char)*c < ' ' ? ' ' : *c, f);
+    }
+    if (f) (void)fclose(f);
+    return text;
+}
+
 static int from_table(csv_table *t, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room)
 {
     if (t->columns != dim) return wrong_columns(t, dim, error, room);
     if (gaps && settle_gaps(t, gaps, error, room)) return -1;
+    for (int j = t->columns; gaps && j > 0; j--)
+        if (job_looks_like_identifier(t, j - 1) != JOB_NO_IDENTIFIER) gaps->identifier = j;
     *rows = t->rows;
     *x = room_for(t->rows, dim);
     if (!*x) return files_fail(error, room, "%s: out of memory for %lld points", t->path, (long long)t->rows);
@@ -253,6 +269,7 @@ static int from_table(csv_table *t, int dim, points_gaps *gaps, double **x, int6
         if (csv_numbers(t, j, &v, error, room)) return -1;
         for (int64_t i = 0; i < t->rows; i++) (*x)[(size_t)i * (size_t)dim + (size_t)j] = v[i];
     }
+    if (gaps && t->rows > 0) gaps->columns = header_of(t);
     return 0;
 }
 

@@ -36,6 +36,8 @@ typedef struct {
     const char *remedy; /* what to write, where a missing number is refused */
     int drop;           /* points in which a number is missing are left out, and counted */
     int64_t dropped;
+    char *columns;  /* of a table with a header: as in points_scaling, for the caller to free */
+    int identifier; /* the first column, from 1, that may only count or name the rows; 0: none */
 } points_gaps;
 int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, int64_t *rows, char *error, size_t room);
 

@@ -113,6 +113,13 @@ const points_scaling *job_scaling(const job *j)
     return s->dim > 0 ? s : NULL;
 }
 
+const points_scaling *job_units(const job *j)
+{
+    return j->parts && j->parts->network && !j->parts->scaled ? job_scaling(j) : NULL;
+}
+
+double job_log_volume(const job *j) { return job_units(j) ? scaling_log_density(job_units(j)) : 0; }
+
 int job_picture(const job *j, picture_shape *out)
 {
     return j->parts && j->parts->model && j->parts->kind->picture ? j->parts->kind->picture(j, out) : 0;

@@ -48,6 +48,10 @@ const double *job_held_out(const job *j, int64_t *rows);
 /* The units of x: how the points that are fitted were scaled, or else those behind a stored network; NULL: they were not, as far as is
  * known. */
 const points_scaling *job_scaling(const job *j);
+/* The same where the reader sees points and densities of a network in the units of the data: x = centre + y / factor of a particle y,
+ * and log-densities larger by job_log_volume (log Z smaller). NULL and 0: the reader sees them as the particles have them. */
+const points_scaling *job_units(const job *j);
+double job_log_volume(const job *j);
 
 /* Returns whether the particles are pictures. If so, *out holds channels, rows and columns, and the values that are shown
  * black and white. */

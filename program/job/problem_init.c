@@ -141,6 +141,7 @@ static int file_init(builder *b)
     if (points_load(path, b->job->problem.model.dim_x, &point, &rows, b->error, b->room)) return -1;
     *b->io = 0;
     if (!job_keep(b->job, point, free)) return job_no_memory(b);
+    scaling_map(job_units(b->job), 0, rows, point);
     if (resample_rows(b, path, rows, point)) return -1;
     if (rows < wanted)
         return job_wrong(b, "init.file", "holds %lld points; expected at least the %lld of particles", (long long)rows,

@@ -28,6 +28,7 @@ struct parts {
     const double *points;      /* these points as doubles; NULL: there are none, or they are pictures in bytes */
     int64_t held_out;          /* points behind them that are not fitted */
     points_scaling scaling;    /* how these points were scaled */
+    int scaled;                /* model.units: particles, rewards and densities are in the units of the fit */
     sosmc_tempering tempering; /* of objective.type anneal */
     struct kept *kept;         /* everything that job_free releases */
     int64_t left_out;          /* rows of tables that are left out because a value is missing */

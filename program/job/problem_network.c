@@ -88,6 +88,7 @@ static int use_network(builder *b, network *n)
             b, "model",
             "is a network the library does not take: expected 1 to 32 hidden layers of at most 16,384 units");
     b->job->problem.theta0 = f->theta;
+    b->p->scaled = is(b, "model.units", "scaled");
     return 0;
 }
 

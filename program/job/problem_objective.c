@@ -28,9 +28,11 @@ static int formula_reward(builder *b, sosmc_score *out)
         picture.columns = shape.columns;
         picture.mask = mask;
     }
-    sosmc_expression *f = sosmc_expression_compile(config_text(b->c, "objective.reward.formula"),
-                                                   b->job->problem.model.dim_x, pictures ? &picture : NULL, words,
-                                                   sizeof words);
+    const char **names = scaling_names(job_scaling(b->job));
+    sosmc_expression *f = sosmc_expression_compile_named(config_text(b->c, "objective.reward.formula"),
+                                                         b->job->problem.model.dim_x, pictures ? &picture : NULL, names,
+                                                         words, sizeof words);
+    free(names);
     if (!f) return job_wrong(b, "objective.reward.formula", "is not a formula: %s", words);
     if (!job_keep(b->job, f, release_formula)) return job_no_memory(b);
     *out = sosmc_expression_score(f);
@@ -81,7 +83,26 @@ static int gate_reward(builder *b, sosmc_score *out)
     return 0;
 }
 
-static int build_reward(builder *b, sosmc_score *out)
+/* A reward of points in the units of the data. */
+typedef struct {
+    sosmc_score reward;
+    const points_scaling *units;
+} reward_of_data;
+
+static int eval_in_units(const void *self, const sosmc_batch *b, double *s)
+{
+    const reward_of_data *r = self;
+    size_t n = (size_t)b->dim * (size_t)b->ld, row = (size_t)b->ld;
+    double *x = aligned_alloc(64, (n * sizeof *x + 63) / 64 * 64);
+    sosmc_batch in_units = *b;
+    in_units.x = x;
+    for (size_t i = 0; i < n && x; i++) x[i] = r->units->centre[i / row] + b->x[i] / r->units->factor[i / row];
+    int rc = x ? r->reward.eval(r->reward.self, &in_units, s) : -1;
+    free(x);
+    return rc;
+}
+
+static int typed_reward(builder *b, sosmc_score *out)
 {
     if (is(b, "objective.reward.type", "formula")) return formula_reward(b, out);
     if (is(b, "objective.reward.type", "own")) return job_own_reward(b, out);
@@ -90,6 +111,18 @@ static int build_reward(builder *b, sosmc_score *out)
     if (is(b, "objective.reward.type", "half_plane")) return half_plane_reward(b, out);
     if (is(b, "objective.reward.type", "multi_modal")) return peaks_reward(b, out);
     return gate_reward(b, out);
+}
+
+static int build_reward(builder *b, sosmc_score *out)
+{
+    const points_scaling *units = job_units(b->job);
+    reward_of_data *r = units ? job_take(b->job, sizeof *r) : NULL;
+    if (typed_reward(b, out)) return -1;
+    if (!units) return 0;
+    if (!r) return job_no_memory(b);
+    *r = (reward_of_data){.reward = *out, .units = units};
+    *out = (sosmc_score){.self = r, .eval = eval_in_units};
+    return 0;
 }
 
 /* Reference samples that are rows of a file. */
@@ -102,6 +135,7 @@ static int stored_reference(builder *b, sosmc_source *out)
                     b->error, b->room))
         return -1;
     *b->io = 0;
+    scaling_map(job_units(b->job), 0, rows, points);
     sosmc_rows *reference = job_take(b->job, sizeof *reference);
     if (!job_keep(b->job, points, free) || !reference) return job_no_memory(b);
     *reference = (sosmc_rows){.data = points, .rows = rows, .mode = SOSMC_ROWS_RANDOM};
@@ -192,14 +226,19 @@ static int stored_points(builder *b, double **out, int64_t *rows)
     points_gaps gaps = {.remedy = "objective.data.missing: drop", .drop = is(b, "objective.data.missing", "drop")};
     *b->io = 1;
     if (points_load_data(path, dim, &gaps, out, rows, b->error, b->room) ||
+        (gaps.columns && !job_keep(b->job, gaps.columns, free)) ||
         points_differ(path, *out, *rows, dim, b->error, b->room) ||
         (centred && points_can_standardise(path, *rows, "objective.data.standardise: false", b->error, b->room)))
         return -1;
     *b->io = 0;
     job_left_rows(b, path, *rows + gaps.dropped, gaps.dropped, gaps.remedy);
-    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale"), &b->p->scaling) == 0)
-        return 0;
-    return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
+    if (gaps.identifier)
+        job_note(b,
+                 "column %d of %.200s has a different whole number in every row; if it is an identifier, leave it out",
+                 gaps.identifier, files_last_part(path));
+    if (points_rescale(*out, *rows, dim, centred, config_number(b->c, "objective.data.scale"), &b->p->scaling))
+        return job_wrong(b, "objective.data", "has points that are too large to be scaled in double precision");
+    return gaps.columns && scaling_name(&b->p->scaling, dim, gaps.columns) ? job_no_memory(b) : 0;
 }
 
 /* Puts the points of which `out` is set behind the others; each of the two keeps its order. */

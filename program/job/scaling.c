@@ -23,13 +23,35 @@ int scaling_copy(points_scaling *out, const points_scaling *s)
     if (s->dim == 0) return 0;
     if (scaling_make(out, s->dim)) return -1;
     memcpy(out->centre, s->centre, (size_t)s->dim * 2 * sizeof *s->centre);
-    return 0;
+    return s->columns ? scaling_name(out, s->dim, s->columns) : 0;
 }
 
 void scaling_free(points_scaling *s)
 {
     free(s->centre);
+    free(s->columns);
     *s = (points_scaling){.dim = 0};
+}
+
+void scaling_map(const points_scaling *s, int to_data, int64_t rows, double *x)
+{
+    for (int64_t i = 0; s && i < rows; i++)
+        for (int j = 0; j < s->dim; j++, x++)
+            *x = to_data ? s->centre[j] + *x / s->factor[j] : s->factor[j] * (*x - s->centre[j]);
+}
+
+int scaling_name(points_scaling *s, int dim, const char *columns)
+{
+    return (s->dim > 0 || !scaling_make(s, dim)) && (s->columns = strdup(columns)) ? 0 : -1;
+}
+
+const char **scaling_names(const points_scaling *s)
+{
+    size_t heads = s ? (size_t)s->dim * sizeof(char *) : 0, room = s && s->columns ? strlen(s->columns) + 1 : 0;
+    const char **name = room ? malloc(heads + room) : NULL;
+    char *at = name ? memcpy((char *)name + heads, s->columns, room) : NULL;
+    for (int j = 0; name && j < s->dim; j++) name[j] = at ? strsep(&at, "\t") : "";
+    return name;
 }
 
 double scaling_log_density(const points_scaling *s)

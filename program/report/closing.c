@@ -26,8 +26,7 @@ static void print_value(FILE *out, const char *name, const told *t, int sign)
         return;
     }
     print_number(out, sign * t->value, t->error);
-    if (t->exact) fputs(" (exact)", out);
-    if (t->chains) fputs(" (of chains)", out);
+    if (t->from != TOLD_JUDGED) fprintf(out, " (%s)", told_words[t->from]);
     if (*t->why) fprintf(out, " (no error, because %s)", t->why);
     fputc('\n', out);
 }
@@ -62,7 +61,8 @@ static void print_best(const outcome *o, FILE *out)
     print_number(out, o->best_reward.value, o->best_reward.error);
     fputs(" and KL", out);
     print_number(out, o->best_kl.value, o->best_kl.error);
-    fputs(o->best_loss.exact && o->best_reward.exact && o->best_kl.exact ? " (exact)\n" : "\n", out);
+    int alike = o->best_loss.from == o->best_reward.from && o->best_loss.from == o->best_kl.from;
+    fprintf(out, alike && o->best_loss.from != TOLD_JUDGED ? " (%s)\n" : "\n", told_words[o->best_loss.from]);
     print_value(out, "this loss is above it by", &o->excess, 1);
 }
 

@@ -22,13 +22,6 @@ static const double *values(const evaluation_gallery *g, const char *column)
     return c && finite_values(c->number, (int)g->table.rows) > 0 ? c->number : NULL;
 }
 
-static double last_value(const double *y, int n)
-{
-    for (int i = n - 1; i >= 0; i--)
-        if (isfinite(y[i])) return y[i];
-    return NAN;
-}
-
 static evaluation_figure *add_figure(evaluation_gallery *g, const char *name, const char *title, const char *label)
 {
     evaluation_figure *f = &g->item[g->n++];
@@ -79,9 +72,9 @@ static void draw_reward(evaluation_gallery *g)
     int n = (int)g->table.rows, same = 1, exact = y != NULL;
     if (!exact) y = values(g, "fresh");
     if (!y) return;
-    evaluation_figure *f = exact ? add_figure(g, "exact-reward", "Exact reward", "mean reward")
+    evaluation_figure *f = exact ? add_figure(g, "exact-reward", "Reward by quadrature", "mean reward")
                                  : add_figure(g, "fresh-reward", "Fresh reward", "mean reward");
-    (void)add_values(g, f, "reward", (plot_series){.kind = PLOT_MARKS, .label = "exact", .colour = PLOT_BLUE});
+    (void)add_values(g, f, "reward", (plot_series){.kind = PLOT_MARKS, .label = "quadrature", .colour = PLOT_BLUE});
     (void)add_values(g, f, "particle_reward", (plot_series){.label = "particles", .colour = PLOT_ORANGE});
     for (int i = 0; plain && weighted && i < n; i++) same &= fabs(plain[i] - weighted[i]) <= 1e-12 * fabs(plain[i]);
     if (!same)
@@ -94,13 +87,13 @@ static void draw_reward(evaluation_gallery *g)
                      (plot_series){.kind = PLOT_LEVEL, .label = "reference", .colour = PLOT_GREY, .dash = PLOT_DOTTED});
     (void)snprintf(
         f->caption, sizeof f->caption,
-        exact ? "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start, "
-                "%.5g at the end. Particles and fresh chains only estimate it."
-              : "Mean reward of fresh chains of the model after each evaluated iteration: %.5g at the start, "
-                "%.5g at the end. The particles' own mean stands beside it.",
-        y[0], last_value(y, n));
-    (void)snprintf(f->alt, sizeof f->alt, "%s mean reward against iteration; from %.4g to %.4g.",
-                   exact ? "Exact" : "Fresh", y[0], last_value(y, n));
+        exact ? "Mean reward under the model after each evaluated iteration, by quadrature: %.5g at the start. "
+                "Particles and fresh chains only estimate it."
+              : "Mean reward of fresh chains of the model after each evaluated iteration: %.5g at the start. "
+                "The particles' own mean stands beside it.",
+        y[0]);
+    (void)snprintf(f->alt, sizeof f->alt, "Mean reward %s against iteration; %.4g at the start.",
+                   exact ? "by quadrature" : "of fresh chains", y[0]);
 }
 
 /* A single line, logarithmic when it spans more than a factor of 20. */
@@ -117,9 +110,9 @@ static void draw_line(evaluation_gallery *g, const char *column, const char *nam
         high = fmax(high, y[i]);
     }
     f->panel.log_y = low > 0 && high > 20 * low;
-    (void)snprintf(f->caption, sizeof f->caption, "%s: %.5g at the start, %.5g at the end.", about, y[0],
-                   last_value(y, n));
-    (void)snprintf(f->alt, sizeof f->alt, "%s against iteration; from %.4g to %.4g.", title, y[0], last_value(y, n));
+    (void)snprintf(f->caption, sizeof f->caption, "%s: %.5g at the start; the result is at the top of the page.", about,
+                   y[0]);
+    (void)snprintf(f->alt, sizeof f->alt, "%s against iteration; %.4g at the start.", title, y[0]);
 }
 
 int evaluation_figures(evaluation_gallery *g, const char *dir, char *error, size_t room)
@@ -139,7 +132,7 @@ int evaluation_figures(evaluation_gallery *g, const char *dir, char *error, size
     if (values(g, "excess"))
         draw_line(g, "excess", "excess", "Excess loss", "Loss above that of the best of all densities, by quadrature");
     else if (!values(g, "loglik")) /* whose negative the loss is */
-        draw_line(g, "loss", "exact-loss", "Exact loss", "Loss by quadrature");
+        draw_line(g, "loss", "exact-loss", "Loss by quadrature", "Loss by quadrature");
     draw_line(g, "loglik", "log-likelihood", "Log-likelihood", "Mean log density of the data points, by quadrature");
     return 0;
 }

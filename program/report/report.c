@@ -9,6 +9,7 @@
 #include "view/page.h"
 #include "report_inside.h"
 #include "files/child.h"
+#include "runfile/schema.h"
 
 enum {
     VALUE = 256,
@@ -114,7 +115,7 @@ static double summary_number(const report_data *r, const char *name, const char 
     return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* "exact" or "judged"; NULL: the summary has no such value. */
+/* "exact", "quadrature", "judged" or "chains"; NULL: the summary has no such value. */
 static const char *told_from(const report_data *r, const char *name)
 {
     char key[VALUE];
@@ -276,7 +277,7 @@ static void put_digests(page *p, const report_data *r, const report_extra *extra
         digest d = report_digest(r, c);
         char a[VALUE], b[VALUE], m[VALUE], s[VALUE];
         int share = !strcmp(c->column, "ess") && r->particles > 0;
-        if (d.n == 0 || !report_shows(extra, c)) continue;
+        if (d.n == 0 || !report_shows(extra, c) || report_has_result(r, c)) continue;
         const char *row[] = {share ? "ESS / N" : c->label, number(d.first, a), number(d.last, b), number(d.mean, m),
                              number(d.sd, s)};
         static const page_mark marks[] = {PAGE_PLAIN, PAGE_PLAIN, PAGE_PLAIN, PAGE_STRONG, PAGE_PLAIN};
@@ -295,8 +296,8 @@ static void put_object(page *p, json_t *object, const char *before, int depth)
     json_object_foreach(object, key, value)
     {
         char name[VALUE], text[VALUE];
-        if (depth == 0 && (strcmp(key, "warnings") == 0 || strcmp(key, "verdict") == 0))
-            continue; /* they stand at the top of the page */
+        if (depth == 0 && schema_has_word("warnings|verdict|last_iteration|evaluated|exact", key))
+            continue; /* at the top of the page, or other estimates of what stands there */
         (void)snprintf(name, sizeof name, "%.120s%s%.120s", before, *before ? "." : "", key);
         if (json_is_object(value) && depth < DEPTH) {
             put_object(p, value, name, depth + 1);

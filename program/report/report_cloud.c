@@ -49,10 +49,13 @@ static void cloud_range(gallery *g, const double *v, int n, double *min, double 
     *max = fmin(high + air, sorted[n - 1] + 0.2 * air);
 }
 
+static const char *const axes[] = {"x₁", "x₂", "x₃"};
+
 typedef struct {
     int dots;
     double *x[3]; /* the chosen values of the first coordinates */
     double min[3], max[3];
+    const char *axis[3];
 } sample;
 
 static int draw_sample(gallery *g, const report_data *r, sample *s)
@@ -60,7 +63,10 @@ static int draw_sample(gallery *g, const report_data *r, sample *s)
     int coordinates = r->dim < 3 ? r->dim : 3;
     s->dots = r->particles < DOTS ? (int)r->particles : DOTS;
     const int *index = choose(g, r, s->dots);
+    const json_t *columns = json_object_get(json_object_get(r->summary, "scaling"), "columns");
     for (int j = 0; index && j < coordinates; j++) {
+        const char *column = json_string_value(json_array_get(columns, (size_t)j));
+        s->axis[j] = column ? column : r->dim == 1 ? "x" : axes[j];
         s->x[j] = arena_doubles(&g->memory, s->dots);
         if (!s->x[j]) return -1;
         for (int k = 0; k < s->dots; k++) s->x[j][k] = cloud_x(r)[(int64_t)index[k] * r->dim + j];
@@ -69,12 +75,10 @@ static int draw_sample(gallery *g, const report_data *r, sample *s)
     return g->memory.failed ? -1 : 0;
 }
 
-static const char *const axes[] = {"x₁", "x₂", "x₃"};
-
 static plot_panel dots_panel(gallery *g, const sample *s, int a, int b, int colour)
 {
     plot_series *d = arena_take(&g->memory, 1, sizeof *d);
-    plot_panel p = {.x_label = axes[a], .y_label = axes[b], .series = d, .n = d ? 1 : 0};
+    plot_panel p = {.x_label = s->axis[a], .y_label = s->axis[b], .series = d, .n = d ? 1 : 0};
     p.x_min = s->min[a];
     p.x_max = s->max[a];
     p.y_min = s->min[b];
@@ -226,10 +230,11 @@ static void add_line_cloud(gallery *g, const report_data *r, const report_extra 
     if (density) a[1] = lattice_curve(g, extra->density, 1);
     a[1].label = "target density";
     p[0] = (plot_panel){
-        .x_label = "x", .y_label = "density", .series = a, .n = 1 + density, .x_min = min, .x_max = max};
+        .x_label = s->axis[0], .y_label = "density", .series = a, .n = 1 + density, .x_min = min, .x_max = max};
     if (reward) {
         b[0] = lattice_curve(g, extra->reward, 0);
-        p[1] = (plot_panel){.x_label = "x", .y_label = "reward", .series = b, .n = 1, .x_min = min, .x_max = max};
+        p[1] = (plot_panel){
+            .x_label = s->axis[0], .y_label = "reward", .series = b, .n = 1, .x_min = min, .x_max = max};
     }
     e->figure.panel = p;
     e->figure.panels = 1 + reward;
@@ -256,7 +261,7 @@ static void add_pairs(gallery *g, const report_data *r, const sample *s)
         *h = histogram(g, r, j, s->min[j], s->max[j], &lost);
         h->label = "weighted histogram";
         p[3 + j] = (plot_panel){
-            .x_label = axes[j], .y_label = "density", .series = h, .n = 1, .x_min = s->min[j], .x_max = s->max[j]};
+            .x_label = s->axis[j], .y_label = "density", .series = h, .n = 1, .x_min = s->min[j], .x_max = s->max[j]};
     }
     e->figure.panel = p;
     e->figure.panels = 6;

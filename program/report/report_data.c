@@ -162,16 +162,15 @@ void report_unload(report_data *r)
 
 const curve report_curves[] = {
     {"mean_score", "reward", "Reward", "mean reward", "Weighted mean of the reward over the particles",
-     .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1},
+     .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1, .result = "reward"},
     {"loss", "loss", "Loss", "loss",
      "Diagnostic from the running log Z, which follows the errors of the cloud that steers theta",
-     .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1,
+     .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1, .result = "loss",
      .learnt =
-         "Loss of the averaged theta on points that do not steer it, with fresh particles, measured every 50 updates; at the "
-         "end on all points",
+         "Loss of the averaged theta on points that do not steer it, with fresh particles, measured every 50 updates",
      .tuned = "Loss of the averaged theta with fresh particles, measured every 50 updates"},
     {"kl", "divergence", "Divergence from the reference", "KL divergence", "Diagnostic from the running log Z",
-     .section = SECTION_OBJECTIVE, .sign = 1.0},
+     .section = SECTION_OBJECTIVE, .sign = 1.0, .result = "kl"},
     {"mean_energy", "log-density", "Mean log-density", "mean log-density",
      "Weighted mean of −U over the particles, a log-density without its constant", .section = SECTION_OBJECTIVE,
      .sign = -1.0, .noisy = 1},
@@ -180,7 +179,7 @@ const curve report_curves[] = {
     {"penalty", "penalty", "Penalty", "penalty", "The regulariser's value on the data batch, times its factor",
      .section = SECTION_OBJECTIVE, .sign = 1.0, .noisy = 1},
     {"logz", "log-z", "Normalising constant", "log Z", "Diagnostic from the incremental weights, without an error",
-     .section = SECTION_OBJECTIVE, .sign = 1.0},
+     .section = SECTION_OBJECTIVE, .sign = 1.0, .result = "log_z"},
     {"decrease", "decrease", "Decrease of the loss", "decrease of the loss",
      "The sum of what the updates gained, by the cloud's own estimate", .section = SECTION_OBJECTIVE, .sign = 1.0,
      .learnt = "The sum of what 50 updates each gained in that loss"},
@@ -220,6 +219,11 @@ int report_shows(const report_extra *extra, const curve *c)
 {
     if (strcmp(c->column, "ess") == 0) return !extra->no_weights;
     return strcmp(c->column, "accept") != 0 || !extra->no_acceptance;
+}
+
+int report_has_result(const report_data *r, const curve *c)
+{
+    return c->result && json_is_number(json_object_get(r->summary, c->result));
 }
 
 digest report_digest(const report_data *r, const curve *c)

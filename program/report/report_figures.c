@@ -199,11 +199,13 @@ static const char *about(const report_data *r, const curve *c)
 
 static void describe(const report_data *r, exhibit *e, const curve *c, const digest *d, int panels)
 {
-    (void)snprintf(e->caption, sizeof e->caption,
-                   "%s: %.5g at the start, %.5g at the end, %.5g on average over the last tenth.", about(r, c),
-                   d->first, d->last, d->mean);
-    (void)snprintf(e->alt, sizeof e->alt, "%s against %s%s; from %.4g at the start to %.4g at the end.", c->title,
-                   r->unit, panels == 2 ? " and wall-clock time" : "", d->first, d->last);
+    int n = snprintf(e->caption, sizeof e->caption, "%s: %.5g at the start", about(r, c), d->first);
+    (void)snprintf(e->caption + n, sizeof e->caption - (size_t)n,
+                   report_has_result(r, c) ? "; the result is at the top of the page."
+                                           : ", %.5g at the end, %.5g on average over the last tenth.",
+                   d->last, d->mean);
+    (void)snprintf(e->alt, sizeof e->alt, "%s against %s%s; %.4g at the start.", c->title, r->unit,
+                   panels == 2 ? " and wall-clock time" : "", d->first);
 }
 
 /* The sum of the absolute differences of neighbouring values, in units of the range: about 1 when the curve is smooth. */

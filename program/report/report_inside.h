@@ -39,6 +39,7 @@ typedef struct {
     int noisy;          /* Monte Carlo noise around a path: shown with its running mean when rough */
     const char *learnt; /* in the caption where the solver trained or tuned a network; NULL: as otherwise */
     const char *tuned;  /* ... where it tuned one towards a reward; NULL: as where it trained one */
+    const char *result; /* the key of the run's result of the same quantity; NULL: there is none */
 } curve;
 extern const curve report_curves[];
 extern const int report_curve_count;
@@ -56,6 +57,8 @@ typedef struct {
     double first, last, min, max, mean, sd;
 } digest;
 digest report_digest(const report_data *r, const curve *c);
+/* Whether the page has the run's result of this quantity, beside which no last value of the trace is shown. */
+int report_has_result(const report_data *r, const curve *c);
 
 /* ---------------------------------------------------------------------------- figures */
 

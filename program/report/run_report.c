@@ -137,6 +137,7 @@ static int evaluate(picture *p, int64_t nodes)
     sosmc_status status = x ? sosmc_host_create(&h, &problem->model, p->theta, TILE) : SOSMC_ENOMEM;
     if (status == SOSMC_OK) {
         place_nodes(&p->density_map, nodes, dim, x);
+        scaling_map(job_units(&p->job), 0, nodes, x);
         status = sosmc_host_energies(h, nodes, x, p->density);
     }
     if (status == SOSMC_OK && p->reward) status = sosmc_scores(&problem->objective.score, dim, nodes, x, p->reward);

@@ -218,6 +218,7 @@ static double beta_of(const sosmc_objective *o) { return o->loss == SOSMC_LOSS_F
 
 static void keep_row(evaluation *e, sosmc_exact x)
 {
+    x.logz -= job_log_volume(e->job);
     const sosmc_objective *o = &e->job->problem.objective;
     if (o->loss == SOSMC_LOSS_FORWARD_KL) {
         x.kl = x.forward_kl;
@@ -327,7 +328,8 @@ static int on_fresh_particles(evaluation *e, const sosmc *s, const sosmc_info *i
     sosmc_judgement j;
     if (!(e->stop > 0) || !isnan(e->row[LOSS])) return 0;
     sosmc_status status = sosmc_judge(s, &options, &j, NULL, 0);
-    if (status == SOSMC_OK) e->row[LOSS] = j.loss.value;
+    int densities = e->job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD;
+    if (status == SOSMC_OK) e->row[LOSS] = j.loss.value - (densities ? job_log_volume(e->job) : 0);
     sosmc_judgement_free(&j);
     if (status == SOSMC_STOPPED) return 1;
     return status == SOSMC_OK ? 0 : cannot(info, "by fresh particles", status, error, room);
@@ -389,7 +391,7 @@ int evaluation_close(evaluation *e, char *error, size_t room)
 int evaluation_summary(const evaluation *e, json_writer *w)
 {
     if (!e || e->iteration < 0) return 0;
-    json_open_object(w, e->lattice.nodes ? "exact" : "evaluated");
+    json_open_object(w, "evaluated");
     json_put_whole(w, "iteration", e->iteration);
     json_put_whole(w, names[UPDATES], (int64_t)e->row[UPDATES]);
     for (int i = UPDATES + 1; i < COLUMNS; i++) json_put_number(w, names[i], e->row[i]);

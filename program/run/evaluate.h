@@ -53,7 +53,7 @@ int evaluation_settled(const evaluation *e);
 int evaluation_flush(evaluation *e, char *error, size_t room); /* before a checkpoint, as trace_flush */
 int evaluation_close(evaluation *e, char *error, size_t room);
 
-/* The last row, which may stem from before a resumption, as an object `exact`; nothing when there is no row. Always 0:
+/* The last row, which may stem from before a resumption, as an object `evaluated`; nothing when there is no row. Always 0:
  * the file keeps its errors. */
 int evaluation_summary(const evaluation *e, json_writer *w);
 

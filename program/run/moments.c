@@ -21,6 +21,7 @@ struct moments {
     int64_t from, every;
     sosmc_moments *sums; /* over the clouds so far */
     double *sd;
+    const points_scaling *units;
     npy_array shape; /* what the written arrays look like */
     char dir[FILES_PATH], path[FILES_PATH], previous[FILES_PATH];
 };
@@ -95,6 +96,7 @@ int moments_open(moments **out, const config *c, const job *j, const char *dir, 
     m->from = config_integer(c, "output.moments_from");
     m->every = config_integer(c, "output.moments_every");
     m->shape = shape_of(j);
+    m->units = job_units(j);
     int dim = j->problem.model.dim_x, particles = j->settings.scheme.particles, rc = 0;
     m->sd = malloc((size_t)dim * sizeof *m->sd);
     if (!m->sd || sosmc_moments_create(&m->sums, dim, particles) != SOSMC_OK) {
@@ -145,9 +147,11 @@ static int write_arrays(const moments *m, char *error, size_t room)
 {
     char path[FILES_PATH];
     npy_array a = m->shape;
+    scaling_map(m->units, 1, 1, m->sums->mean); /* the sums end here */
     a.data = m->sums->mean;
     if (files_join(path, m->dir, "mean.npy", error, room) || npy_write(path, &a, error, room)) return -1;
     sosmc_moments_sd(m->sums, m->sd);
+    for (int j = 0; m->units && j < m->units->dim; j++) m->sd[j] /= m->units->factor[j];
     a.data = m->sd;
     return files_join(path, m->dir, "sd.npy", error, room) || npy_write(path, &a, error, room) ? -1 : 0;
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "units.h"
+const char *const told_words[] = {
+    [TOLD_JUDGED] = "judged", [TOLD_FORMULA] = "exact", [TOLD_LATTICE] = "quadrature", [TOLD_CHAINS] = "chains"};
 
 enum { ATTEMPTS = 5 };
 static const double EDGE = 1e-4;     /* largest fraction of the mass on the edge of a lattice that was asked for */
@@ -102,21 +103,21 @@ static double roughness(const evaluation_values *v, const evaluation_values *e)
                 fmax(relative(v->kl, e->kl), relative(v->loss, e->loss)));
 }
 
-static told exact(double value, double error)
+static told exact(told_from from, double value, double error)
 {
-    return (told){.exists = !isnan(value), .exact = 1, .value = value, .error = error};
+    return (told){.exists = !isnan(value), .from = from, .value = value, .error = error};
 }
 
 static void keep_exact(outcome *o, const evaluation_values *v, const evaluation_values *e)
 {
-    o->log_z = exact(v->logz, e->logz);
-    o->reward = exact(v->reward, e->reward);
-    o->kl = exact(v->kl, e->kl);
-    o->loss = o->mmle ? exact(-v->logz, e->logz) : exact(v->loss, e->loss);
-    o->best_loss = exact(v->best_loss, e->best_loss);
-    o->best_reward = exact(v->best_reward, e->best_reward);
-    o->best_kl = exact(v->best_kl, e->best_kl);
-    o->excess = exact(v->excess, e->excess);
+    o->log_z = exact(TOLD_LATTICE, v->logz, e->logz);
+    o->reward = exact(TOLD_LATTICE, v->reward, e->reward);
+    o->kl = exact(TOLD_LATTICE, v->kl, e->kl);
+    o->loss = exact(TOLD_LATTICE, o->mmle ? -v->logz : v->loss, o->mmle ? e->logz : e->loss);
+    o->best_loss = exact(TOLD_LATTICE, v->best_loss, e->best_loss);
+    o->best_reward = exact(TOLD_LATTICE, v->best_reward, e->best_reward);
+    o->best_kl = exact(TOLD_LATTICE, v->best_kl, e->best_kl);
+    o->excess = exact(TOLD_LATTICE, v->excess, e->excess);
     if (o->optimises) return;
     o->loss = o->kl = o->best_loss = o->best_reward = o->best_kl = o->excess = (told){.exists = 0};
 }
@@ -183,8 +184,8 @@ static void take_formula(const subject *s)
     outcome *o = s->o;
     double value = job_log_z(s->job, o->theta);
     if (isnan(value)) return;
-    o->log_z = exact(value, 0);
-    if (o->mmle) o->loss = exact(-value, 0);
+    o->log_z = exact(TOLD_FORMULA, value, 0);
+    if (o->mmle) o->loss = exact(TOLD_FORMULA, -value, 0);
 }
 
 /* Of a tilted model of the plane, which is the best of all densities for its reward: the values of that, and what the model had. */
@@ -205,7 +206,8 @@ static void take_exact_tilted(const subject *s)
     o->reward = o->best_reward;
     o->kl = o->best_kl;
     o->loss = o->best_loss;
-    o->log_z = exact(o->model_log_z.value - o->loss.value / t->beta, o->model_log_z.error + o->loss.error / t->beta);
+    o->log_z = exact(TOLD_LATTICE, o->model_log_z.value - o->loss.value / t->beta,
+                     o->model_log_z.error + o->loss.error / t->beta);
     o->best_loss = o->best_reward = o->best_kl = o->excess = (told){.exists = 0};
 }
 
@@ -239,7 +241,7 @@ static void fill(told *t, const sosmc_number *n, int exists, const char *why_not
 static void judge_tempered_by_exact(const subject *s, const sosmc_tempered *r)
 {
     sosmc_measured m = sosmc_nothing_measured();
-    if (!s->o->log_z.exact || why_not_judged(s)) return;
+    if (s->o->log_z.from == TOLD_JUDGED || why_not_judged(s)) return;
     m.particles = m.pass_particles = s->o->particles;
     m.pass_arrived = s->o->temper.temperature;
     m.pass_survivors = r->survivors;
@@ -268,7 +270,7 @@ static const char *why_no_law(const subject *s)
 {
     outcome *o = s->o;
     const char *why = job_why_no_log_z(s->job);
-    if (!o->automatic || !why || o->log_z.exact) return NULL;
+    if (!o->automatic || !why || o->log_z.from != TOLD_JUDGED) return NULL;
     o->judged.measured.excess = NAN;
     sosmc_verdict(&o->judged.measured, &o->judged.verdict);
     return why;
@@ -294,6 +296,9 @@ static void take_judged(const subject *s)
     fill(&o->best_kl, &j->best_kl, best, why_not);
     fill(&o->excess, &j->excess, best, why_not);
 }
+
+/* Values on a lattice have the units already. */
+static void shift(told *t, double volume) { t->value -= t->from == TOLD_JUDGED ? volume : 0; }
 
 /* The mean reward of the particles of a run that only samples, which are chains that know nothing of each other. */
 static int reward_of_chains(const subject *s, double *mean, double *error)
@@ -321,7 +326,8 @@ static void take_chains(const subject *s)
     evaluation_fresh(s->from->evaluation, &mean, &error);
     if (isnan(mean) && (o->optimises || o->weighted || o->iterations == 0 || reward_of_chains(s, &mean, &error)))
         return;
-    if (isfinite(mean) && isfinite(error)) o->reward = (told){.exists = 1, .chains = 1, .value = mean, .error = error};
+    if (isfinite(mean) && isfinite(error))
+        o->reward = (told){.exists = 1, .from = TOLD_CHAINS, .value = mean, .error = error};
 }
 
 /* From the loss that is told, which may be better than the judged one. */
@@ -405,17 +411,36 @@ static void take_likelihoods(const subject *s)
         compare_likelihoods(o);
 }
 
+/* In words: the units of points and densities, and which coordinates the columns are. */
 static int take_units(const subject *s)
 {
-    const points_scaling *scaling = job_scaling(s->job);
-    units_words(s->from->c, s->job, s->o->units, sizeof s->o->units);
-    return scaling ? scaling_copy(&s->o->scaling, scaling) : 0;
+    outcome *o = s->o;
+    const points_scaling *units = job_scaling(s->job);
+    const char **name = scaling_names(units);
+    const size_t room = sizeof o->units - 100;
+    size_t used = 0;
+    int k = 0;
+    o->log_density = units && !job_units(s->job) ? scaling_log_density(units) : 0;
+    if (job_units(s->job))
+        used = (size_t)snprintf(o->units, room, "points and densities are in the units of the data");
+    else if (units)
+        used = (size_t)snprintf(
+            o->units, room,
+            "points and densities are in the units of the fit: x stands for centre + x / factor of the data "
+            "(see summary.json), and log-densities of the data are larger by %.6g",
+            o->log_density);
+    for (; name && k < units->dim && used < room; k++)
+        used += (size_t)snprintf(o->units + used, 100, "%sx%d is %.60s", k ? ", " : "; ", k + 1, name[k]);
+    if (name && k < units->dim) (void)snprintf(o->units + used, 100, ", ...");
+    free(name);
+    return units ? scaling_copy(&o->scaling, units) : 0;
 }
 
 /* ---------------------------------------------------------------------------- theta and the verdict */
 
 static void add_reason(sosmc_verdict_words *v, const char *sentence)
 {
+    if (v->status < SOSMC_NOT_CONVERGED) v->status = SOSMC_NOT_CONVERGED;
     if (v->reasons < SOSMC_REASONS) (void)snprintf(v->reason[v->reasons++], SOSMC_SENTENCE, "%s", sentence);
 }
 
@@ -430,7 +455,6 @@ static void judge_without(const subject *s, const char *why)
     }
     char sentence[SOSMC_SENTENCE];
     (void)snprintf(sentence, sizeof sentence, "%s: whether it has converged is not known", why);
-    v->status = SOSMC_NOT_CONVERGED;
     add_reason(v, sentence);
 }
 
@@ -477,7 +501,14 @@ static int judge(const subject *s)
         return 0;
     }
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
-    if (status == SOSMC_OK) return 0;
+    if (status == SOSMC_OK) {
+        if (!o->optimises && !o->weighted)
+            add_reason(
+                &o->judged.verdict,
+                "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
+                "tempering (objective.type: temper, or sosmc sample MODEL --smc)");
+        return 0;
+    }
     if (status == SOSMC_STOPPED) {
         o->stopped = 1;
         judge_without(s, why_not_judged(s));
@@ -547,12 +578,12 @@ static void describe(const subject *s)
                    config_text(c, config_has(c, "model.name") ? "model.name" : "model.type"));
     (void)snprintf(o->objective, sizeof o->objective, "%s", config_text(c, "objective.type"));
     if (o->automatic) {
-        o->solve = *sosmc_solver_info(s->at->solver);
+        o->solve = s->at->solved;
         (void)snprintf(o->method, sizeof o->method, "the solver");
         return;
     }
     if (o->tempers) {
-        o->temper = *sosmc_sampler_state(s->at->sampler);
+        o->temper = s->at->tempered;
         (void)snprintf(o->method, sizeof o->method, "tempering");
         return;
     }
@@ -560,7 +591,7 @@ static void describe(const subject *s)
     o->accepts = cfg->kernel.metropolis;
     o->averaged = cfg->average > 0;
     o->not_judged = !(cfg->judge > 0) && !s->from->anyway;
-    o->last = *sosmc_last(s->at->engine);
+    o->last = s->at->last;
     const char *optimiser = o->optimises ? config_text(c, "optimiser.type") : NULL;
     (void)snprintf(o->method, sizeof o->method, "%s, %s%s%s", config_text(c, "scheme.type"),
                    config_text(c, "kernel.type"), optimiser ? ", " : "", optimiser ? optimiser : "");
@@ -587,6 +618,9 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
         take_tempered(&s);
     else
         take_judged(&s);
+    shift(&o->log_z, job_log_volume(s.job));
+    shift(&o->model_log_z, job_log_volume(s.job));
+    if (s.job->problem.objective.loss == SOSMC_LOSS_LIKELIHOOD) shift(&o->loss, job_log_volume(s.job));
     take_chains(&s);
     take_likelihoods(&s);
     take_criteria(o);
@@ -623,7 +657,7 @@ static void put(json_writer *w, const char *name, const told *t)
     (void)snprintf(key, sizeof key, "%s_error", name);
     json_put_number(w, key, t->error);
     (void)snprintf(key, sizeof key, "%s_from", name);
-    if (!isnan(t->value)) json_put_text(w, key, t->exact ? "exact" : t->chains ? "chains" : "judged");
+    if (!isnan(t->value)) json_put_text(w, key, told_words[t->from]);
     put_why(w, name, t->why);
 }
 
@@ -643,7 +677,12 @@ static void put_scaling(const outcome *o, json_writer *w)
     json_put_text(w, "words", o->units);
     json_put_numbers(w, "centre", s->centre, s->dim);
     json_put_numbers(w, "factor", s->factor, s->dim);
-    json_put_number(w, "log_density", scaling_log_density(s));
+    json_put_number(w, "log_density", o->log_density);
+    const char **names = scaling_names(s);
+    if (names) json_open_list(w, "columns");
+    for (int j = 0; names && j < s->dim; j++) json_put_text(w, NULL, names[j]);
+    if (names) json_close(w);
+    free(names);
     json_close(w);
 }
 

@@ -1,7 +1,7 @@
 /* outcome.h: what a run tells when it ends: theta with its errors, the best value it holds of every other quantity, and the
  * verdict.
  *
- * The best value is an exact one where there is a formula or where the model is of the plane, with the error of the lattice;
+ * The best value is an exact one where there is a formula, a sum over a lattice where the model is of the plane, with its error;
  * otherwise it is the judged one, from fresh particles that did not steer theta, with its Monte Carlo error (sosmc/judge.h).
  * Where neither is to be had there is no number, and a sentence says why. What an iteration said of itself is never told: it
  * stays in the summary as `last_iteration`. */
@@ -19,10 +19,13 @@
 /* Nodes along an axis of the lattice on which models of the plane have exact values; the second where the first is too coarse. */
 enum { OUTCOME_NODES = 300, OUTCOME_MANY_NODES = 600 };
 
+/* How a value was found: by fresh particles, by a formula (then it is exact), as a sum over a lattice, as the mean over
+ * independent chains of whatever distribution their sampler has. */
+typedef enum { TOLD_JUDGED, TOLD_FORMULA, TOLD_LATTICE, TOLD_CHAINS } told_from;
+extern const char *const told_words[]; /* for each a word */
 typedef struct {
     int exists; /* the objective has this quantity; otherwise the rest means nothing */
-    int exact;  /* by a formula or by quadrature; otherwise it is judged */
-    int chains; /* neither: the mean over independent chains, of whatever law their sampler has */
+    told_from from;
     double value, error;
     char why[SOSMC_WHY]; /* why there is no value (NaN), or none of its error (NaN); empty where both are there */
 } told;
@@ -64,6 +67,7 @@ typedef struct {
     double held_out_spread; /* standard error of the second mean, if the points stand for others like them */
     /* What the points' coordinates are (scaling.h), and in words what follows for the numbers; empty: they were not scaled. */
     points_scaling scaling;
+    double log_density; /* what makes log-densities those in the units of the data; 0 where they are */
     char units[OUTCOME_SENTENCE];
     double aic, bic; /* NaN: there is none */
     int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */

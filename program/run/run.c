@@ -337,12 +337,12 @@ static void tell_progress(const run *r)
                       .weighted = 1,
                       .strength = NAN};
     if (r->at.sampler) {
-        p.temper = sosmc_sampler_state(r->at.sampler);
+        p.temper = &r->at.tempered;
     } else if (r->job.automatic) {
-        p.solve = sosmc_solver_info(r->at.solver);
+        p.solve = &r->at.solved;
     } else {
         p.total = r->job.iterations;
-        p.info = sosmc_last(r->at.engine);
+        p.info = &r->at.last;
         p.strength = job_strength(&r->job, r->at.engine);
         p.weighted = r->job.settings.scheme.weighted;
     }
@@ -355,8 +355,7 @@ static run_status begin_run(run *r)
     if (!r->options->judge && write_run_file(r)) return tell_error(r, RUN_EIO);
     if (write_inputs(r) || open_traces(r)) return tell_error(r, RUN_EIO);
     /* writes the row that an interrupt prevented */
-    if (r->evaluation &&
-        evaluation_step(r->evaluation, r->at.engine, sosmc_last(r->at.engine), r->error, sizeof r->error))
+    if (r->evaluation && evaluation_step(r->evaluation, r->at.engine, &r->at.last, r->error, sizeof r->error))
         return tell_error(r, RUN_EIO);
     r->checkpoint_every = config_integer(r->c, "output.checkpoint_every");
     r->checkpoint_seconds = config_number(r->c, "output.checkpoint_seconds");
@@ -459,6 +458,7 @@ static int write_arrays(run *r)
     if (!x || !logw)
         (void)files_fail(r->error, sizeof r->error, "out of memory for %lld particles", (long long)n);
     else if (stepper_cloud(&r->at, x, logw) == SOSMC_OK && path_in(r, "particles.npz", path) == 0) {
+        scaling_map(job_units(&r->job), 1, n, x);
         npz_member members[] = {{"x", npy_matrix(x, n, dim)}, {"logw", npy_vector(logw, n)}};
         rc = npz_write(path, members, 2, 0, r->error, sizeof r->error);
         if (rc == 0 && r->job.problem.objective.scale == 0) /* a run that samples: the points alone, as an array */
@@ -554,7 +554,7 @@ static void record_failure(run *r)
 /* What the run file asks for beside the iterations themselves; of the solver's steps it can ask for nothing. */
 static int look_beside(run *r)
 {
-    const sosmc_info *info = r->at.engine ? sosmc_last(r->at.engine) : NULL;
+    const sosmc_info *info = r->at.engine ? &r->at.last : NULL;
     return info && (evaluation_step(r->evaluation, r->at.engine, info, r->error, sizeof r->error) ||
                     moments_step(r->moments, r->at.engine, info, r->error, sizeof r->error))
                ? -1

@@ -5,12 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Takes what was reported. log Z of an engine is known up to a constant where its start has no density; on the way from a
+ * normalised distribution to the model the volume counts in proportion. */
+static sosmc_status take(stepper *s, sosmc_status status)
+{
+    const sosmc_problem *p = &s->job->problem;
+    double volume = job_log_volume(s->job), of_loss = p->objective.loss == SOSMC_LOSS_LIKELIHOOD ? volume : 0;
+    if (status != SOSMC_OK) return status;
+    if (s->engine) s->last = *sosmc_last(s->engine);
+    if (s->engine && p->init.logpdf && !p->init.exact) s->last.logz -= volume, s->last.loss -= of_loss;
+    if (s->solver) s->solved = *sosmc_solver_info(s->solver);
+    if (s->sampler) s->tempered = *sosmc_sampler_state(s->sampler);
+    s->solved.loss -= of_loss;
+    s->tempered.log_z -= volume * fmin(1, s->tempered.temperature * (s->job->temper.beta > 0 ? 2 : 1));
+    return SOSMC_OK;
+}
+
 sosmc_status stepper_create(stepper *s, const job *j)
 {
     *s = (stepper){.job = j};
-    if (j->tempers) return sosmc_sampler_create(&s->sampler, &j->temper);
-    return j->automatic ? sosmc_solver_create(&s->solver, &j->problem, &j->solve)
-                        : sosmc_create(&s->engine, &j->problem, &j->settings);
+    if (j->tempers) return take(s, sosmc_sampler_create(&s->sampler, &j->temper));
+    return take(s, j->automatic ? sosmc_solver_create(&s->solver, &j->problem, &j->solve)
+                                : sosmc_create(&s->engine, &j->problem, &j->settings));
 }
 
 void stepper_free(stepper *s)
@@ -29,8 +45,8 @@ const char *stepper_message(const stepper *s)
 
 sosmc_status stepper_step(stepper *s)
 {
-    if (s->sampler) return sosmc_sampler_step(s->sampler);
-    return s->solver ? sosmc_solver_step(s->solver) : sosmc_step(s->engine);
+    if (s->sampler) return take(s, sosmc_sampler_step(s->sampler));
+    return take(s, s->solver ? sosmc_solver_step(s->solver) : sosmc_step(s->engine));
 }
 
 int64_t stepper_done(const stepper *s)
@@ -100,8 +116,8 @@ sosmc_status stepper_save(stepper *s, sosmc_write put, void *ctx)
 
 sosmc_status stepper_load(stepper *s, sosmc_read get, void *ctx)
 {
-    if (s->sampler) return sosmc_sampler_load(s->sampler, get, ctx);
-    return s->solver ? sosmc_solver_load(s->solver, get, ctx) : sosmc_load(s->engine, get, ctx);
+    if (s->sampler) return take(s, sosmc_sampler_load(s->sampler, get, ctx));
+    return take(s, s->solver ? sosmc_solver_load(s->solver, get, ctx) : sosmc_load(s->engine, get, ctx));
 }
 
 /* ---------------------------------------------------------------------------- traces */
@@ -132,17 +148,17 @@ void stepper_row(const stepper *s, trace *t)
     const double *theta = stepper_theta(s);
     int p = s->job->problem.model.dim_theta;
     if (s->sampler) {
-        const sosmc_sampler_info *i = sosmc_sampler_state(s->sampler);
+        const sosmc_sampler_info *i = &s->tempered;
         const double value[] = {i->phase,  i->temperature, i->log_z,       i->ess,
                                 i->accept, i->kernel_step, i->resamplings, (double)i->evaluations};
         trace_append(t, i->step - 1, value, sizeof value / sizeof *value);
         return;
     }
     if (!s->solver) {
-        trace_info(t, sosmc_last(s->engine), theta, p);
+        trace_info(t, &s->last, theta, p);
         return;
     }
-    const sosmc_solve_info *i = sosmc_solver_info(s->solver);
+    const sosmc_solve_info *i = &s->solved;
     double value[SOLVER_VALUES + TRACE_THETAS] = {i->phase,
                                                   (double)i->updates,
                                                   i->temperature,

@@ -11,6 +11,10 @@ typedef struct {
     sosmc *engine;          /* NULL: the settings are automatic */
     sosmc_solver *solver;   /* NULL: they are chosen */
     sosmc_sampler *sampler; /* instead of the two, where the objective is temper */
+    /* What the last iteration or step of them reported, with log Z and losses of likelihoods in the units of job_units. */
+    sosmc_info last;
+    sosmc_solve_info solved;
+    sosmc_sampler_info tempered;
 } stepper;
 
 /* Borrows the job. On failure stepper_message says what is wrong. Free it in either case; zeros are fine. */

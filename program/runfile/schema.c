@@ -124,6 +124,9 @@ const schema_key schema_keys[] = {
     {"model.base", TYPE_CHOICE, "none|gaussian", "none", PERCEPTRON, "What is added to the network's energy."},
     {"model.base_sd", TYPE_NUMBER, "(0, inf)", ABSENT, "model.base=gaussian",
      "The standard deviation of the base; without it, the root mean square coordinate of the data."},
+    {"model.units", TYPE_CHOICE, "data|scaled", "data", "model.type=mlp|stored",
+     "The units of points, rewards and densities, where the network was fitted to scaled points. Laws of `init`, steps, "
+     "`kernel.clamp` and the lattice of `evaluate` are in those of the scaled points in either case."},
     {"model.layers", TYPE_TEXT, NULL, REQUIRED, LAYERS,
      "A network of pictures: its size and its layers, such as `\"1x28x28; conv 16 5 stride 2 pad 4 swish; dense 1; energy "
      "-1\"`, or the name of one, `mnist`. Weights and biases start uniform on +-1/sqrt(fan-in), named by `seed`."},
@@ -520,6 +523,8 @@ const schema_choice schema_choices[] = {
     {"model.prox_tv", "isotropic", "as in `model.tv`"},
     {"model.prox_tv", "anisotropic", "as in `model.tv`; faster"},
     {"model.freedom", "pixels", "the number of pixels, as in the paper"},
+    {"model.units", "data", "those of the data, and columns of a table by their names"},
+    {"model.units", "scaled", "those of the points as they were scaled before the fit"},
     {"model.freedom", "exact", "one less for every channel, because total variation does not see constants"},
     {"model.activation", "silu", "z / (1 + exp(-z))"},
     {"model.activation", "softplus", "log(1 + exp(z))"},

@@ -243,6 +243,12 @@ static int picture_fits(const sosmc_picture_shape *picture, int dim)
 sosmc_expression *sosmc_expression_compile(const char *text, int dim, const sosmc_picture_shape *picture, char *error,
                                            size_t room)
 {
+    return sosmc_expression_compile_named(text, dim, picture, NULL, error, room);
+}
+
+sosmc_expression *sosmc_expression_compile_named(const char *text, int dim, const sosmc_picture_shape *picture,
+                                                 const char *const *names, char *error, size_t room)
+{
     STANDARD_ARITHMETIC;
     parser *p = malloc(sizeof *p);
     scheduler *s = malloc(sizeof *s);
@@ -255,6 +261,7 @@ sosmc_expression *sosmc_expression_compile(const char *text, int dim, const sosm
     p->text = text;
     p->dim = dim;
     p->picture = picture;
+    p->names = names;
     p->error = error;
     p->room = room;
     p->failed = 0;

@@ -102,6 +102,7 @@ typedef struct {
     int dim, depth, share; /* share: equal subexpressions become one node */
     int nodes, instructions, coordinates, statistics;
     const sosmc_picture_shape *picture; /* NULL: none */
+    const char *const *names;           /* of the coordinates; NULL: none */
     char *error;
     size_t room;
     int failed;

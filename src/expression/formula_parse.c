@@ -223,6 +223,15 @@ static int coordinate_named(const parser *p, const char *name, size_t length)
     return value > p->dim ? p->dim : (int)value - 1;
 }
 
+/* The coordinate of that name; -1: none has it, dim: several have, or it is the number of another. */
+static int column_named(const parser *p, const char *name, size_t length)
+{
+    int found = -1, number = coordinate_named(p, name, length);
+    for (int j = 0; p->names && j < p->dim; j++)
+        if (p->names[j] && is_name(p->names[j], name, length)) found = found < 0 ? j : p->dim;
+    return found >= 0 && number >= 0 && number < p->dim && number != found ? p->dim : found;
+}
+
 static int named(parser *p)
 {
     const char *name = p->text + p->at;
@@ -230,6 +239,10 @@ static int named(parser *p)
     while (is_letter(name[length]) || is_digit(name[length])) length++;
     int shown = length < 32 ? (int)length : 32;
     p->at += length;
+    int column = look(p) == '(' ? -1 : column_named(p, name, length);
+    if (column == p->dim)
+        return sosmc_i_formula_refuse(p, at, "'%.*s' stands for several coordinates; rename the columns", shown, name);
+    if (column >= 0) return sosmc_i_node_leaf(p, OP_COORDINATE, column);
     for (int k = 0; k < PICTURE_NAMES && p->picture; k++)
         if (is_name(picture_names[k], name, length)) return picture_value(p, at, (picture_name)k);
     for (int k = 0; k < sosmc_i_formula_function_count; k++)
@@ -243,7 +256,8 @@ static int named(parser *p)
         return sosmc_i_formula_refuse(p, at, "unknown name '%.*s'; the model has %d coordinate%s", shown, name, p->dim,
                                       p->dim == 1 ? "" : "s");
     if (look(p) == '(') return sosmc_i_formula_refuse(p, at, "unknown function '%.*s'", shown, name);
-    return sosmc_i_formula_refuse(p, at, "unknown name '%.*s'; coordinates are x1 to x%d", shown, name, p->dim);
+    return sosmc_i_formula_refuse(p, at, "unknown name '%.*s'; coordinates are x1 to x%d%s", shown, name, p->dim,
+                                  p->names ? ", or the names of the columns" : "");
 }
 
 static int primary(parser *p)

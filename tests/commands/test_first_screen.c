@@ -258,11 +258,11 @@ static void no_loss_is_better_than_the_best(void **state)
         (void)snprintf(command, sizeof command, "run three.yaml --out three%d --seed %d", seed, seed);
         const char *said = says(0, command);
         assert_contains(said, "loss -0.");
-        assert_contains(said, " (exact)\n");
+        assert_contains(said, " (quadrature)\n");
         assert_contains(said, "the best loss of all densities is");
         (void)snprintf(command, sizeof command, "three%d", seed);
         json_t *s = summary_of(command);
-        assert_string_equal(json_string_value(json_object_get(s, "loss_from")), "exact");
+        assert_string_equal(json_string_value(json_object_get(s, "loss_from")), "quadrature");
         assert_true(number(s, "loss") > number(s, "best_loss"));
         assert_true(number(s, "loss_error") < 0.01);
         json_decref(s);
@@ -277,7 +277,7 @@ static void exact_values_come_first(void **state)
                              "objective: {type: reward_reverse, reward: \"exp(-(x1 - 3)^2)\", beta: 0.25}\n"
                              "evaluate: {every: 50, nodes: 200, low: -8, high: 8}\niterations: 200\n");
     const char *said = says(0, "run asked.yaml --out asked");
-    json_t *s = summary_of("asked"), *exact = json_object_get(s, "exact");
+    json_t *s = summary_of("asked"), *exact = json_object_get(s, "evaluated");
     assert_near(number(s, "loss"), number(exact, "loss"), 0.01); /* of the last theta */
     assert_near(number(s, "reward"), number(exact, "reward"), 0.01);
     char words[64];
@@ -287,7 +287,7 @@ static void exact_values_come_first(void **state)
     assert_null(strstr(said, words));
     json_decref(s);
     char *page = page_of("asked");
-    assert_contains(page, "loss (exact)");
+    assert_contains(page, "loss (quadrature)");
     assert_null(strstr(page, "final loss"));
     free(page);
 }

@@ -147,7 +147,7 @@ static const struct {
     {"plane",
      "model: {type: gaussian_mixture, means: [[-2, 0], [2, 0]], variance: 0.5}\n"
      "objective: {type: reward_reverse, reward: \"exp(-(x1 - 2)^2)\", beta: 0.5}\n" SHORT,
-     "loss log_z kl reward", "exact"},
+     "loss log_z kl reward", "quadrature"},
     {"network", NETWORK "objective: {type: ebm_likelihood, " POINTS "}\ninit: base\n" SHORT, "loss log_z", "judged"},
     {"baseless",
      "model: {type: mlp, inputs: 3, hidden: [8], init_sd: 0.3}\nobjective: {type: ebm_likelihood, " POINTS "}\n"

@@ -128,7 +128,7 @@ static void training_is_the_experiment(void **state)
             print_message("skipped: %s\n", source ? path : "SOSMC_TEST_SOURCE names no folder");
             skip();
         }
-        (void)snprintf(line, sizeof line, "train %s --cd --seed %d", names[i],
+        (void)snprintf(line, sizeof line, "train %s --cd --scaled --seed %d", names[i],
                        i == 0); /* the stored circles have seed 1 */
         config *ours = printed(line), *stored = config_load(path, ERROR);
         if (!stored || config_resolve(stored, ERROR)) fail_msg("%s", error);
@@ -247,7 +247,7 @@ static void stored_tuning_is_what_is_printed(void **state)
     char model[RUNTEXT_PATH];
     if (!runtext_source("experiments/ebm2d/circles.safetensors", model) || access(model, R_OK)) skip();
     assert_int_equal(symlink(model, "circles.safetensors"), 0);
-    expect(0, "model:", "tune circles.safetensors --reward lower --beta 0.25 --kernel rwm --print");
+    expect(0, "model:", "tune circles.safetensors --reward lower --beta 0.25 --kernel rwm --scaled --print");
     char *text = without_folder(output), *tune = strstr(text, "\n\n"), *start = strstr(text, "#\n");
     assert_true(tune && start && start < tune);
     tune[1] = 0;
@@ -311,6 +311,18 @@ static void tuning_has_its_choices(void **state)
 static void sampling_is_printed(void **state)
 {
     config *c = printed("sample small.npz --reward right");
+    expect_word(c, "objective.type", "temper");
+    expect_word(c, "model.units", "data");
+    expect_number(c, "particles", 10000);
+    config_free(c);
+    c = printed("sample small.npz --set kernel.step=0.25 --scaled");
+    expect_word(c, "objective.type", "none");
+    expect_word(c, "model.units", "scaled");
+    config_free(c);
+    c = printed("sample small.npz --reward right --kernel ula");
+    expect_word(c, "objective.type", "none");
+    config_free(c);
+    c = printed("sample small.npz --reward right --chains 1000");
     expect_word(c, "objective.type", "none");
     expect_word(c, "init.type", "uniform");
     expect_word(c, "kernel.type", "ula");
@@ -517,7 +529,7 @@ static void samples(void **state)
     if (npz_read("samples-small/particles.npz", "x", &x, ERROR)) fail_msg("%s", error);
     assert_true(x.shape[0] == 30);
     npy_free(&x);
-    expect(0, " (of chains)",
+    expect(0, " (chains)",
            "sample pixels.npz --chains 8 --steps 5 --reward bright --set output.report=false --out chained");
     expect(0, "before it was tilted, the model has the reward 0.",
            "sample small.npz --chains 30 --reward lower --beta 1 --out tilted");

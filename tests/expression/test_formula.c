@@ -358,6 +358,41 @@ static void errors_say_where_and_what(void **state)
     expect_error("1e", 2, "column 2: expected an operator, but found 'e'");
 }
 
+/* Names of columns stand for coordinates; what could mean two of them is refused where it is used. */
+static void columns_have_names(void **state)
+{
+    static const char *const names[] = {"height", "body mass", "mean", "again", "again", "x7", "x1", "_2"};
+    static const struct {
+        const char *text, *same, *error;
+    } cases[] = {
+        {"height", "x1", NULL},
+        {"height^2 - _2", "x1^2 - x8", NULL},
+        {"mean * 2 + mean()", "x3 * 2 + sum / 8", NULL},
+        {"x2 + x7", NULL, "column 6: 'x7' stands for several coordinates; rename the columns"},
+        {"x1", NULL, "column 1: 'x1' stands for several coordinates; rename the columns"},
+        {"1 + again", NULL, "column 5: 'again' stands for several coordinates; rename the columns"},
+        {"body", NULL, "column 1: unknown name 'body'; coordinates are x1 to x8, or the names of the columns"}};
+    _Alignas(64) double x[8][8] = {{0}}, s[2][8];
+    for (int j = 0; j < 8; j++) x[j][0] = j + 0.25;
+    const sosmc_batch b = {.x = &x[0][0], .simd = sosmc_simd_best(), .dim = 8, .n = 1, .ld = 8};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[256] = "";
+        const char *text[2] = {cases[i].text, cases[i].same};
+        for (int k = 0; k < (cases[i].same ? 2 : 1); k++) {
+            sosmc_expression *f = sosmc_expression_compile_named(text[k], 8, NULL, k ? NULL : names, error,
+                                                                 sizeof error);
+            if (f && cases[i].error) fail_msg("%s compiles", text[k]);
+            if (f) {
+                sosmc_score score = sosmc_expression_score(f);
+                assert_int_equal(score.eval(score.self, &b, s[k]), 0);
+            }
+            sosmc_expression_free(f);
+        }
+        assert_string_equal(error, cases[i].error ? cases[i].error : "");
+        if (!cases[i].error) assert_true(s[0][0] == s[1][0]);
+    }
+}
+
 static void messages_fit_their_room(void **state)
 {
     char error[12] = "###########";
@@ -633,13 +668,21 @@ int main(void)
 {
     fill(cloud, DIM, N, LD);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_libm),    cmocka_unit_test(min_and_max_pass_on_what_is_not_a_number),
-        cmocka_unit_test(folding_changes_no_bit),      cmocka_unit_test(precedence),
-        cmocka_unit_test(errors_say_where_and_what),   cmocka_unit_test(messages_fit_their_room),
-        cmocka_unit_test(limits_are_errors),           cmocka_unit_test(registers_never_run_out_of_reach),
-        cmocka_unit_test(trees_take_few_registers),    cmocka_unit_test(equal_parts_are_computed_once),
-        cmocka_unit_test(shapes_and_levels_agree),     cmocka_unit_test(constants_and_coordinates_stand_alone),
-        cmocka_unit_test(two_threads_share_a_formula), cmocka_unit_test(nonsense_does_no_harm),
+        cmocka_unit_test(values_are_those_of_libm),
+        cmocka_unit_test(min_and_max_pass_on_what_is_not_a_number),
+        cmocka_unit_test(folding_changes_no_bit),
+        cmocka_unit_test(precedence),
+        cmocka_unit_test(errors_say_where_and_what),
+        cmocka_unit_test(columns_have_names),
+        cmocka_unit_test(messages_fit_their_room),
+        cmocka_unit_test(limits_are_errors),
+        cmocka_unit_test(registers_never_run_out_of_reach),
+        cmocka_unit_test(trees_take_few_registers),
+        cmocka_unit_test(equal_parts_are_computed_once),
+        cmocka_unit_test(shapes_and_levels_agree),
+        cmocka_unit_test(constants_and_coordinates_stand_alone),
+        cmocka_unit_test(two_threads_share_a_formula),
+        cmocka_unit_test(nonsense_does_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

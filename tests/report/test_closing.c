@@ -33,11 +33,11 @@ static run_result told_run(void)
     o->judged.theta_mc_error = mc_error;
     o->judged.theta_standard_error = standard_error;
     o->loss = (told){.exists = 1, .value = 101.5, .error = 0.25};
-    o->reward = (told){.exists = 1, .exact = 1, .value = 3.75};
+    o->reward = (told){.exists = 1, .from = TOLD_LATTICE, .value = 3.75};
     o->kl = (told){.exists = 1, .value = NAN, .error = NAN, .why = "there is none"};
-    o->best_loss = (told){.exists = 1, .exact = 1, .value = 99.5, .error = 0.125};
-    o->best_reward = (told){.exists = 1, .exact = 1, .value = 4.25, .error = 0.5};
-    o->best_kl = (told){.exists = 1, .exact = 1, .value = 0.75, .error = 0.0625};
+    o->best_loss = (told){.exists = 1, .from = TOLD_LATTICE, .value = 99.5, .error = 0.125};
+    o->best_reward = (told){.exists = 1, .from = TOLD_LATTICE, .value = 4.25, .error = 0.5};
+    o->best_kl = (told){.exists = 1, .from = TOLD_LATTICE, .value = 0.75, .error = 0.0625};
     o->excess = (told){.exists = 1, .value = 2.25, .error = NAN, .why = "nobody knows"};
     o->log_z = (told){.exists = 1, .value = 55.5, .error = 0.5};
     o->particles = 640;
@@ -70,17 +70,17 @@ static void every_number_is_told(void **state)
                         "alpha 1.25, Monte Carlo error 0.011, standard error 0.33, 95 % from 0.5 to 2.5\n"
                         "b     -2.5, Monte Carlo error 0.022, standard error 0.44, 95 % from -3.5 to -1.5\n"
                         "log-likelihood -101.5 +- 0.25\n"
-                        "reward 3.75 (exact)\n"
+                        "reward 3.75 (quadrature)\n"
                         "KL: no number, because there is none\n"
                         "the best loss of all densities is 99.5 +- 0.12, with reward 4.25 +- 0.5 and KL 0.75 "
-                        "+- 0.062 (exact)\n"
+                        "+- 0.062 (quadrature)\n"
                         "this loss is above it by 2.25 (no error, because nobody knows)\n"
                         "ESS 321 of 640 in the last iteration, acceptance 0.61\n"
                         "results in some/di?r\n"
                         "verdict: not converged\n");
     (void)snprintf(r.outcome.units, sizeof r.outcome.units, "units_1");
     assert_contains(words(&r), "nobody knows)\nunits_1\nESS");
-    r.outcome.best_kl.exact = 0; /* of the three in that line one is not exact, so none is called so */
+    r.outcome.best_kl.from = TOLD_JUDGED; /* of the three in that line one is not exact, so none is called so */
     assert_contains(words(&r), "with reward 4.25 +- 0.5 and KL 0.75 +- 0.062\n");
 }
 

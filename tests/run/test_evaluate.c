@@ -398,8 +398,8 @@ static void the_summary_has_the_last_row(void **state)
     small_run r;
     begin(&r, reverse, NULL);
     char *none = summary_of(r.e), *nothing = summary_of(NULL);
-    assert_null(strstr(none, "exact"));
-    assert_null(strstr(nothing, "exact"));
+    assert_null(strstr(none, "evaluated"));
+    assert_null(strstr(nothing, "evaluated"));
     advance(&r, 8);
     char *before = summary_of(r.e);
     assert_fine(evaluation_close(r.e, ERROR));
@@ -408,7 +408,7 @@ static void the_summary_has_the_last_row(void **state)
     assert_string_equal(before, after);
     json_t *json = NULL;
     assert_fine(json_read(at("summary.json"), &json, ERROR));
-    json_t *exact = json_object_get(json, "exact");
+    json_t *exact = json_object_get(json, "evaluated");
     sosmc_exact x = by_hand(&r, 0.3);
     assert_int_equal(json_integer_value(json_object_get(exact, "iteration")), 7);
     assert_int_equal(json_integer_value(json_object_get(exact, "updates")), 8);
