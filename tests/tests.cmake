@@ -118,6 +118,7 @@ set(sosmc_tests
     "judge temper stat"
     "solve solve property"
     "solve solve_bits property"
+    "solve bounds stat"
     "solve crossed stat"
     "solve learn property"
     "solve learn_far property"

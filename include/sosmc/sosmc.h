@@ -167,6 +167,11 @@ typedef struct {
      * grad_theta. Where it is missing the library derives it from grad_theta, a call per particle. */
     int (*scores)(const void *self, const double *theta, const sosmc_batch *b, double *D);
     int no_gx; /* energy does not fill gx: kernels that use it are refused, and sosmc_solve takes differences of U instead */
+    /* Optional: bounds of x, dim_x numbers each, borrowed; -INFINITY, INFINITY or NULL: none. A coordinate with bounds is replaced
+     * by z, x = low + e^z, high - e^z or low + (high - low) / (1 + e^-z), and U gets the Jacobian (maths.md BOUNDS). Moves,
+     * tempering and energies in infos are of z; your functions, starts, data and the particles that you get are of x, strictly
+     * inside of the bounds. Without an init the particles begin at N(0, I) of z. Not with a prox. */
+    const double *x_low, *x_high;
 } sosmc_model;
 
 /* s[i] = score of x_i: a reward. Need not be differentiable. */

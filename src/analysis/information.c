@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/arithmetic.h"
 #include "host.h"
 #include "base/linear.h"
@@ -164,6 +165,7 @@ static sosmc_status one_tile(const host *h, sosmc_source law, sosmc_rng rng, sos
 {
     if (law.draw(law.self, rng, &b, x) || law.logpdf(law.self, &b, lq)) return SOSMC_EMODEL;
     if (h->model->energy(h->model->self, h->theta, &b, U, NULL)) return SOSMC_EMODEL;
+    sosmc_i_bound_energies(h->model, &b, U);
     for (int i = 0; i < b.n; i++) {
         U[i] = -U[i] - lq[i];
         if (isnan(U[i]) || U[i] == INFINITY) return SOSMC_ENUMERIC;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/bounds.h"
 #include "host.h"
 #include "lattice_inside.h"
 #include "base/table.h"
@@ -66,6 +67,7 @@ static sosmc_status evaluate_tile(void *ctx, int task, int worker)
         sosmc_i_from_rows(b.dim, b.ld, b.n, s->rows + (size_t)b.first * (size_t)b.dim, x);
     int code = s->score ? s->score->eval(s->score->self, &b, value) : m->energy(m->self, s->h.theta, &b, value, NULL);
     if (code) return SOSMC_EMODEL;
+    if (!s->score) sosmc_i_bound_energies(m, &b, value);
     if (!sensible(s, b.n, value)) return SOSMC_ENUMERIC;
     memcpy(s->out + b.first, value,
            (size_t)b.n * sizeof *value); /* callbacks may write padding, so they get rows of ours */

@@ -5,9 +5,12 @@
 
 sosmc_status sosmc_i_probe_open(probe *p, const sosmc_problem *problem, uint64_t seed)
 {
-    const sosmc_model *m = &problem->model;
+    char text[SOSMC_CHECK_SENTENCE];
+    *p = (probe){.problem = *problem, .model = &p->problem.model};
+    if (sosmc_i_bound(&p->bounds, &p->problem, 0, text, sizeof text)) return SOSMC_EINVAL;
+    const sosmc_model *m = p->model;
+    problem = &p->problem;
     size_t nx = (size_t)m->dim_x * PROBE_PARTICLES, nt = (size_t)m->dim_theta, most = nx > nt ? nx : nt;
-    *p = (probe){.model = m};
     sosmc_i_host_shape(&p->h, m, PROBE_PARTICLES, PROBE_PARTICLES);
     size_t vectors = (most + p->h.vector - 1) / p->h.vector, length = vectors * p->h.vector;
     sosmc_status status = sosmc_i_host_open(&p->h, NULL, 4 * vectors, 1); /* x, g, v, theta; U */

@@ -2,12 +2,15 @@
 #ifndef SOSMC_ANALYSIS_PROBE_H
 #define SOSMC_ANALYSIS_PROBE_H
 
+#include "base/bounds.h"
 #include "host.h"
 
 enum { PROBE_PARTICLES = 8 };
 
 typedef struct {
     host h;
+    sosmc_problem problem; /* as an engine would have it (base/bounds.h) */
+    bounded bounds;
     const sosmc_model *model;
     double *theta; /* dim_theta numbers, which the caller may change */
     double *x, *U; /* of the particles: dim_x rows of PROBE_PARTICLES; PROBE_PARTICLES */

@@ -97,6 +97,8 @@ sosmc_model sosmc_tempered_model(const sosmc_tempering *tempering)
                          .prep = tempering->model.prep,
                          .tile = tempering->model.tile,
                          .rounding = tempering->model.rounding,
+                         .x_low = tempering->model.x_low,
+                         .x_high = tempering->model.x_high,
                          .prepare = prepare,
                          .energy = energy,
                          .grad_theta = grad_theta,

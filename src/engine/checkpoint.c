@@ -40,7 +40,7 @@ static const char *const SHAPE_NAMES[SHAPES] = {"seed",
                                                 "kernel.aux",
                                                 "a score",
                                                 "a reference energy",
-                                                "kernel's name (hashed)",
+                                                "kernel's name or bounds of x (hashed)",
                                                 "optimiser's name (hashed)",
                                                 "scheme.pool_rule"};
 
@@ -74,7 +74,7 @@ static header describe(const sosmc *s)
                           s->cfg.kernel.aux,
                           s->p.objective.score.eval != NULL,
                           s->uses_reference,
-                          name_hash(s->cfg.kernel.name),
+                          name_hash(s->cfg.kernel.name) ^ sosmc_i_bounds_hash(&s->p.model),
                           name_hash(s->cfg.optimiser.name),
                           c->pool_rule}};
     memcpy(h.magic, MAGIC, sizeof MAGIC);

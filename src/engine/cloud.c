@@ -260,5 +260,7 @@ sosmc_status sosmc_cloud(const sosmc *s, double *x, double *logw)
 {
     STANDARD_ARITHMETIC;
     TRY(sosmc_i_enter_reading(s));
-    return sosmc_i_leave_reading(s, sosmc_i_cloud(s, x, logw));
+    sosmc_status status = sosmc_i_cloud(s, x, logw);
+    if (status == SOSMC_OK && x) sosmc_i_to_x(&s->p.model, s->cut.particles, x);
+    return sosmc_i_leave_reading(s, status);
 }

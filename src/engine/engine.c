@@ -360,6 +360,9 @@ static sosmc_status begin(sosmc *s)
         if (!isfinite(st->theta[j]))
             return sosmc_i_fail(s, SOSMC_EINVAL, "theta0[%d] is %g; it must be finite", j, st->theta[j]);
     st->v = (vital){.h = s->cfg.kernel.h, .rate = 1};
+    char text[MESSAGE];
+    const char *outside = sosmc_i_points_outside(&s->p, s->cfg.seed, s->cut.particles, text, sizeof text);
+    if (outside) return sosmc_i_fail(s, SOSMC_EINVAL, "%s", outside);
     TRY(prepare(s, st->theta, s->prep));
     if (s->p.objective.theta_ref) TRY(prepare(s, s->p.objective.theta_ref, s->prep_ref));
     return sosmc_i_start(s);

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/hash.h"
 #include "base/arithmetic.h"
 #include "base/table.h"
@@ -137,6 +138,7 @@ enum { DATA_U, DATA_REF, DATA_PENALTY, DATA_ALL };
 
 struct sosmc {
     sosmc_problem p;
+    bounded bounds; /* what the user gave, where x has bounds */
     sosmc_settings cfg;
     const sosmc_simd *simd;
     int nonfinite; /* the policy, default resolved */
@@ -269,7 +271,6 @@ void sosmc_i_lend_work(const sosmc *s, int t, int worker, sosmc_batch *b);
 size_t sosmc_i_record_doubles(const sosmc *s, int n); /* one packed tile of n particles */
 void sosmc_i_pack(const sosmc *s, const state *st, int t, double *record);
 void sosmc_i_unpack(const sosmc *s, state *st, int t, const double *record);
-sosmc_status sosmc_i_cloud(const sosmc *s, double *x, double *logw); /* sosmc_cloud for those who are inside */
 sosmc_status sosmc_i_gather_cloud(sosmc *s); /* spare cloud = now cloud by s->ancestors, between ranks too */
 
 /* move.c */

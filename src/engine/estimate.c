@@ -96,7 +96,8 @@ static sosmc_status reference_tile(sosmc *s, int task, int worker, sosmc_batch b
     }
     b.prep = s->prep_ref;
     b.work = s->worker[worker].work_ref;
-    rc = s->p.model.energy(s->p.model.self, s->p.objective.theta_ref, &b, value, NULL);
+    const sosmc_model *m = sosmc_i_original(&s->p.model);
+    rc = m->energy(m->self, s->p.objective.theta_ref, &b, value, NULL);
     if (rc) return sosmc_i_broken(s, task, "energy at theta_ref", rc, b.first);
     for (int i = 0; i < b.n; i++) *sum += value[i];
     return SOSMC_OK;
@@ -106,7 +107,7 @@ static sosmc_status data_block(void *ctx, int task, int worker)
 {
     sosmc *s = ctx;
     const sosmc_objective *o = &s->p.objective;
-    const sosmc_model *m = &s->p.model;
+    const sosmc_model *m = sosmc_i_original(&s->p.model);
     const layout *l = &s->batch;
     scratch *k = &s->worker[worker];
     size_t dim = (size_t)m->dim_theta;

@@ -298,6 +298,7 @@ static sosmc_status score_kept(sosmc *s, int task, int worker, int t)
     for (int q = l->block_tile[t]; q < l->block_tile[t + 1]; q++) {
         if (l->count[q] == 0) continue;
         sosmc_batch b = sosmc_i_batch(s, l, q, vector_at(s->kept_cloud.x, l, q));
+        b.work = s->worker[worker].work;
         TRY(score_batch(s, task, worker, &b, optional_row(s->kept_cloud.R, l, q),
                         optional_row(s->kept_cloud.Uref, l, q)));
     }
@@ -567,6 +568,7 @@ static sosmc_status start_cloud_tile(void *ctx, int task, int worker)
     s->tile_max[task] = 0;
     if (!s->weighted || !s->p.init.logpdf || s->p.init.exact) return SOSMC_OK;
     b = sosmc_i_batch(s, l, t, a.x);
+    b.work = s->worker[worker].work;
     rc = s->p.init.logpdf(s->p.init.self, &b, logw);
     if (rc) return sosmc_i_broken(s, task, "init.logpdf", rc, b.first);
     for (int i = 0; i < n; i++) {

@@ -613,6 +613,9 @@ static sosmc_status start_threads(sosmc *s)
 
 sosmc_status sosmc_i_setup(sosmc *s)
 {
+    char text[MESSAGE];
+    const char *wrong = sosmc_i_bound(&s->bounds, &s->p, 0, text, sizeof text);
+    REFUSE(wrong, "%s", wrong);
     resolve(s);
     TRY(check_problem(s));
     TRY(check_kernel(s));

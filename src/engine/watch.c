@@ -247,12 +247,12 @@ static int moment_index(const sosmc *s, int t)
     return slot < taken && slot * tiles / taken == turned ? (int)slot : -1;
 }
 
-static sosmc_status scores_of_tile(sosmc *s, int task, int worker, sosmc_batch *b)
+static sosmc_status scores_of_tile(sosmc *s, const sosmc_model *m, int task, int worker, sosmc_batch *b)
 {
     b->work = s->worker[worker].work;
     b->fresh = 0;
-    int rc = sosmc_i_scores(&s->p.model, s->now->theta, b, s->watch.worker[worker].scratch, s->watch.worker[worker].D);
-    return rc ? sosmc_i_broken(s, task, s->p.model.scores ? "scores" : "grad_theta", rc, b->first) : SOSMC_OK;
+    int rc = sosmc_i_scores(m, s->now->theta, b, s->watch.worker[worker].scratch, s->watch.worker[worker].D);
+    return rc ? sosmc_i_broken(s, task, m->scores ? "scores" : "grad_theta", rc, b->first) : SOSMC_OK;
 }
 
 /* The sums over the particles from..to-1 of a tile: c D, w and w s~. */
@@ -318,7 +318,7 @@ static sosmc_status group_block(void *ctx, int task, int worker)
         if (l->count[t] == 0) continue;
         sosmc_batch b = sosmc_i_batch(s, l, t, vector_at(s->seen.c->x, l, t));
         if (s->dropped && !sosmc_i_replace_weightless(s, worker, t, &b)) continue;
-        TRY(scores_of_tile(s, task, worker, &b));
+        TRY(scores_of_tile(s, &s->p.model, task, worker, &b));
         for (int i = 0; i < b.n; i++) {
             w[i] = row_at(s->seen.w, l, t)[i] / s->sums[SUM_W];
             away[i] = score_of(s, t, i) - sbar;
@@ -353,7 +353,7 @@ static sosmc_status data_block(void *ctx, int task, int worker)
         b.work = s->worker[worker].work;
         int rc = data->draw(data->self, rng, &b, s->worker[worker].vec);
         if (rc) return sosmc_i_broken(s, task, "data.draw", rc, b.first);
-        TRY(scores_of_tile(s, task, worker, &b));
+        TRY(scores_of_tile(s, sosmc_i_original(&s->p.model), task, worker, &b));
         for (int i = 0; i < b.n; i++)
             for (size_t j = 0, c = (size_t)((b.first + i) % SOSMC_GROUPS); j < p; j++)
                 leaf[c * p + j] += scale * D[j * ld + (size_t)i];
@@ -469,6 +469,7 @@ static sosmc_status contract_at(sosmc *s, int task, int worker, const double *th
         rc = m->grad_theta(m->self, theta, &b, c, g);
         if (rc) return sosmc_i_broken(s, task, "grad_theta", rc, b.first);
     }
+    m = sosmc_i_original(m);
     for (int d = 0; d < w->data_tiles; d++) {
         sosmc_batch b = sosmc_i_batch(s, &s->batch, data_tile(s, d), w->data_x + (size_t)d * s->batch.vector);
         b.prep = prep;

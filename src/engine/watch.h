@@ -54,6 +54,9 @@ int sosmc_i_watch_tail(const sosmc *s, watch_sums *out, const char **why);
 sosmc_status sosmc_i_enter_reading(const sosmc *s);
 sosmc_status sosmc_i_leave_reading(const sosmc *s, sosmc_status status); /* returns the status */
 
+/* sosmc_cloud for those who are inside, in the coordinates of the problem below (base/bounds.h). */
+sosmc_status sosmc_i_cloud(const sosmc *s, double *x, double *logw);
+
 /* What the engine was created with, and where it is. */
 const sosmc_problem *sosmc_i_problem_of(const sosmc *s);
 const sosmc_settings *sosmc_i_settings_of(const sosmc *s);

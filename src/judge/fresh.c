@@ -61,7 +61,7 @@ static sosmc_status take_cloud(const fresh *f, points *out)
     double *x = malloc((size_t)n * (dim + 1) * sizeof *x), most = -INFINITY;
     if (!x) return SOSMC_ENOMEM;
     double *w = x + (size_t)n * dim;
-    sosmc_status status = sosmc_cloud(f->engine, x, w);
+    sosmc_status status = sosmc_i_cloud(f->engine, x, w);
     for (int64_t i = 0; i < n; i++) most = fmax(most, w[i]);
     *out = (points){.n = 0, .x = x, .w = w};
     for (int64_t i = 0; i < n; i += every, out->n++) {
@@ -78,6 +78,8 @@ static sosmc_status draw_initial(fresh *f, points *out)
     const sosmc_source *init = &f->problem->init;
     const int dim = f->problem->model.dim_x, tile = 64;
     size_t doubles = (size_t)DRAWN * (size_t)(dim + 3) + 2 * (size_t)tile * (size_t)dim + (size_t)tile;
+    size_t own = doubles = sosmc_i_round_up(doubles, TILE_LANES);
+    doubles += sosmc_i_round_up((size_t)tile * f->problem->model.work, 64) / sizeof(double);
     double *x = aligned_alloc(64, (doubles * sizeof(double) + 63) / 64 * 64);
     if (!x) return SOSMC_ENOMEM;
     double *batch = x, *lq = batch + (size_t)tile * (size_t)dim, *logw = lq + tile, *work = logw + DRAWN,
@@ -86,6 +88,7 @@ static sosmc_status draw_initial(fresh *f, points *out)
     int weighs = init->logpdf && !init->exact, rc = 0;
     for (int first = 0; first < DRAWN && rc == 0; first += tile) {
         sosmc_batch b = {.x = batch, .simd = sosmc_simd_best(), .dim = dim, .n = tile, .ld = tile, .first = first};
+        b.work = x + own;
         sosmc_rng rng = {.seed = f->seed, .stream = STREAM_INITIAL};
         rc = init->draw(init->self, rng, &b, batch);
         if (rc == 0 && weighs) rc = init->logpdf(init->self, &b, lq);

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "analysis/host.h"
+#include "base/bounds.h"
 #include "base/linear.h"
 #include "base/student.h"
 #include "base/tiles.h"
@@ -48,7 +49,7 @@ typedef struct {
 static sosmc_status over_data(const data_task *t, data_means *out)
 {
     const sosmc_problem *problem = t->f->problem;
-    const sosmc_model *m = &problem->model;
+    const sosmc_model *m = sosmc_i_original(&problem->model);
     const sosmc_source *data = &problem->objective.data;
     int64_t rows = data->row ? data->rows : 0, total = rows > 0 ? rows : DATA_DRAWS;
     size_t p = (size_t)m->dim_theta;

@@ -84,16 +84,50 @@ sosmc_status sosmc_i_sampler_open(sosmc_sampler *s)
     return status == SOSMC_OK ? status : refuse(s, status, "there is not enough memory for so many particles");
 }
 
+/* N(0, 4 I) of z: half of it is in the middle fifth to four fifths of two bounds. */
+static sosmc_status own_start(sosmc_sampler *s)
+{
+    int dim = s->task.model.dim_x;
+    double *sd = malloc((size_t)dim * sizeof *sd);
+    s->task.start = s->start = sosmc_law_create(dim, 0);
+    for (int j = 0; sd && j < dim; j++) sd[j] = 2;
+    sosmc_status status = sd && s->start ? sosmc_law_add(s->start, 1, NULL, sd) : SOSMC_ENOMEM;
+    free(sd);
+    return status;
+}
+
+/* Takes the task; bounds of x are taken out of it. */
+static sosmc_status take_task(sosmc_sampler *s, const sosmc_temper_task *task)
+{
+    char text[SOSMC_SENTENCE];
+    int at = sosmc_i_first_bound(&task->model);
+    sosmc_problem p = {.model = task->model, .objective = {.score = task->score}};
+    const char *why = sosmc_i_bound(&s->bounds, &p, 0, text, sizeof text);
+    s->task = *task;
+    s->task.model = p.model;
+    s->task.score = p.objective.score;
+    if (!why && task->start && at >= 0) {
+        (void)snprintf(text, sizeof text,
+                       "the start has mass outside of the bounds of coordinate %d (model.x_low, x_high); leave it out",
+                       at);
+        why = text;
+    }
+    if (!why && !task->start && at >= 0 && own_start(s) != SOSMC_OK)
+        return refuse(s, SOSMC_ENOMEM, "there is not enough memory for the starting law");
+    if (!why) why = wrong(&s->task);
+    if (why) return refuse(s, SOSMC_EINVAL, why);
+    s->given = s->task.start->q;
+    return SOSMC_OK;
+}
+
 sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *task)
 {
     STANDARD_ARITHMETIC;
     sosmc_sampler *s = *out = calloc(1, sizeof *s);
     if (!s) return SOSMC_ENOMEM;
     s->info = (sosmc_sampler_info){.ess = NAN, .accept = NAN, .kernel_step = NAN};
-    const char *why = wrong(task);
-    if (why) return refuse(s, SOSMC_EINVAL, why);
-    s->task = *task;
-    s->given = task->start->q;
+    sosmc_status status = take_task(s, task);
+    if (status != SOSMC_OK) return status;
     sosmc_i_laws_close(&s->given);
     s->phase = task->direct ? MEASUREMENT : TRIAL;
     return sosmc_i_sampler_open(s);
@@ -102,11 +136,15 @@ sosmc_status sosmc_sampler_create(sosmc_sampler **out, const sosmc_temper_task *
 /* The measurement, which is the larger pass, with the two laws; before it, the trial's points while they are fitted. */
 size_t sosmc_temper_memory(const sosmc_temper_task *task)
 {
-    if (wrong(task)) return 0;
-    sosmc_sampler s = {.task = *task, .phase = MEASUREMENT, .given = task->start->q};
+    sosmc_sampler s = {.phase = MEASUREMENT};
+    if (take_task(&s, task) != SOSMC_OK) {
+        sosmc_law_free(s.start);
+        return 0;
+    }
     size_t dim = (size_t)task->model.dim_x, law = 2 * dim + (dim > LAW_FULL ? dim : dim * dim);
     pass_task pass = pass_of(&s);
     size_t bytes = sosmc_i_pass_bytes(&pass), laws_too = ((size_t)s.given.count + 2) * law * sizeof(double);
+    sosmc_law_free(s.start);
     return bytes > SIZE_MAX - laws_too - sizeof s ? SIZE_MAX : bytes + laws_too + sizeof s;
 }
 
@@ -121,6 +159,7 @@ void sosmc_sampler_free(sosmc_sampler *s)
     if (!s) return;
     sosmc_i_sampler_close(s);
     sosmc_i_laws_free(&s->fitted);
+    sosmc_law_free(s->start);
     free(s);
 }
 
@@ -179,15 +218,22 @@ const sosmc_sampler_info *sosmc_sampler_state(const sosmc_sampler *s) { return &
 const char *sosmc_sampler_message(const sosmc_sampler *s) { return s ? s->message : "out of memory"; }
 int sosmc_sampler_particles(const sosmc_sampler *s) { return s->pass.particles; }
 
-sosmc_status sosmc_sampler_cloud(const sosmc_sampler *s, double *x, double *logw)
+void sosmc_i_sampler_cloud(const sosmc_sampler *s, double *x, double *logw)
 {
     const pass_cloud *p = &s->cloud;
-    if (!s->ready) return s->failed;
     for (int i = 0; i < p->n; i++) {
         const double *at = p->x + (size_t)(i / p->tile) * p->vector + (size_t)(i % p->tile);
         for (int j = 0; x && j < p->dim; j++) x[(size_t)i * (size_t)p->dim + (size_t)j] = at[(size_t)j * (size_t)p->ld];
         if (logw) logw[i] = s->run.logw[i];
     }
+}
+
+sosmc_status sosmc_sampler_cloud(const sosmc_sampler *s, double *x, double *logw)
+{
+    STANDARD_ARITHMETIC;
+    if (!s->ready) return s->failed;
+    sosmc_i_sampler_cloud(s, x, logw);
+    if (x) sosmc_i_to_x(&s->task.model, s->cloud.n, x);
     return SOSMC_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SOSMC_JUDGE_SAMPLER_INSIDE_H
 #define SOSMC_JUDGE_SAMPLER_INSIDE_H
 
+#include "base/bounds.h"
 #include "temper/law.h"
 #include "temper/pass_run.h"
 
@@ -11,6 +12,8 @@ enum { TRIAL, MEASUREMENT };
 
 struct sosmc_sampler {
     sosmc_temper_task task;
+    bounded bounds;   /* what the user gave, where x has bounds */
+    sosmc_law *start; /* ... and where the particles then begin; else NULL */
     int phase;
     int begun;   /* the pass of this phase has its particles */
     laws given;  /* the components are those of task.start; the weights add up to 1 */
@@ -25,6 +28,8 @@ struct sosmc_sampler {
     char message[SOSMC_SENTENCE];
 };
 
+/* The weighted particles in the coordinates of the task's model. */
+void sosmc_i_sampler_cloud(const sosmc_sampler *s, double *x, double *logw);
 void sosmc_i_sampler_note(sosmc_sampler *s); /* fills `info` from the pass */
 /* Memory for the pass of the present phase. */
 sosmc_status sosmc_i_sampler_open(sosmc_sampler *s);

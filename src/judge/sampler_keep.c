@@ -13,8 +13,9 @@
 enum { FORMAT_VERSION = 2, SHAPES = 7, SPANS = 20 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'T', 'M', 'P', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000003u;
-static const char *const SHAPE_NAMES[SHAPES] = {"seed",  "dim_x",       "particles",  "components of the law",
-                                                "moves", "beta (bits)", "cess (bits)"};
+static const char *const SHAPE_NAMES[SHAPES] = {
+    "seed",  "dim_x",       "particles",  "components of the law or bounds of x (hashed)",
+    "moves", "beta (bits)", "cess (bits)"};
 
 typedef struct {
     char magic[8];
@@ -144,8 +145,9 @@ static header describe(const sosmc_sampler *s, const span *spans, int count)
 {
     header h = {.version = FORMAT_VERSION,
                 .byte_order = BYTE_ORDER_MARK,
-                .shape = {(int64_t)s->task.seed, s->cloud.dim, s->task.particles, s->given.count, s->pass.moves,
-                          bits_of(s->task.beta), bits_of(s->task.cess)},
+                .shape = {(int64_t)s->task.seed, s->cloud.dim, s->task.particles,
+                          s->given.count ^ sosmc_i_bounds_hash(&s->task.model), s->pass.moves, bits_of(s->task.beta),
+                          bits_of(s->task.cess)},
                 .phase = s->phase,
                 .fitted = s->fitted.count > 0,
                 .bytes = sizeof(plain)};
@@ -280,6 +282,9 @@ sosmc_status sosmc_sampler_load(sosmc_sampler *s, sosmc_read get, void *ctx)
         sosmc_sampler kept = *s;
         *s = *other;
         *other = kept;
+        s->bounds = kept.bounds; /* the task's model points to it */
+        s->start = kept.start;
+        other->start = NULL;
         settle(s);
         settle(other);
         s->message[0] = 0;

@@ -44,8 +44,9 @@ sosmc_status sosmc_i_sampler_fit(sosmc_sampler *s)
     double *x = malloc((n * dim + dim + sosmc_i_law_doubles(&shape)) * sizeof *x);
     if (!x) return SOSMC_ENOMEM;
     double *mean = x + n * dim, *L = mean + dim;
-    sosmc_status status = sosmc_sampler_cloud(s, x, NULL);
-    if (status == SOSMC_OK && sosmc_i_fit_normal(&shape, (int64_t)n, x, p->w, INFLATE, mean, L) == 0)
+    sosmc_status status = SOSMC_OK;
+    sosmc_i_sampler_cloud(s, x, NULL);
+    if (sosmc_i_fit_normal(&shape, (int64_t)n, x, p->w, INFLATE, mean, L) == 0)
         status = s->given.count < LAW_MOST ? sosmc_i_sampler_law(s, mean, L) : SOSMC_OK;
     free(x);
     return status;

@@ -145,12 +145,13 @@ static header describe(sosmc_solver *s)
 {
     const sosmc_objective *o = &s->problem.objective;
     double bounds[2] = {s->o.low, s->o.high};
+    int64_t of_x = sosmc_i_bounds_hash(&s->problem.model);
     span spans[SPANS];
     int count = spans_of(s, spans);
     header h = {.version = FORMAT_VERSION,
                 .byte_order = BYTE_ORDER_MARK,
                 .shape = {(int64_t)s->o.seed, s->dim, s->p, s->n, s->tile, o->loss, s->data_points,
-                          bits_of(s->o.precision), (int64_t)sosmc_i_mix(SEED_OF_HASH, bounds, sizeof bounds)},
+                          bits_of(s->o.precision), (int64_t)sosmc_i_mix(SEED_OF_HASH, bounds, sizeof bounds) ^ of_x},
                 .bytes = sizeof s->v + LOOSE * sizeof(double)};
     memcpy(h.magic, MAGIC, sizeof MAGIC);
     for (int k = 0; k < count; k++) h.bytes += spans[k].bytes;

@@ -37,6 +37,8 @@ const char *sosmc_i_learn_refused(const sosmc_problem *problem)
         return "the solver takes only the likelihood of data and rewards with a reverse divergence of positive weight";
     if (fits && (!o->data.row || o->data.rows < 1)) return "the solver needs data that are rows";
     if (fits && o->data.rows > INT32_MAX) return "the solver takes at most 2^31 - 1 rows";
+    if (fits && sosmc_i_first_bound(&problem->model) >= 0)
+        return "the solver takes no bounds of x with the likelihood of data";
     if (rewards && !problem->init.draw) return "the solver needs an initial law";
     if (problem->model.dim_x > FULL) return "the solver takes at most 200 coordinates";
     if (problem->model.no_gx) return "the solver needs dU/dx";

@@ -45,7 +45,7 @@ static sosmc_status data_tile(void *ctx, int tile, int worker)
 {
     const data_look *v = ctx;
     sosmc_solver *s = v->s;
-    const sosmc_model *m = &s->problem.model;
+    const sosmc_model *m = sosmc_i_original(&s->problem.model);
     sosmc_batch b = data_batch(s, worker, tile);
     double *row = host_room(&s->data, worker);
     if (m->energy(m->self, v->theta, &b, row, NULL)) return SOSMC_EMODEL;

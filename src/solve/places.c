@@ -302,6 +302,7 @@ static sosmc_status points_of(finding *f, const sosmc_source *source, int n, dou
         } else if (source->draw(source->self, rng, &b, f->x)) {
             return SOSMC_EMODEL;
         }
+        if (source == &f->s->problem.objective.data) sosmc_i_to_z(&f->s->problem.model, &b, f->x);
         memcpy(points + (size_t)k * dim, f->x, dim * sizeof(double));
     }
     return SOSMC_OK;

@@ -1,7 +1,6 @@
 /* solve_inside.h: what the files of the solver share.
  *
  *     solver.c    the public functions, the phases and the limits
- *     differences.c  dU/dx of models that have none
  *     cloud.c     weighted particles in groups: evaluation, moves, resampling
  *     walls.c     jumps of U, and energies that depend on the batch
  *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
@@ -24,6 +23,7 @@
 #include <string.h>
 
 #include "analysis/host.h"
+#include "base/bounds.h"
 #include "base/threads.h"
 #include "base/tiles.h"
 #include "temper/laws.h"
@@ -139,7 +139,7 @@ typedef struct {
 
 struct sosmc_solver {
     sosmc_problem problem;
-    sosmc_model inner; /* the user's, where its slopes are differences */
+    bounded bounds; /* what the user gave, where x has bounds or the slopes are differences */
     sosmc_solve_options o;
     sosmc_status failed;
     sosmc_status
@@ -277,11 +277,6 @@ void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, 
 sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found);
 /* Compares U, g and D of some particles at s->theta with those in other batches; s->D has to be that of c. */
 sosmc_status sosmc_i_batches_compare(sosmc_solver *s, const cloud *c);
-
-/* ---------------------------------------------------------------------------- differences.c */
-
-/* The model with dU/dx by differences of U; borrows *inner. */
-sosmc_model sosmc_i_differenced(const sosmc_model *inner);
 
 /* ---------------------------------------------------------------------------- metric.c */
 

@@ -338,10 +338,10 @@ static sosmc_solver *begin(const sosmc_problem *problem, const sosmc_solve_optio
     if (options) s->o = *options;
     *status = check(s);
     if (*status != SOSMC_OK) return s;
-    if (problem->model.no_gx) {
-        s->inner = problem->model;
-        s->problem.model = sosmc_i_differenced(&s->inner);
-    }
+    char text[MESSAGE_ROOM];
+    const char *wrong = sosmc_i_bound(&s->bounds, &s->problem, 1, text, sizeof text);
+    if (wrong) *status = sosmc_i_solver_fail(s, SOSMC_EINVAL, "%s", wrong);
+    if (!problem->init.draw) s->problem.init.draw = NULL; /* modes are looked for without one */
     return s;
 }
 
@@ -352,6 +352,9 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
     sosmc_solver *s = *out = begin(problem, options, &status);
     if (!s) return SOSMC_ENOMEM;
     if (status != SOSMC_OK) return status;
+    char text[MESSAGE_ROOM];
+    const char *outside = sosmc_i_points_outside(&s->problem, s->o.seed, 0, text, sizeof text);
+    if (outside) return sosmc_i_solver_fail(s, SOSMC_EINVAL, "%s", outside);
     status = shape(s);
     if (status == SOSMC_OK) status = open_hosts(s);
     if (status == SOSMC_OK) status = open_memory(s);
@@ -606,6 +609,7 @@ sosmc_status sosmc_solver_cloud(const sosmc_solver *s, double *x, double *logw)
     for (int tile = 0; x && tile < s->tiles; tile++)
         sosmc_i_to_rows(s->dim, s->at.ld, tile_count(s, tile), c->x + (size_t)tile * s->vector,
                         x + (size_t)tile_first(s, tile) * (size_t)s->dim);
+    if (x) sosmc_i_to_x(&s->problem.model, s->n, x);
     if (!logw) return SOSMC_OK;
     double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
     for (int i = 0; i < s->n; i++) logw[i] = c->logw[i] - total;
