@@ -32,6 +32,7 @@
 #ifndef SOSMC_SOLVE_H
 #define SOSMC_SOLVE_H
 
+#include <sosmc/analysis.h>
 #include <sosmc/judge.h>
 
 #ifdef __cplusplus
@@ -110,6 +111,14 @@ typedef struct {
 SOSMC_API sosmc_status sosmc_solve(sosmc_solution *out, const sosmc_problem *problem,
                                    const sosmc_solve_options *options);
 SOSMC_API void sosmc_solution_free(sosmc_solution *r); /* zeros are fine */
+
+/* Tests a problem before anyone waits for sosmc_solve: the model (sosmc_check without settings) and, where no test of it fails, what
+ * sosmc_solve says with 256 particles and 200,000 evaluations. Where these do not converge, it is asked again as the run will be, with at
+ * most a million evaluations. Items "verdict": SOSMC_CHECK_OK where it converges, else for each reason SOSMC_CHECK_NOTE,
+ * SOSMC_CHECK_UNKNOWN where these evaluations or the limits of `options` ended it, SOSMC_CHECK_FAIL where the run failed. SOSMC_EINVAL: the solver refuses the problem, and the last item, SOSMC_CHECK_SKIP, says why.
+ * Else as sosmc_check. */
+SOSMC_API sosmc_status sosmc_solve_check(const sosmc_problem *problem, const sosmc_solve_options *options,
+                                         sosmc_check_report *report);
 
 /* The same in steps: create, step until sosmc_solver_info()->phase is SOSMC_PHASE_DONE, ask for the solution, free. Between two
  * steps the solver may be saved; one that is created with the same problem, seed, particles and precision and then loads what was

@@ -14,28 +14,28 @@
 
 enum { SENTENCE = 1024 };
 
-/* The weights pass their test where its error is large, whatever they are: then nothing was learnt. */
-static const double PRECISE = 0.02;
-static int cannot_tell(const sosmc_check_item *item)
-{
-    return item->verdict == SOSMC_CHECK_OK && item->error > PRECISE;
-}
-
 static void print_item(const job *j, const sosmc_check_report *report, const sosmc_check_item *item, FILE *out)
 {
-    static const char *const verdict[] = {[SOSMC_CHECK_OK] = "ok  ",
-                                          [SOSMC_CHECK_FAIL] = "FAIL",
-                                          [SOSMC_CHECK_SKIP] = "skip",
-                                          [SOSMC_CHECK_NOTE] = "note",
-                                          [SOSMC_CHECK_WARN] = "warn"};
+    static const char *const verdict[] = {
+        [SOSMC_CHECK_OK] = "ok  ",   [SOSMC_CHECK_FAIL] = "FAIL", [SOSMC_CHECK_SKIP] = "skip",
+        [SOSMC_CHECK_NOTE] = "note", [SOSMC_CHECK_WARN] = "warn", [SOSMC_CHECK_UNKNOWN] = "not known"};
     char sentence[SENTENCE];
     int step = item->verdict == SOSMC_CHECK_WARN && /* the sentence is the one with which `run` warns of the step */
                curvature_sentence(j->settings.kernel.h, &report->step, sentence, sizeof sentence);
-    if (cannot_tell(item))
-        fprintf(out, "note  %s: %s: too coarse to tell; a bias of less than %.0f %% would not be seen\n", item->name,
-                item->sentence, 100 * 4.5 * item->error);
-    else
-        fprintf(out, "%s  %s: %s\n", verdict[item->verdict], item->name, step ? sentence : item->sentence);
+    fprintf(out, "%s  %s: %s\n", verdict[item->verdict], item->name, step ? sentence : item->sentence);
+}
+
+/* Returns how many items say that something is not known or speaks against the run. */
+static int print_items(const job *j, const sosmc_check_report *report, FILE *out)
+{
+    int notes = 0;
+    for (int i = 0; i < report->count; i++) {
+        const sosmc_check_item *item = &report->item[i];
+        print_item(j, report, item, out);
+        notes += item->verdict == SOSMC_CHECK_UNKNOWN ||
+                 (item->verdict == SOSMC_CHECK_NOTE && strcmp(item->name, "verdict") == 0);
+    }
+    return notes;
 }
 
 /* ---------------------------------------------------------------------------- the verdict on a short run */
@@ -106,42 +106,6 @@ static int print_data(const job *j, FILE *out)
 
 /* ---------------------------------------------------------------------------- runs whose settings are automatic */
 
-/* Of the library's checks those of the model; the others are of the settings, which the solver does not have. */
-static int is_of_the_model(const char *name)
-{
-    static const char *const names[] = {"gradient in x", "gradient in theta", "scores", "repeated", "particles"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return 1;
-    return 0;
-}
-
-/* The verdict of a solver that takes few particles and a bounded number of evaluations. *code: it refuses the problem, or there
- * is no memory. */
-static int print_solution(const job *j, int *code, FILE *out)
-{
-    enum { FEW = 256, EVALUATIONS = 2000000 };
-    sosmc_solve_options options = j->solve;
-    sosmc_solution r;
-    if (options.particles > FEW) options.particles = FEW;
-    if (options.evaluations == 0 || options.evaluations > EVALUATIONS) options.evaluations = EVALUATIONS;
-    sosmc_status status = sosmc_solve(&r, &j->problem, &options);
-    const sosmc_verdict_words *v = &r.judgement.verdict;
-    int refused = status == SOSMC_EINVAL || status == SOSMC_ENOMEM;
-    if (status == SOSMC_EINVAL)
-        *code = complain(SOSMC_EXIT_USAGE, "settings is automatic, and %s", v->reason[0]);
-    else if (status == SOSMC_ENOMEM)
-        *code = complain(SOSMC_EXIT_NUMERIC, "memory ran out while the run was solved with few particles");
-    else if (v->reasons == 0)
-        fprintf(out, "ok    verdict: solved with %d particles and %.2g evaluations\n", options.particles,
-                (double)r.info.evaluations);
-    for (int i = 0; i < v->reasons && !refused; i++)
-        fprintf(out, "note  verdict: with %d particles and %.2g evaluations: %s\n", options.particles,
-                (double)r.info.evaluations, v->reason[i]);
-    int notes = v->reasons;
-    sosmc_solution_free(&r);
-    return notes;
-}
-
 /* The verdict of tempering with few particles. */
 static int print_tempering(const job *j, int *code, FILE *out)
 {
@@ -172,21 +136,18 @@ static int print_tempering(const job *j, int *code, FILE *out)
 static int check_automatic(const job *j, FILE *out)
 {
     int code = SOSMC_EXIT_OK, notes = print_data(j, out);
-    sosmc_check_options options = {.iterations = -1, .threads = 1};
-    sosmc_check_report all, model = {.count = 0};
-    sosmc_settings settings = j->settings;
-    settings.scheme = sosmc_scheme_unweighted(settings.scheme.particles); /* so that no time goes into weights */
-    if (sosmc_check(&j->problem, &settings, &options, &all) != SOSMC_OK)
-        return complain(SOSMC_EXIT_NUMERIC, "memory ran out while the model was checked");
-    for (int i = 0; i < all.count; i++) {
-        if (!is_of_the_model(all.item[i].name)) continue;
-        print_item(j, &all, &all.item[i], out);
-        model.failed += all.item[i].verdict == SOSMC_CHECK_FAIL;
-    }
-    if (!model.failed) notes += j->tempers ? print_tempering(j, &code, out) : print_solution(j, &code, out);
+    sosmc_check_report report;
+    const sosmc_status status = j->tempers ? sosmc_check(&j->problem, NULL, NULL, &report)
+                                           : sosmc_solve_check(&j->problem, &j->solve, &report);
+    if (status == SOSMC_ENOMEM) return complain(SOSMC_EXIT_NUMERIC, "memory ran out while the model was checked");
+    const int refused = status == SOSMC_EINVAL;
+    report.count -= refused;
+    notes += print_items(j, &report, out);
+    if (refused) return complain(SOSMC_EXIT_USAGE, "settings is automatic, and %s", report.item[report.count].sentence);
+    if (j->tempers && !report.failed) notes += print_tempering(j, &code, out);
     if (code != SOSMC_EXIT_OK) return code;
-    conclude(&model, notes, out);
-    return model.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
+    conclude(&report, notes, out);
+    return report.failed ? SOSMC_EXIT_NUMERIC : SOSMC_EXIT_OK;
 }
 
 /* ---------------------------------------------------------------------------- all of it */
@@ -227,10 +188,7 @@ int check_job(const config *c, FILE *out)
     int64_t few = j.iterations < 20 ? j.iterations : 20;
     sosmc_check_options options = {.iterations = few ? few : -1, .threads = 1};
     (void)sosmc_check(&j.problem, &j.settings, &options, &report);
-    for (int i = 0; i < report.count; i++) {
-        notes += cannot_tell(&report.item[i]);
-        print_item(&j, &report, &report.item[i], out);
-    }
+    notes += print_items(&j, &report, out);
     if (!report.failed) notes += print_verdict(&j, out);
     job_free(&j);
     conclude(&report, notes, out);

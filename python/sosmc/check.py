@@ -11,12 +11,12 @@ from ._problem import Problem
 from .model import Model
 from .objectives import Objective
 
-_VERDICTS = {0: "ok", 1: "FAIL", 2: "skipped", 3: "note", 4: "warning"}
+_VERDICTS = {0: "ok", 1: "FAIL", 2: "skipped", 3: "note", 4: "warning", 5: "not known"}
 
 
 @dataclass(frozen=True)
 class CheckItem:
-    """One test: its name, its verdict ("ok", "FAIL", "skipped", "note" or "warning"), what was measured, and a sentence.
+    """One test: its name, its verdict ("ok", "FAIL", "skipped", "note", "warning" or "not known"), what was measured, and a sentence.
 
     coordinate
         Of x or of theta, counted from 0: where a gradient or a score is wrong; None elsewhere. `parameter` is its name in theta.
@@ -64,12 +64,15 @@ class Check:
 
 
 def check_problem(problem: Problem, iterations: int) -> Check:
-    """sosmc_check on a problem."""
-    options = ffi.new("sosmc_check_options *", {"iterations": iterations, "threads": 1 if problem.python else 2})
+    """sosmc_check on a problem, or sosmc_solve_check where the solver chooses."""
     report = ffi.new("sosmc_check_report *")
-    status = lib.sosmc_check(problem.problem, problem.settings, options, report)
+    if problem.automatic:
+        status = lib.sosmc_solve_check(problem.problem, problem.solve_options(), report)
+    else:
+        options = ffi.new("sosmc_check_options *", {"iterations": iterations, "threads": 1 if problem.python else 2})
+        status = lib.sosmc_check(problem.problem, problem.settings, options, report)
     problem.calls.raise_again("")
-    if status != lib.SOSMC_OK:
+    if status not in (lib.SOSMC_OK, lib.SOSMC_EINVAL):
         raise exception(status, "")
     return Check([_item(report.item[k], problem.model.names) for k in range(report.count)])
 
@@ -84,11 +87,12 @@ def _item(c: Any, names: list[str]) -> CheckItem:
 
 
 def check(model: Model, objective: Objective | None = None, *, iterations: int = 20, **keywords: Any) -> Check:
-    """Tests a model before anyone waits for its run: gradients, weights, a short run.
+    """Tests a model before anyone waits for its run, in the way that `minimize` would run it with the same keywords.
 
-    The gradient in x and in theta are compared with differences of U, and the sentence of one that fails names the coordinate; the
-    weights along a closed path of theta must come back to where they began; a short run must stay finite. Keywords are those of
-    `minimize`; without a kernel the tests use "ula".
+    The gradient in x and in theta are compared with differences of U, and the sentence of one that fails names the coordinate. Then the
+    solver, with few particles, says what its verdict is: "ok" where it converges, else a note for each reason. With a keyword of an
+    explicit run, such as `kernel`, the weights along a closed path of theta must come back to where they began, and a short run of
+    `iterations` must stay finite. A test that cannot tell is "not known". `sosmc check FILE` makes the same tests.
 
     >>> import numpy as np, sosmc
     >>> wrong = sosmc.Model(lambda t, x: (0.5 * ((x - t) ** 2).sum(1), 2 * (x - t)), lambda t, x, c: c @ (t - x),
@@ -99,6 +103,4 @@ def check(model: Model, objective: Objective | None = None, *, iterations: int =
     """
     from .api import _prepare
 
-    if "kernel" not in keywords:
-        keywords["kernel"] = "ula" if model.gradient else "rwm"
-    return check_problem(_prepare("check", model, objective, keywords, True), iterations)
+    return check_problem(_prepare("check", model, objective, keywords, False), iterations)

@@ -211,6 +211,19 @@ def test_saving_waits_for_no_other_writer(pair, tmp_path):
         assert (tmp_path / "run" / "summary.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize("keywords", [{}, {"kernel": {"type": "ula", "step": 0.05}}, {"kernel": {"type": "ula", "step": 0.9}}])
+def test_a_check_says_what_the_program_says(keywords, tmp_path, program):
+    y = [1.1, 2.2, 3.7, 0.8, 2.5, 1.9, 4.0, -0.3, 2.1, 2.4]
+    report = sosmc.check(sosmc.models.hierarchical(y), **keywords)
+    (tmp_path / "run.yaml").write_text(json.dumps({"model": {"type": "hierarchical_gaussian", "y": y}, "objective": "mmle", **keywords}))
+    said = subprocess.run([program, "check", str(tmp_path / "run.yaml")], capture_output=True, text=True).stdout
+    for item in report.items:
+        if item.name not in ("threads", "step"):  # the program names the step as run files do
+            assert f"{item.verdict}  " in said and f"{item.name}: {item.sentence}" in said
+    assert report["verdict" if not keywords else "weights"].verdict == ("not known" if "0.9" in str(keywords) else "ok")
+    assert report.ok
+
+
 def test_settings_write_the_run_file_back(pair, tmp_path):
     model = sosmc.models.mixture([[-3.0, 0.0], [3.0, 0.0]], variance=0.5)
     r = sosmc.minimize(model, sosmc.reward("x1 > 0", beta=0.5), iterations=30, kernel={"type": "ula", "step": 0.1}, seed=5)

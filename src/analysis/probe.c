@@ -22,7 +22,8 @@ sosmc_status sosmc_i_probe_open(probe *p, const sosmc_problem *problem, uint64_t
     p->U = p->theta + length;
     p->b = sosmc_i_host_batch(&p->h, 0, 0, PROBE_PARTICLES);
     if (problem->theta0) memcpy(p->theta, problem->theta0, nt * sizeof(double)); /* else zeros */
-    if (problem->init.draw(problem->init.self, (sosmc_rng){.seed = seed}, &p->b, p->x)) status = SOSMC_EMODEL;
+    sosmc_source init = problem->init.draw ? problem->init : sosmc_standard_normal();
+    if (init.draw(init.self, (sosmc_rng){.seed = seed}, &p->b, p->x)) status = SOSMC_EMODEL;
     if (status != SOSMC_OK) sosmc_i_probe_close(p);
     return status;
 }

@@ -587,6 +587,43 @@ sosmc_status sosmc_solve(sosmc_solution *out, const sosmc_problem *problem, cons
     return status != SOSMC_OK ? status : told;
 }
 
+sosmc_status sosmc_solve_check(const sosmc_problem *problem, const sosmc_solve_options *options,
+                               sosmc_check_report *report)
+{
+    enum { FEW = 256, QUICK = 200000, LONG = 1000000 };
+    sosmc_solution r;
+    sosmc_status status = sosmc_check(problem, NULL, NULL, report);
+    if (status != SOSMC_OK || report->failed) return status;
+    for (int few = 1;; few = 0) { /* few particles never speak against a problem that more of them solve */
+        sosmc_solve_options o = options ? *options : (sosmc_solve_options){.seed = 0};
+        const int64_t most = few ? QUICK : LONG;
+        if (few && (o.particles == 0 || o.particles > FEW)) o.particles = FEW;
+        if (o.evaluations == 0 || o.evaluations > most) o.evaluations = most;
+        status = sosmc_solve(&r, problem, &o);
+        if (!few || (status != SOSMC_OK && status != SOSMC_ENUMERIC) || r.judgement.verdict.status == SOSMC_CONVERGED)
+            break;
+        sosmc_solution_free(&r);
+    }
+    const sosmc_verdict_words *v = &r.judgement.verdict;
+    const int verdict = status == SOSMC_EINVAL          ? SOSMC_CHECK_SKIP
+                        : v->status == SOSMC_RUN_FAILED ? SOSMC_CHECK_FAIL
+                        : !r.finished                   ? SOSMC_CHECK_UNKNOWN
+                        : v->status == SOSMC_CONVERGED  ? SOSMC_CHECK_OK
+                                                        : SOSMC_CHECK_NOTE;
+    char solved[80] = "";
+    if (status != SOSMC_EINVAL)
+        (void)snprintf(solved, sizeof solved, "%swith %d particles and %.2g evaluations%s", v->reasons ? "" : "solved ",
+                       r.judgement.measured.particles, (double)r.info.evaluations, v->reasons ? ": " : "");
+    for (int i = 0; i < v->reasons || i == 0; i++) {
+        sosmc_check_item item = {"verdict", verdict, .value = NAN, .error = NAN, .limit = NAN, .coordinate = -1};
+        (void)snprintf(item.sentence, sizeof item.sentence, "%s%s", solved, v->reasons ? v->reason[i] : "");
+        report->item[report->count++] = item;
+    }
+    report->failed += verdict == SOSMC_CHECK_FAIL;
+    sosmc_solution_free(&r);
+    return status == SOSMC_EINVAL || status == SOSMC_ENOMEM ? status : SOSMC_OK;
+}
+
 void sosmc_solution_free(sosmc_solution *r) { sosmc_judgement_free(&r->judgement); }
 
 sosmc_status sosmc_solver_solution(const sosmc_solver *s, sosmc_solution *out) { return sosmc_i_answer(s, out); }

@@ -347,6 +347,34 @@ static void wrong_weights_are_found(void **state)
     assert_non_null(strstr(item_named(&r, "weights")->sentence, "the kernel do not agree"));
 }
 
+/* A step that is too large for weights, of a sound model: a few paths carry their mean, so that nothing can be said. */
+static void weights_of_few_paths_are_not_known(void **state)
+{
+    sosmc_check_options alone = {.threads = 1};
+    sosmc_check_report r;
+    sosmc_problem p = {.model = toy_gauss_model(&wide), .objective = sosmc_mmle(), .init = sosmc_standard_normal()};
+    sosmc_settings cfg = settings();
+    cfg.kernel = sosmc_ula(0.7);
+    assert_int_equal(sosmc_check(&p, &cfg, &alone, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "weights"), SOSMC_CHECK_UNKNOWN);
+    assert_non_null(strstr(item_named(&r, "weights")->sentence, "too coarse to tell, from an effective "));
+    assert_int_equal(r.failed, 0);
+}
+
+/* Without settings the model alone is tested; the first particles come from anywhere. */
+static void a_model_alone_is_checked(void **state)
+{
+    sosmc_check_report r;
+    sosmc_problem p = sound();
+    p.init = (sosmc_source){.draw = NULL};
+    assert_int_equal(sosmc_check(&p, NULL, NULL, &r), SOSMC_OK);
+    assert_int_equal(r.count, 2);
+    assert_int_equal(r.failed, 0);
+    p.model.energy = wrong_gx;
+    assert_int_equal(sosmc_check(&p, NULL, NULL, &r), SOSMC_OK);
+    assert_int_equal(verdict_of(&r, "gradient in x"), SOSMC_CHECK_FAIL);
+}
+
 static int no_prox(const void *self, const double *theta, double lambda, const sosmc_batch *b, double *x)
 {
     memcpy(x, b->x, (size_t)b->dim * (size_t)b->ld * sizeof *x);
@@ -450,6 +478,8 @@ int main(void)
         cmocka_unit_test(rounding_and_curvature_are_no_faults),
         cmocka_unit_test(rounded_energies_are_no_faults_and_hide_none),
         cmocka_unit_test(wrong_weights_are_found),
+        cmocka_unit_test(weights_of_few_paths_are_not_known),
+        cmocka_unit_test(a_model_alone_is_checked),
         cmocka_unit_test(a_smooth_part_is_not_compared),
         cmocka_unit_test(shared_memory_is_found),
         cmocka_unit_test(the_wrong_coordinate_is_named),

@@ -201,7 +201,8 @@ static void a_collapsing_regression_tells_a_judged_loss(void **state)
     assert_true(fabs(running - told) > 5);
     assert_true(warned(s, "kernel.step is 0.05, "));
     json_decref(s);
-    const char *checked = says(3, "check logistic.yaml --set kernel.type=ula --set kernel.step=0.05");
+    const char *checked = says(0, "check logistic.yaml --set kernel.type=ula --set kernel.step=0.05");
+    assert_contains(checked, "not known  weights: "); /* of a right model: a few paths carry the mean */
     assert_contains(checked, "warn  step: kernel.step is 0.05, ");
     assert_null(strstr(checked, "all is well"));
 }

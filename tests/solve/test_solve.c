@@ -218,6 +218,33 @@ static void a_wrong_gradient_is_found(void **state)
     sosmc_solution_free(&r);
 }
 
+/* A check says what the solver will say, of a wrong model nothing of the solver, and of one that it refuses why. */
+static void a_check_tests_what_the_solver_does(void **state)
+{
+    static const double apart[8] = {56.875, 6.875, -20.625, 4.375, -15.625, -10.625, 31.875, 16.875};
+    sosmc_problem p = schools();
+    sosmc_check_report r;
+    p.model.self = apart;
+    assert_int_equal(sosmc_solve_check(&p, NULL, &r), SOSMC_OK);
+    assert_int_equal(r.failed, 0);
+    assert_string_equal(r.item[r.count - 1].name, "verdict");
+    assert_int_equal(r.item[r.count - 1].verdict, SOSMC_CHECK_OK);
+    assert_non_null(strstr(r.item[r.count - 1].sentence, "solved with 256 particles and "));
+    sosmc_solve_options few = {.evaluations = 2000};
+    assert_int_equal(sosmc_solve_check(&p, &few, &r), SOSMC_OK);
+    assert_int_equal(r.item[r.count - 1].verdict, SOSMC_CHECK_UNKNOWN);
+    assert_int_equal(r.failed, 0);
+    p.model.prox = no_prox;
+    assert_int_equal(sosmc_solve_check(&p, NULL, &r), SOSMC_EINVAL);
+    assert_int_equal(r.item[r.count - 1].verdict, SOSMC_CHECK_SKIP);
+    assert_non_null(strstr(r.item[r.count - 1].sentence, "proximal map"));
+    p.model.prox = NULL;
+    p.model.grad_theta = wrong_grad;
+    assert_int_equal(sosmc_solve_check(&p, NULL, &r), SOSMC_OK);
+    assert_int_equal(r.failed, 1);
+    assert_string_not_equal(r.item[r.count - 1].name, "verdict");
+}
+
 /* ---------------------------------------------------------------------------- observers, clouds, files */
 
 static int stop_at(void *ctx, const sosmc_solver *s, const sosmc_solve_info *info)
@@ -298,15 +325,11 @@ static void a_saved_file_survives_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parameter_that_runs_away_is_named),
-        cmocka_unit_test(a_theta_at_a_bound_is_named),
-        cmocka_unit_test(what_it_cannot_do_is_refused_in_words),
-        cmocka_unit_test(a_model_that_fails_is_told),
-        cmocka_unit_test(a_model_without_slopes_is_solved),
-        cmocka_unit_test(a_wrong_gradient_is_found),
-        cmocka_unit_test(an_observer_may_stop_it),
-        cmocka_unit_test(the_cloud_is_weighted_and_in_place),
-        cmocka_unit_test(a_saved_file_survives_damage),
+        cmocka_unit_test(a_parameter_that_runs_away_is_named),   cmocka_unit_test(a_theta_at_a_bound_is_named),
+        cmocka_unit_test(what_it_cannot_do_is_refused_in_words), cmocka_unit_test(a_model_that_fails_is_told),
+        cmocka_unit_test(a_model_without_slopes_is_solved),      cmocka_unit_test(a_wrong_gradient_is_found),
+        cmocka_unit_test(a_check_tests_what_the_solver_does),    cmocka_unit_test(an_observer_may_stop_it),
+        cmocka_unit_test(the_cloud_is_weighted_and_in_place),    cmocka_unit_test(a_saved_file_survives_damage),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
