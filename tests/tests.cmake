@@ -120,6 +120,7 @@ set(sosmc_tests
     "solve solve_bits property"
     "solve bounds stat"
     "solve crossed stat"
+    "solve information stat both"
     "solve learn property"
     "solve learn_far property"
     "solve taken_back fault"

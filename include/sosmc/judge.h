@@ -104,9 +104,16 @@ typedef struct {
     int64_t updates;                   /* of theta in the search */
     int out_of_updates;                /* these ended it while theta still moved */
     double moves_wanted;               /* until particles have half forgotten where they were */
-    int negative;                      /* directions in which the loss curves downwards */
-    int downhill;                      /* directions without curvature in which the loss falls beyond doubt */
-    int vertex;                        /* no parameter changes the law of the particles any more */
+    double bent,
+        blunt; /* of the curvature of the loss along a direction, relative: what half the difference changes of it; its
+                         * standard error; 0: little */
+    int bent_where, blunt_where; /* the parameter that the direction mostly is */
+    double off,
+        off_error; /* how far the last step of a parameter is off as the loss is no quadratic, and its error; 0: little */
+    int off_where;
+    int negative;  /* directions in which the loss curves downwards */
+    int downhill;  /* directions without curvature in which the loss falls beyond doubt */
+    int vertex;    /* no parameter changes the law of the particles any more */
     int runs_away; /* a parameter that the loss hardly needs any more and that goes on, counted from 1, with its direction as sign; 0: none */
     int wall_moves; /* a parameter, counted from 1, with which a jump of U changes; 0: none */
     int wall_where; /* the coordinate of x that U jumps across, from 0 */

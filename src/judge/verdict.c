@@ -256,6 +256,12 @@ static void judge_energy(const sosmc_measured *m, sosmc_verdict_words *v)
             m->wall_jump >= WALL ? "has a wall" : "jumps", at, m->wall_place);
 }
 
+/* So many times the particles, in whole hundreds. */
+static int enough_particles(int particles, double times)
+{
+    return (int)(100 * ceil(fmin(particles * times, 1e9) / 100));
+}
+
 /* What a solver cannot vouch for. It chose its settings itself, so what can be changed is particles, limits and the problem. */
 static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
 {
@@ -343,6 +349,21 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "theta is not at a minimum: along a direction that is mostly %s the loss still falls, and does not curve upwards; start from "
             "another theta",
             which(m, m->unresolved_where, name));
+    if (m->bent > 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the second derivative of the loss along a direction that is mostly %s changes by %.0f %% when its differences are shortened "
+            "(at most 5 %% is allowed), so the errors of theta may be wrong; look for a jump or for rounding in U and dU/dtheta",
+            which(m, m->bent_where, name), 100 * m->bent);
+    if (m->blunt > 0 && m->likelihood)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the curvature of the loss along a direction that is mostly %s has an error of %.0f %% (at most 10 %% is wanted), so the errors "
+            "of theta may be wrong; take %d particles",
+            which(m, m->blunt_where, name), 100 * m->blunt, enough_particles(m->particles, 100 * m->blunt * m->blunt));
+    if (m->off != 0)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s is off by %.2g behind its last step (its error is %.2g), because the loss is no quadratic there; take more particles, "
+            "or start from the theta that was found",
+            which(m, m->off_where, name), m->off, m->off_error);
     if (m->negative)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss curves downwards in %d direction%s of theta: this is no minimum; start from another theta",

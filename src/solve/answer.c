@@ -210,6 +210,13 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->newton_worst_step = f->newton_worst_step;
     m->newton_worst_error = f->newton_worst_error;
     m->hessian_definite = !f->vertex && !f->negative;
+    m->bent = f->bent;
+    m->bent_where = (int)f->bent_where;
+    m->blunt = f->blunt;
+    m->blunt_where = (int)f->blunt_where;
+    m->off = f->off_worth > 0 ? f->off : 0;
+    m->off_error = f->off_error;
+    m->off_where = (int)f->off_where;
     m->unresolved = (int)f->unresolved;
     m->unresolved_hides = f->hides;
     m->unresolved_where = (int)f->hides_where;

@@ -80,6 +80,8 @@ static int spans_of(sosmc_solver *s, span out[SPANS])
     SPAN(s->first_unit, p);
     SPAN(s->mark, p);
     SPAN(s->bfgs, p * p);
+    SPAN(s->complete, p * p);
+    SPAN(s->bend, p * p);
     for (int k = 0; k < CLOUDS; k++) {
         cloud *c = &s->c[k];
         SPAN(c->x, all);

@@ -87,6 +87,13 @@ typedef struct {
 
 static int left_out(const look *l, int tile) { return tile % l->every != l->phase; }
 
+/* Of tiles, so that two or more, with 128 particles, are looked at. */
+int sosmc_i_share(const sosmc_solver *s)
+{
+    int every = s->n / 128 < s->tiles / 2 ? s->n / 128 : s->tiles / 2;
+    return every > 1 ? every : 1;
+}
+
 static sosmc_status look_tile(void *ctx, int tile, int worker)
 {
     const looking *v = ctx;
@@ -155,6 +162,55 @@ static int reweigh(sosmc_solver *s, look *l, double *log_ratio)
     l->cess = first * first / (all * second);
     *log_ratio = most + sosmc_i_log1(NULL, sum / all);
     return 0;
+}
+
+/* ---------------------------------------------------------------------------- complete data */
+
+/* The gradient at theta of the mean energy over a share of the particles, whose weights stand in s->coefficient. */
+static sosmc_status mean_scores(sosmc_solver *s, look *l, const double *theta, double *gradient)
+{
+    looking v = {.s = s, .l = l, .theta = theta};
+    s->v.contractions += (int64_t)((s->tiles - l->phase + l->every - 1) / l->every) * s->tile;
+    sosmc_status status = sosmc_i_host_move(&s->trial, theta);
+    if (status == SOSMC_OK) status = sosmc_i_parallel(s->helpers, contract_tile, &v, s->tiles);
+    memset(gradient, 0, (size_t)s->p * sizeof(double));
+    for (int tile = l->phase; tile < s->tiles; tile += l->every)
+        for (int j = 0; j < s->p; j++) gradient[j] += s->partial[(size_t)tile * s->row + (size_t)j];
+    return status;
+}
+
+sosmc_status sosmc_i_complete(sosmc_solver *s, cloud *c, const double *F)
+{
+    static const shift none = {0};
+    size_t p = (size_t)s->p;
+    double high[SOSMC_SOLVE_PARAMETERS], low[SOSMC_SOLVE_PARAMETERS], *C = s->complete, all = 0;
+    look l = {.c = c, .k = &none, .every = sosmc_i_share(s)};
+    for (int k = 0; k < s->n; k++) all += left_out(&l, tile_with(s, k)) ? 0 : c->w[k];
+    if (!(all > 0)) return SOSMC_OK; /* what was known stays */
+    for (int k = 0; k < s->n; k++) s->coefficient[k] = c->w[k] / all;
+    for (size_t j = 0; j < p; j++) {
+        double own = C[j * p + j] > 0 ? F[j * p + j] + C[j * p + j] : F[j * p + j], size = fmax(1, fabs(s->theta[j]));
+        double e = own > 0 ? LENGTH_OF_DIFFERENCE / sqrt(own) : INFINITY;
+        if (!(C[j * p + j] > 0)) e = fmin(e, 1e-3 * size);
+        for (int tries = 0; tries < 3; tries++) {
+            memcpy(s->try_theta, s->theta, p * sizeof(double));
+            s->try_theta[j] = s->theta[j] + e;
+            sosmc_status status = mean_scores(s, &l, s->try_theta, high);
+            s->try_theta[j] = s->theta[j] - e;
+            if (status == SOSMC_OK) status = mean_scores(s, &l, s->try_theta, low);
+            if (status != SOSMC_OK) return status;
+            for (size_t k = 0; k < p; k++) {
+                double second = (high[k] - low[k]) / (2 * e);
+                C[j * p + k] = isfinite(second) ? second : 0;
+            }
+            double wanted = LENGTH_OF_DIFFERENCE / sqrt(F[j * p + j] + fmax(C[j * p + j], 0));
+            if (!isfinite(wanted) || (e < 3 * wanted && wanted < 3 * e)) break;
+            e = wanted; /* the first guess knew nothing of the model's units */
+        }
+    }
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < j; k++) C[j * p + k] = C[k * p + j] = 0.5 * (C[j * p + k] + C[k * p + j]);
+    return SOSMC_OK;
 }
 
 sosmc_status sosmc_i_look(sosmc_solver *s, look *l, const double *theta, double *gradient)

@@ -19,7 +19,10 @@
 
 enum { FIRST_ROUNDS = 8, MOST_ROUNDS = 512, STAGES = 20, MOST_MOVES_IN_ALL = 4000, SEEN = 5, CARRIERS = 20 };
 enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
-static const double SEES = 0.5, DIFFERENCE = 0.05, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
+static const double SEES = 0.5, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
+/* Of a curvature: how far half the difference may change it; its relative error, where it makes standard errors. Of a step: how far it
+ * may be off, in errors of theta. Of differences: the shortest. */
+static const double BENT = 0.05, BLUNT = 0.1, OFF = 0.5, CLOSEST = 0.01;
 enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8 };
 
 double sosmc_i_wanted(const sosmc_solver *s)
@@ -162,17 +165,47 @@ static void note_fisher(sosmc_solver *s, const cloud *c, double *F, double *mean
     }
 }
 
+/* Column j of the Hessian by a difference of length e, into `column`. */
+static sosmc_status difference(sosmc_solver *s, look *l, size_t j, double e, double *column, double *low)
+{
+    size_t p = (size_t)s->p;
+    memcpy(s->try_theta, s->theta, p * sizeof(double));
+    s->try_theta[j] = s->theta[j] + e;
+    sosmc_status status = sosmc_i_look(s, l, s->try_theta, column);
+    s->try_theta[j] = s->theta[j] - e;
+    if (status == SOSMC_OK) status = sosmc_i_look(s, l, s->try_theta, low);
+    for (size_t k = 0; k < p; k++) column[k] = (column[k] - low[k]) / (2 * e);
+    return status;
+}
+
+/* Adds a Hessian to the last slot, which is complete when it is the mean of v.each of them. Where all slots are full, neighbours are
+ * merged, so that what a slot differs by from the mean holds the correlation in time. */
+static void keep_hessian(sosmc_solver *s, const double *H)
+{
+    size_t all = (size_t)s->p * (size_t)s->p;
+    if (s->v.hessians == HESSIANS) {
+        for (size_t h = 0; h < HESSIANS / 2; h++)
+            for (size_t k = 0; k < all; k++)
+                s->hessian[h * all + k] = 0.5 * (s->hessian[2 * h * all + k] + s->hessian[(2 * h + 1) * all + k]);
+        s->v.hessians /= 2;
+        s->v.each *= 2;
+    }
+    double *slot = s->hessian + (size_t)s->v.hessians * all, first = s->v.partial == 0;
+    for (size_t k = 0; k < all; k++) slot[k] = first ? H[k] : slot[k] + (H[k] - slot[k]) / (double)(s->v.partial + 1);
+    if (++s->v.partial < s->v.each) return;
+    s->v.hessians++;
+    s->v.partial = 0;
+}
+
 static sosmc_status add_hessian(sosmc_solver *s, int which)
 {
     cloud *c = &s->c[which];
     size_t p = (size_t)s->p;
-    double *F = s->small + 2 * (size_t)s->dim, *mean = F + p * p, *high = mean + p, *low = high + p, most = 0;
-    double *H = s->hessian + (size_t)s->v.hessians * p * p;
-    if (s->v.hessians == HESSIANS) return SOSMC_OK;
+    double *F = s->small + 2 * (size_t)s->dim, *mean = F + p * p, *low = mean + p, *H = low + p, most = 0;
     int wanted = s->p > 20 ? (int)fmax(256, s->n * 20.0 / s->p) : s->n, every = s->n / wanted;
     if (every < 1) every = 1;
     while (every > 1 && s->tiles / every < 4) every--;
-    look l = {.c = c, .k = &s->k[which], .every = every, .phase = (int)s->v.hessians / 2 % every};
+    look l = {.c = c, .k = &s->k[which], .every = every, .phase = (int)s->v.fishers / 2 % every};
     (void)sosmc_i_solver_weights(s, c, ALL);
     double total = sosmc_i_log_sum(s->simd, s->n, c->logw, s->scratch);
     for (int i = 0; i < s->n; i++) s->lw[i] = c->logw[i] - total;
@@ -182,21 +215,25 @@ static sosmc_status add_hessian(sosmc_solver *s, int which)
     if (status != SOSMC_OK) return status;
     note_fisher(s, c, F, mean);
     for (size_t k = 0; k < p * p; k++) s->fisher[k] += F[k];
+    if (uses_energy(s) && s->v.fishers == 0) status = sosmc_i_complete(s, c, F);
     for (size_t j = 0; j < p; j++) most = fmax(most, F[j * p + j]);
-    for (size_t j = 0; j < p; j++) {
-        double e = DIFFERENCE / sqrt(fmax(F[j * p + j], 1e-12 * most + 1e-300));
+    for (size_t j = 0; j < p && status == SOSMC_OK; j++) {
+        double own = F[j * p + j] + fmax(s->complete[j * p + j], 0);
+        double e = s->v.closer * LENGTH_OF_DIFFERENCE / sqrt(fmax(own, 1e-12 * most + 1e-300));
         if (s->v.has_unit) e = fmin(e, 0.3 * s->unit[j]);
-        for (int side = 0; side < 2 && status == SOSMC_OK; side++) {
-            memcpy(s->try_theta, s->theta, p * sizeof(double));
-            s->try_theta[j] += side ? -e : e;
-            status = sosmc_i_look(s, &l, s->try_theta, side ? low : high);
-        }
-        if (status != SOSMC_OK) return status;
-        for (size_t k = 0; k < p; k++) H[j * p + k] = (high[k] - low[k]) / (2 * e);
+        status = difference(s, &l, j, e, H + j * p, low);
+        if (status != SOSMC_OK || s->v.fishers > 0) continue;
+        look share = {.c = c, .k = &s->k[which], .every = sosmc_i_share(s)}; /* how far half the length changes it */
+        double *bend = s->bend + j * p, *half = mean;
+        status = difference(s, &share, j, e, bend, low);
+        if (status == SOSMC_OK) status = difference(s, &share, j, 0.5 * e, half, low);
+        for (size_t k = 0; k < p; k++) bend[k] -= half[k];
     }
+    if (status != SOSMC_OK) return status;
     for (size_t j = 0; j < p; j++)
         for (size_t k = 0; k < j; k++) H[j * p + k] = H[k * p + j] = 0.5 * (H[j * p + k] + H[k * p + j]);
-    s->v.hessians++;
+    s->v.fishers++;
+    keep_hessian(s, H);
     return SOSMC_OK;
 }
 
@@ -204,7 +241,7 @@ static sosmc_status add_hessian(sosmc_solver *s, int which)
 
 typedef struct {
     sosmc_solver *s;
-    size_t p, r;        /* parameters, directions */
+    size_t p, r, flat;  /* parameters, directions, and those that were left out: the last rows of B */
     double *B;          /* r rows of p */
     double *value, *sd; /* curvature along each, and its error */
     int *bad;           /* curvature not known */
@@ -226,7 +263,7 @@ static void means(sosmc_solver *s)
     memset(s->H, 0, p * p * sizeof(double));
     for (size_t h = 0; h < count; h++)
         for (size_t k = 0; k < p * p; k++) s->H[k] += s->hessian[h * p * p + k] / (double)count;
-    for (size_t k = 0; k < p * p; k++) s->fisher[k] /= (double)count;
+    for (size_t k = 0; k < p * p; k++) s->fisher[k] /= (double)s->v.fishers;
 }
 
 /* The directions: rows of B with B' M B = 1 and B' H B diagonal. Returns -1 where no parameter is seen. */
@@ -237,14 +274,15 @@ static int find_directions(staging *t)
     int likelihood = o->loss == SOSMC_LOSS_MMLE;
     size_t p = t->p;
     double most = 0, *unit = t->work, *values = t->value;
-    int seen = 0;
+    int seen = 0, held[SOSMC_SOLVE_PARAMETERS];
     for (size_t j = 0; j < p; j++) most = fmax(most, s->fisher[j * p + j]);
     for (size_t j = 0; j < p; j++) {
         double own = s->fisher[j * p + j] + (likelihood ? fmax(s->H[j * p + j], 0) : 0);
         /* Where a parameter has ceased to matter, as a weight that has gone to zero does, it stays where it is. */
-        int visible = s->seen[j] >= SEEN && s->fisher[j * p + j] * 900 * s->unit[j] * s->unit[j] > 1;
-        unit[j] = visible ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : 0;
-        if (s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high)) unit[j] = 0;
+        double C = fmax(s->complete[j * p + j], 0), all = s->fisher[j * p + j] + C;
+        int visible = (s->seen[j] >= SEEN || C > 0.5 * all) && all * 900 * s->unit[j] * s->unit[j] > 1;
+        held[j] = s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high);
+        unit[j] = visible && !held[j] ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : 0;
         seen += unit[j] > 0;
     }
     if (!seen) return -1;
@@ -252,9 +290,18 @@ static int find_directions(staging *t)
         for (size_t k = 0; k < p; k++)
             t->M[j * p + k] = (s->fisher[j * p + k] + (likelihood ? s->H[j * p + k] : 0)) * unit[j] * unit[k];
     if (sosmc_i_eigen(p, t->M, values, t->E)) return -1;
-    t->r = 0;
+    t->r = t->flat = 0;
     for (size_t m = 0; m < p; m++) {
-        if (!(values[m] > (likelihood ? 1e-9 : 1e-7) * values[p - 1])) continue;
+        if (!(values[m] > (likelihood ? 1e-9 : 1e-7) * values[p - 1])) {
+            size_t where = 0;
+            for (size_t j = 0; j < p; j++)
+                if (fabs(t->E[m * p + j]) > fabs(t->E[m * p + where])) where = j;
+            if (!likelihood || held[where]) continue;
+            double *row = t->B + (p - ++t->flat) * p; /* alone where nothing is seen of it */
+            for (size_t j = 0; j < p; j++)
+                row[j] = unit[where] > 0 ? unit[j] * t->E[m * p + j] : j == where ? s->unit[j] : 0;
+            continue;
+        }
         for (size_t j = 0; j < p; j++) t->B[t->r * p + j] = unit[j] * t->E[m * p + j] / sqrt(values[m]);
         t->r++;
     }
@@ -292,6 +339,48 @@ static void find_known(staging *t)
         }
         t->sd[a] = count > 1 ? sqrt(sum / ((double)count - 1) / (double)count) : INFINITY;
         t->bad[a] = t->value[a] < fmax(3 * t->sd[a], 1e-9 * most);
+    }
+    for (size_t a = t->r; t->flat > 0; a++, t->r++, t->flat--) { /* nothing is known there */
+        memmove(t->B + a * p, t->B + (p - t->flat) * p, p * sizeof(double));
+        t->value[a] = form(p, s->H, t->B + a * p, t->work);
+        t->sd[a] = 0;
+        t->bad[a] = 1;
+    }
+}
+
+static int mostly(const staging *t, size_t a)
+{
+    const sosmc_solver *s = t->s;
+    int where = 0;
+    double most = -1;
+    for (size_t j = 0; j < t->p; j++) {
+        double own = s->fisher[j * t->p + j] + fmax(s->complete[j * t->p + j], 0);
+        double size = fabs(t->B[a * t->p + j]) * sqrt(fmax(own, 1 / (s->unit[j] * s->unit[j])));
+        if (size > most) {
+            most = size;
+            where = (int)j;
+        }
+    }
+    return where;
+}
+
+/* Curvatures that are known, and not well: half the difference gives others, or they make standard errors and have a large error. */
+static void note_curvatures(staging *t)
+{
+    sosmc_solver *s = t->s;
+    findings *f = &s->v.found;
+    f->bent = f->blunt = 0;
+    for (size_t a = 0; a < t->r; a++) {
+        if (t->bad[a]) continue;
+        double bent = fabs(form(t->p, s->bend, t->B + a * t->p, t->work)) / t->value[a], blunt = t->sd[a] / t->value[a];
+        if (bent > fmax(f->bent, BENT)) {
+            f->bent = bent;
+            f->bent_where = mostly(t, a);
+        }
+        if (uses_energy(s) && blunt > fmax(f->blunt, BLUNT)) {
+            f->blunt = blunt;
+            f->blunt_where = mostly(t, a);
+        }
     }
 }
 
@@ -366,21 +455,6 @@ static void project(staging *t)
             t->v[a] += variance / (n * n);
         }
     }
-}
-
-static int mostly(const staging *t, size_t a)
-{
-    const sosmc_solver *s = t->s;
-    int where = 0;
-    double most = -1;
-    for (size_t j = 0; j < t->p; j++) {
-        double size = fabs(t->B[a * t->p + j]) * sqrt(fmax(s->fisher[j * t->p + j], 0));
-        if (size > most) {
-            most = size;
-            where = (int)j;
-        }
-    }
-    return where;
 }
 
 /* Each cloud against the others, the searched one against the fresh one at first: the direction in which one differs most, in errors, and
@@ -470,12 +544,14 @@ static void find_covariance(staging *t, const double *step)
     for (size_t j = 0; j < p; j++) s->error[j] = sqrt(fmax(s->cov[j * p + j], 0));
 }
 
-/* The step is halved until both clouds see its end. */
-static sosmc_status shorten(sosmc_solver *s, double *delta, int *shortened)
+/* The step is halved until both clouds see its end. `change`: how much the gradient changes along it. */
+static sosmc_status shorten(sosmc_solver *s, double *delta, int *shortened, double *change)
 {
     size_t p = (size_t)s->p;
+    double gradient[SOSMC_SOLVE_PARAMETERS];
     for (int k = 0; k < 30; k++) {
         double least = 1;
+        memset(change, 0, p * sizeof(double));
         for (int which = 0; which < CLOUDS; which++) {
             cloud *c = &s->c[which];
             look l = {.c = c, .k = &s->k[which], .every = 1};
@@ -486,15 +562,49 @@ static sosmc_status shorten(sosmc_solver *s, double *delta, int *shortened)
                 s->try_theta[j] = s->theta[j] + delta[j];
                 if (s->o.low < s->o.high) s->try_theta[j] = fmin(fmax(s->try_theta[j], s->o.low), s->o.high);
             }
-            sosmc_status status = sosmc_i_look(s, &l, s->try_theta, NULL);
+            sosmc_status status = sosmc_i_solver_rewards(s, c);
+            for (int end = 1; end >= 0 && status == SOSMC_OK; end--) {
+                status = sosmc_i_look(s, &l, end ? s->try_theta : s->theta, gradient);
+                for (size_t j = 0; j < p; j++) change[j] += (end ? 1.0 : -1.0) / CLOUDS * gradient[j];
+                if (end) least = fmin(least, l.cess);
+            }
             if (status != SOSMC_OK) return status;
-            least = fmin(least, l.cess);
         }
         if (least >= SEES) return SOSMC_OK;
         for (size_t j = 0; j < p; j++) delta[j] *= 0.5;
         *shortened = 1;
     }
     return SOSMC_OK;
+}
+
+/* How far the step is off because the loss is no quadratic: H^-1 (change - H step), which the errors of theta hold too. Where it is
+ * more than a part of them, the step was too long. */
+static void note_off(staging *t, const double *delta, const double *change)
+{
+    sosmc_solver *s = t->s;
+    findings *f = &s->v.found;
+    size_t p = t->p;
+    double *rest = t->M, *off = t->E;
+    memset(off, 0, p * sizeof(double));
+    sosmc_i_matrix_vector(p, s->H, delta, rest);
+    for (size_t j = 0; j < p; j++) rest[j] = change[j] - rest[j];
+    for (size_t a = 0; a < t->r; a++) {
+        double along = t->bad[a] ? 0 : sosmc_i_dot(p, t->B + a * p, rest) / t->value[a];
+        for (size_t j = 0; j < p; j++) off[j] += along * t->B[a * p + j];
+    }
+    for (size_t j = 0; j < p; j++) {
+        double worth = 0.5 * off[j] * off[j] / fmax(s->inverse[j * p + j], 1e-300), little = 0.1 * f->wanted / s->p;
+        if (fabs(off[j]) > OFF * s->error[j] && worth > fmax(f->off_worth, little)) {
+            f->off_worth = worth;
+            f->off_where = (int64_t)j;
+            f->off = off[j];
+            f->off_error = s->error[j];
+        }
+    }
+    for (size_t j = 0; j < p; j++) {
+        for (size_t k = 0; k < p; k++) s->cov[j * p + k] += off[j] * off[k];
+        s->error[j] = sqrt(fmax(s->cov[j * p + j], 0));
+    }
 }
 
 static void note_curvature(staging *t, double eps)
@@ -510,7 +620,7 @@ static void note_curvature(staging *t, double eps)
         double g = t->g[a], sd = sqrt(t->v[a]);
         double hides = 0.5 * (fabs(g) + 2 * sd), carriers = 0, weight = 0;
         f->unresolved++;
-        if (hides > f->hides) {
+        if (hides > f->hides || f->unresolved == 1) {
             f->hides = hides;
             f->hides_where = mostly(t, a);
         }
@@ -593,6 +703,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         return SOSMC_OK;
     }
     find_known(&t);
+    note_curvatures(&t);
     note_clouds(s);
     find_entries(&t);
     project(&t);
@@ -605,7 +716,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
         project(&t);
     }
     memset(t.delta, 0, p * sizeof(double));
-    double newton[SOSMC_SOLVE_PARAMETERS] = {0};
+    double newton[SOSMC_SOLVE_PARAMETERS] = {0}, change[SOSMC_SOLVE_PARAMETERS];
     for (size_t a = 0; a < t.r; a++) {
         double g = t.g[a], v = t.v[a];
         if (bad[a]) {
@@ -642,8 +753,9 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
             f->newton_worst_error = s->error[j];
         }
     sosmc_status status = sosmc_i_data_draw(s);
-    if (status == SOSMC_OK) status = shorten(s, t.delta, &shortened);
+    if (status == SOSMC_OK) status = shorten(s, t.delta, &shortened, change);
     if (status != SOSMC_OK) return status;
+    note_off(&t, t.delta, change);
     for (size_t j = 0; j < p; j++) {
         s->answer[j] = s->theta[j] + t.delta[j];
         if (!(s->o.low < s->o.high)) continue;
@@ -652,7 +764,13 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     }
     int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
     int drifting = note_drift(s, newton);
-    f->converged = !doubted && !drifting && !f->downhill && !(f->unresolved && is_likelihood(s)) && f->excess <= eps &&
+    /* Where standard errors need more of the curvature alone, all Hessians of about this theta count. */
+    int unclear = f->blunt > 0 || (f->unresolved > 0 && uses_energy(s)), bent = f->bent > 0 && s->v.closer > CLOSEST;
+    double moved = form(p, s->fisher, t.delta, t.work) + form(p, s->H, t.delta, t.work);
+    s->v.pools = unclear && !bent && !shortened && moved < 0.05;
+    if (bent) s->v.closer *= 0.25;
+    f->converged = !doubted && !drifting && !bent && !(f->off_worth > 0 && s->v.stage < DRIFTING_STAGES) &&
+                   f->blunt == 0 && !f->downhill && !(f->unresolved && is_likelihood(s)) && f->excess <= eps &&
                    f->predicted <= 0.25 * eps + 4 * f->excess && !shortened && f->hides <= 2 * eps;
     s->v.freedom = (GROUPS - 1) * t.entries;
     /* Where more rounds do not make it better, the error is of what the groups do not exchange: the masses of far modes. Other clouds
@@ -660,7 +778,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     int stalled = s->v.kept > 0 || (s->v.stage > 0 && f->excess > 0.7 * s->v.last_excess);
     int settled = !shortened &&
                   f->predicted <= eps + 4 * f->excess; /* what was measured here serves at the next theta */
-    *again = settled && (stalled || !counts(s, SEARCHED) || !counts(s, FRESH));
+    int enough = s->v.pools && f->excess <= eps;       /* what is unclear is no matter of the groups */
+    *again = settled && ((stalled && !enough) || !counts(s, SEARCHED) || !counts(s, FRESH));
     s->v.last_excess = shortened ? INFINITY : f->excess;
     *done = f->converged || s->v.drifts >= RUNS_AWAY || s->v.stage + 1 >= STAGES ||
             s->v.stages_after >= MOST_MOVES_IN_ALL || (*again && s->v.kept + CLOUDS > KEPT);
@@ -675,8 +794,11 @@ static void clear_sums(sosmc_solver *s)
     for (int which = 0; which < CLOUDS; which++) memset(s->sums[which], 0, GROUPS * p * sizeof(double));
     memset(s->fisher, 0, p * p * sizeof(double));
     for (size_t j = 0; j < p; j++) s->seen[j] = 1e9;
-    s->v.hessians = 0;
-    s->v.round = 0;
+    if (!s->v.pools) {
+        s->v.hessians = s->v.partial = 0;
+        s->v.each = 1;
+    }
+    s->v.round = s->v.fishers = 0;
 }
 
 /* Coefficients of each cloud's control variates come from the other. */
@@ -693,7 +815,7 @@ static sosmc_status fit_shifts(sosmc_solver *s)
 
 void sosmc_i_measure_begin(sosmc_solver *s)
 {
-    s->v.stage = 0;
+    s->v.stage = s->v.pools = 0;
     s->v.rounds = FIRST_ROUNDS;
     s->v.stages_after = 0;
     s->v.starting = FRESH;
@@ -782,7 +904,7 @@ static int64_t next_rounds(const sosmc_solver *s)
 
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
 {
-    int64_t third = s->v.rounds / 3 > 1 ? s->v.rounds / 3 : 1;
+    int64_t third = s->v.pools || s->v.rounds < 6 ? 1 : s->v.rounds / 3;
     int again;
     *done = 0;
     if (s->v.starting >= 0) return start_cloud(s);
@@ -800,7 +922,7 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
     status = sosmc_i_walls_find(s, &wall);
     if (status != SOSMC_OK) return status;
     if (wall) { /* this stage and those before had control variates in a coordinate with a wall: measured again */
-        s->v.kept = 0;
+        s->v.kept = s->v.pools = 0;
         clear_sums(s);
         return fit_shifts(s);
     }

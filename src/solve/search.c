@@ -26,7 +26,7 @@ typedef struct {
     sosmc_solver *s;
     look l;
     size_t p;
-    double *unit, *F, *inverse, *H, *z, *g, *g1, *d, *y, *work;
+    double *unit, *F, *inverse, *H, *z, *g, *g1, *d, *y, *work, *noise;
     int has_H;
 } searching;
 
@@ -60,6 +60,24 @@ static void fisher(searching *v)
         for (size_t m = 0; m < j; m++) v->F[m * p + j] = v->F[j * p + m];
 }
 
+/* Adds the complete-data information C, a hundredth of it where there is a shift; F alone stays in v->noise. C is found in the updates
+ * 0, 1, 2, 4, 8 and so on. */
+static sosmc_status add_complete(searching *v)
+{
+    sosmc_solver *s = v->s;
+    size_t p = v->p;
+    double share = s->k[SEARCHED].active ? 0.01 : 1;
+    memcpy(v->noise, v->F, p * p * sizeof(double));
+    if (!uses_energy(s)) return SOSMC_OK;
+    sosmc_status status = SOSMC_OK;
+    if ((s->v.updates & (s->v.updates - 1)) == 0) status = sosmc_i_complete(s, &s->c[SEARCHED], v->F);
+    for (size_t j = 0; j < p; j++)
+        for (size_t k = 0; k < p; k++)
+            if (s->complete[j * p + j] > 0 && s->complete[k * p + k] > 0)
+                v->F[j * p + k] += share * s->complete[j * p + k];
+    return status;
+}
+
 /* Units in which the cloud changes by about one standard deviation; they may grow by half per update, so that a parameter on which
  * the model stops to depend is not thrown far away. Returns 1 where no parameter matters. */
 static int find_units(searching *v)
@@ -80,7 +98,12 @@ static int find_units(searching *v)
         for (size_t m = 0; m < p; m++)
             v->F[j * p + m] = v->F[j * p + m] * v->unit[j] * v->unit[m] + (j == m ? 1e-3 : 0);
     memcpy(v->H, v->F, p * p * sizeof(double));
-    if (sosmc_i_cholesky(p, v->H)) return 1;
+    if (sosmc_i_cholesky(p, v->H)) { /* C of few particles need not be positive definite */
+        memset(v->H, 0, p * p * sizeof(double));
+        for (size_t j = 0; j < p; j++) v->H[j * p + j] = v->F[j * p + j];
+        memcpy(v->F, v->H, p * p * sizeof(double));
+        if (sosmc_i_cholesky(p, v->H)) return 1;
+    }
     sosmc_i_cholesky_inverse(p, v->H, v->inverse);
     return 0;
 }
@@ -257,7 +280,8 @@ static double noise_gain(const searching *v, double ess)
     const sosmc_objective *o = &v->s->problem.objective;
     const cloud *c = &v->s->c[SEARCHED];
     double sum = 0, mean = 0, square = 0;
-    for (size_t k = 0; v->has_H && k < v->p * v->p; k++) sum += v->H[k] * v->F[k];
+    for (size_t j = 0; v->has_H && j < v->p; j++)
+        for (size_t k = 0; k < v->p; k++) sum += v->H[j * v->p + k] * v->noise[j * v->p + k] * v->unit[j] * v->unit[k];
     for (int i = 0; i < v->s->n && c->R; i++) {
         mean += c->w[i] * c->R[i];
         square += c->w[i] * c->R[i] * c->R[i];
@@ -301,6 +325,7 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     v.d = v.g1 + p;
     v.y = v.d + p;
     v.work = v.y + p;
+    v.noise = v.work + 4 * p;
     *done = 0;
     if (!(s->v.radius > 0)) s->v.radius = RADIUS;
     double ess = sosmc_i_solver_weights(s, c, ALL);
@@ -314,6 +339,8 @@ sosmc_status sosmc_i_search_step(sosmc_solver *s, int *done)
     if (status == SOSMC_OK) status = sosmc_i_shift_fit(s, &s->k[SEARCHED], c, 1);
     if (status != SOSMC_OK) return status;
     fisher(&v);
+    status = add_complete(&v);
+    if (status != SOSMC_OK) return status;
     memset(v.z, 0, p * sizeof(double));
     int nothing = find_units(&v);
     if (!nothing) {

@@ -91,6 +91,11 @@ typedef struct {
     double worst_step, worst_error, worst_limit, worst_worth;
     int64_t newton_worst;
     double newton_worst_step, newton_worst_error;
+    /* of the curvature along a direction, relative: what half the difference changes; its error. 0: little */
+    double bent, blunt;
+    int64_t bent_where, blunt_where, off_where;
+    double off, off_error,
+        off_worth; /* how far the last step is off as the loss is no quadratic; what that is worth, 0: little */
 } findings;
 
 /* Everything that is plain numbers and decides where the solver goes; saved as it is. */
@@ -111,7 +116,10 @@ typedef struct {
     int64_t drifts,
         drifts_where; /* stages in a row in which that parameter made a step of many errors, no shorter than before */
     double drift;     /* the last of these steps */
-    int64_t freedom;  /* degrees of freedom of theta's error */
+    int64_t fishers;  /* Hessians of this stage */
+    int64_t each, partial, pools; /* Hessians to a slot, in the unfinished one; whether the next stage adds to them */
+    double closer;                /* lengths of differences, over the usual ones */
+    int64_t freedom;              /* degrees of freedom of theta's error */
     double path, marked; /* how far theta has gone since then, in units of the metric; the decrease until then */
     double moves_wanted, reward_spread, last_excess, radius, group_ess[CLOUDS];
     findings found;
@@ -179,6 +187,7 @@ struct sosmc_solver {
     places found[CLOUDS];
     /* of the search */
     double *unit, *bfgs;       /* units of theta, the inverse Hessian in theta's own units */
+    double *complete;          /* p x p: second derivatives of the mean energy, the complete-data information */
     double *first_unit, *mark; /* the units of the first update; theta some updates ago */
     shift k[CLOUDS];
     double *best_x, *best_g, *best_U, *look_x, *look_g, *look_U, *coefficient, *lw, *value;
@@ -197,6 +206,7 @@ struct sosmc_solver {
     double *walled; /* dim: whether U jumps across a coordinate; then the lowest place of a jump, the highest */
     double *paths;  /* of moves, for walls.c */
     double *hessian, *fisher;          /* HESSIANS matrices p x p; p x p */
+    double *bend;                      /* p x p: what half the difference changes of a Hessian */
     double *seen;                      /* p: effective number of particles that carry the variation of each parameter */
     double *cov, *inverse, *error, *H; /* of the answer */
     /* scratch */
@@ -235,11 +245,14 @@ static inline int64_t tile_first(const sosmc_solver *s, int tile)
 {
     return (int64_t)(tile / s->tiles_per_group) * s->group + (int64_t)(tile % s->tiles_per_group) * s->tile;
 }
+static inline int tile_with(const sosmc_solver *s, int i)
+{
+    return i / s->group * s->tiles_per_group + i % s->group / s->tile;
+}
 /* Where coordinate 0 of particle i stands in tiles. */
 static inline size_t particle_at(const sosmc_solver *s, int i)
 {
-    int tile = i / s->group * s->tiles_per_group + i % s->group / s->tile;
-    return (size_t)tile * s->vector + (size_t)(i % s->group % s->tile);
+    return (size_t)tile_with(s, i) * s->vector + (size_t)(i % s->group % s->tile);
 }
 static inline double *tile_of(const sosmc_solver *s, double *x, int tile) { return x + (size_t)tile * s->vector; }
 sosmc_batch sosmc_i_solver_batch(const sosmc_solver *s, const host *h, int worker, int tile);
@@ -313,11 +326,18 @@ typedef struct {
     int every, phase; /* only tiles with number mod every = phase; 1, 0: all */
     double loss, cess;
 } look;
+static const double LENGTH_OF_DIFFERENCE = 0.05; /* of theta, in standard deviations by the information at hand */
 /* Fills the data points of this iteration: fixed rows as they are, or a draw of its own. */
 sosmc_status sosmc_i_data_draw(sosmc_solver *s);
 /* loss relative to that at s->theta up to a constant, conditional effective sample size (a share), gradient unless NULL; leaves
  * places, slopes and energies in s->look_*. */
 sosmc_status sosmc_i_look(sosmc_solver *s, look *l, const double *theta, double *gradient);
+/* Whether the loss changes when a function of theta alone is added to U, as that of marginal likelihoods does. */
+static inline int uses_energy(const sosmc_solver *s) { return s->problem.objective.a + s->problem.objective.b != 0; }
+/* s->complete from a share of the particles at s->theta, under c->w: differences of the mean of dU/dtheta over the same particles and
+ * weights, hence without noise. F: Cov(D), which with C gives the length of the differences. */
+sosmc_status sosmc_i_complete(sosmc_solver *s, cloud *c, const double *F);
+int sosmc_i_share(const sosmc_solver *s); /* every so many tiles are such a share */
 /* mean of U over the data points, and of dU/dtheta unless NULL */
 sosmc_status sosmc_i_data_mean(sosmc_solver *s, const double *theta, double *mean, double *gradient);
 

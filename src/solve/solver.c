@@ -209,6 +209,8 @@ static void lay_out(sosmc_solver *s, double *at, size_t *total)
     TAKE(s->first_unit, p);
     TAKE(s->mark, p);
     TAKE(s->bfgs, p * p);
+    TAKE(s->complete, p * p);
+    TAKE(s->bend, p * p);
     TAKE(s->best_x, all);
     TAKE(s->best_g, all);
     TAKE(s->best_U, n);
@@ -372,7 +374,8 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
             return s->failed ? s->failed : sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
         sosmc_i_learn_begin(s);
     }
-    s->v.moves = 1;
+    s->v.moves = s->v.each = 1;
+    s->v.closer = 1;
     s->v.fresh_loss = s->v.fresh_error = s->v.best_loss = s->v.first_loss = NAN;
     s->v.gain = s->v.accept = s->v.mobility = s->v.cess = s->v.moves_wanted = s->v.reward_spread = NAN;
     s->v.behind = s->v.behind_error = NAN;
