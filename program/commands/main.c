@@ -8,7 +8,6 @@
 #include "drafts/commands_ebm.h"
 #include "drafts/deblur.h"
 #include "demo.h"
-#include "fetch.h"
 #include "terminal/flags.h"
 #include "terminal/launcher.h"
 #include "terminal/program.h"
@@ -34,7 +33,6 @@ static const char usage_text[] =
     "  sosmc reproduce mnist      the third: a convolutional energy of digits (--quick: about a minute)\n"
     "  sosmc reproduce deblurring the fourth: deblurring that learns the strength of its prior (--quick: seconds)\n"
     "  sosmc reproduce theory     every result of the paper as a numerical statement (--quick: half a minute)\n"
-    "  sosmc fetch mnist          the pictures of MNIST, checked, for training and for judging digits\n"
     "  sosmc list                 models, rewards, kernels, resampling schemes, optimisers, schemes, experiments\n"
     "  sosmc help [COMMAND]       more about a command\n"
     "\n"
@@ -57,8 +55,8 @@ static const struct {
     {"deblur", deblur_text, command_deblur, 1}, {"check", check_text, command_check, 0},
     {"report", report_text, command_report, 1}, {"reproduce", NULL, command_reproduce, 0}, /* refuses itself */
     {"judge", judge_text, command_judge, 1},    {"list", list_text, command_list, 0},
-    {"fetch", fetch_text, command_fetch, 1},    {"demo", demo_text, command_demo, 1},
-    {"new", new_text, command_new, 1},          {"help", usage_text, command_help, 0}};
+    {"demo", demo_text, command_demo, 1},       {"new", new_text, command_new, 1},
+    {"help", usage_text, command_help, 0}};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int no_command(const char *typed)

@@ -159,8 +159,8 @@ static void help_teaches(void **state)
 /* One parser reads the flags of all commands. */
 static void all_commands_speak_alike(void **state)
 {
-    static const char *const commands[] = {"run",    "train",     "tune", "sample", "deblur", "check",
-                                           "report", "reproduce", "list", "fetch",  "demo"};
+    static const char *const commands[] = {"run",   "train",  "tune",      "sample", "deblur",
+                                           "check", "report", "reproduce", "list",   "demo"};
     char arguments[64], words[128];
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         (void)snprintf(arguments, sizeof arguments, "%s --nosuchflag", commands[i]);
@@ -186,7 +186,6 @@ static void wrong_words_are_named(void **state)
     expect(2, "sosmc: run has no flag '--iteratoins'; did you mean '--iterations'?", "run run.yaml --iteratoins 5");
     expect(2, "sosmc: check has no flag '--partcles'; did you mean '--particles'?", "check --partcles 5 run.yaml");
     expect(2, "sosmc: run: --seed needs a value", "run run.yaml --seed");
-    expect(2, "sosmc: fetch has no flag '--packge'; did you mean '--package'?", "fetch mnist --packge x");
     expect(2, "there is no experiment 'langvin'; did you mean 'langevin'?", "reproduce langvin");
     expect(2, "iterations is 'many'", "run run.yaml --iterations many --out w");
     expect(2, "one run file", "run");

