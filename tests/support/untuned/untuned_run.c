@@ -104,9 +104,11 @@ void untuned_run_defaults(const untuned_problem *u, uint64_t seed, int threads, 
     sosmc_free(s);
 }
 
+/* Standard errors and the stated loss are compared in the third table. */
 int untuned_right(const untuned_outcome *o)
 {
-    return o->close && o->within_floor && !(o->standard_error_off > largest_off);
+    int loss = isnan(o->standard_error_off) || fabs(o->loss - o->exact_loss) <= fmax(largest_nats, 4 * o->loss_error);
+    return o->close && o->within_floor && loss && !(o->standard_error_off > largest_off);
 }
 
 int untuned_flagged(const untuned_outcome *o) { return o->verdict != SOSMC_CONVERGED; }

@@ -11,7 +11,7 @@
  *     - and, of likelihoods, at most 0.1 nats,
  *     - and every identified parameter is within its limit of stated Monte Carlo errors, or within a floor: 0.01 of a weight, 2 %
  *       of a parameter;
- *     - and, where exact standard errors are known, each stated one is within 10 %.
+ *     - and, in the third table, each stated standard error is within 10 %, and the stated loss within 4 errors or 0.1 nats.
  * The limit is three errors for one parameter; of p parameters it is what the largest of p errors exceeds as rarely. */
 typedef struct {
     uint64_t seed;
