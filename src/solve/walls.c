@@ -61,18 +61,6 @@ static int is_across(const sosmc_solver *s, size_t j, double a, double b)
     return s->walled[j] != 0 && ((a - low[j]) * (b - low[j]) <= 0 || (a - high[j]) * (b - high[j]) <= 0);
 }
 
-static void store(const sosmc_solver *s, double *path, int ld, const tile_points *at, const tile_points *to, int i,
-                  double r)
-{
-    size_t dim = (size_t)s->dim;
-    if (!(r > path[2 * dim])) return;
-    for (size_t j = 0; j < dim; j++) {
-        path[j] = at->x[j * (size_t)ld + (size_t)i];
-        path[dim + j] = to->x[j * (size_t)ld + (size_t)i];
-    }
-    path[2 * dim] = r;
-}
-
 void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, const tile_points *at,
                          const tile_points *to, const double *w, uint64_t step, double *r)
 {
@@ -87,28 +75,32 @@ void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, 
         double apart = to->U[i] < INFINITY ? fabs(to->U[i] - at->U[i] - r[i]) : INFINITY;
         r[i] = !(w[i] > 0) || !(at->U[i] < INFINITY) ? 0 : isnan(apart) ? INFINITY : apart;
     }
-    for (int k = 0; k * BLOCK < b->n; k++) {
-        int first = k * BLOCK, end = first + BLOCK < b->n ? first + BLOCK : b->n;
-        int any = first + (int)((step + (uint64_t)tile) % (uint64_t)(end - first));
-        double *path = s->paths + (size_t)(tile / every * blocks + k) * KINDS * path_doubles(s);
-        for (int i = first; i < end; i++) {
-            int known = 0;
-            for (size_t j = 0; s->v.walls && r[i] > LITTLE && j < dim && !known; j++)
-                known = is_across(s, j, at->x[j * ld + (size_t)i], to->x[j * ld + (size_t)i]);
-            store(s, path + (known ? KNOWN : LARGEST) * path_doubles(s), b->ld, at, to, i, r[i]);
-            if (i != any || known) continue;
-            path[ANY * path_doubles(s) + 2 * dim] = 0; /* the last one is kept */
-            store(s, path + ANY * path_doubles(s), b->ld, at, to, i, r[i]);
+    for (int i = 0; i < b->n; i++) {
+        int block = i / BLOCK, left = b->n - block * BLOCK, known = 0;
+        int any = (int)((step + (uint64_t)tile) % (uint64_t)(left < BLOCK ? left : BLOCK));
+        for (size_t j = 0; s->v.walls && r[i] > LITTLE && j < dim && !known; j++)
+            known = is_across(s, j, at->x[j * ld + (size_t)i], to->x[j * ld + (size_t)i]);
+        int kind = known ? KNOWN : i % BLOCK == any ? ANY : LARGEST;
+        double *path = s->paths + (size_t)((tile / every * blocks + block) * KINDS + kind) * path_doubles(s);
+        if (!(r[i] > 0) || (kind != ANY && !(r[i] > path[2 * dim]))) continue;
+        for (size_t j = 0; j < dim; j++) {
+            path[j] = at->x[j * ld + (size_t)i];
+            path[dim + j] = to->x[j * ld + (size_t)i];
         }
+        path[2 * dim] = r[i];
     }
 }
 
 /* ---------------------------------------------------------------------------- halving */
 
 typedef struct {
-    double *x[2], *g[2], U[2]; /* both ends */
-    double start;              /* U of the particle */
-    double half;               /* the lower U of the ends behind half of the halvings */
+    double *x, *g, U;
+} point;
+
+typedef struct {
+    point a, b;   /* the ends; their x lie behind each other, and their g */
+    double start; /* U of the particle */
+    double half;  /* the lower U of the ends behind half of the halvings */
     double r;
     int jump;
 } path;
@@ -139,25 +131,25 @@ static sosmc_status evaluate(finder *f, int n)
     return status;
 }
 
-static double remainder_of(size_t dim, const double *a, const double *b, const double *ga, const double *gb, double Ua,
-                           double Ub)
+static double remainder_of(size_t dim, const point *a, const point *b)
 {
-    double sum = 0;
-    if (!(Ua < INFINITY) || !(Ub < INFINITY)) return Ua < INFINITY || Ub < INFINITY ? INFINITY : 0;
-    for (size_t j = 0; j < dim; j++) sum += 0.5 * (ga[j] + gb[j]) * (b[j] - a[j]);
-    return isfinite(Ub - Ua - sum) ? Ub - Ua - sum : INFINITY;
+    double r = b->U - a->U;
+    for (size_t j = 0; j < dim; j++) r -= 0.5 * (a->g[j] + b->g[j]) * (b->x[j] - a->x[j]);
+    return isfinite(r) ? r : a->U < INFINITY || b->U < INFINITY ? INFINITY : 0;
 }
 
 /* Whether a path is followed behind so many halvings; sets v->jump. */
 static int goes_on(const sosmc_solver *s, path *v, int halvings)
 {
     int high = !(fabs(v->r) < HIGH);
-    double change[2] = {0, 0}, size = high ? 0 : fmax(fabs(v->U[0]), fabs(v->U[1]));
-    if (!(fabs(v->r) > LITTLE + noise_of(s) * size) || !(fmin(v->U[0], v->U[1]) - v->start < MASS)) return 0;
-    if (halvings == HALVINGS / 2) v->half = fmin(v->U[0], v->U[1]);
-    for (int end = 0; end < 2; end++)
-        for (int j = 0; j < s->dim; j++) change[end] += v->g[end][j] * (v->x[1][j] - v->x[0][j]);
-    v->jump = halvings >= HALVINGS && (high || fmax(fabs(change[0]), fabs(change[1])) < FLAT);
+    double a = 0, b = 0, low = fmin(v->a.U, v->b.U), size = high ? 0 : fmax(fabs(v->a.U), fabs(v->b.U));
+    if (!(fabs(v->r) > LITTLE + noise_of(s) * size) || !(low - v->start < MASS)) return 0;
+    if (halvings == HALVINGS / 2) v->half = low;
+    for (int j = 0; j < s->dim; j++) {
+        a += v->a.g[j] * (v->b.x[j] - v->a.x[j]);
+        b += v->b.g[j] * (v->b.x[j] - v->a.x[j]);
+    }
+    v->jump = halvings >= HALVINGS && (high || fmax(fabs(a), fabs(b)) < FLAT);
     return v->jump || halvings < MOST_HALVINGS;
 }
 
@@ -171,7 +163,7 @@ static sosmc_status halve(finder *f)
             path v = f->list[i];
             if (!v.jump && !goes_on(f->s, &v, k)) continue;
             f->list[kept++] = v;
-            for (size_t j = 0; !v.jump && j < dim; j++) f->x[(size_t)rows * dim + j] = 0.5 * (v.x[0][j] + v.x[1][j]);
+            for (size_t j = 0; !v.jump && j < dim; j++) f->x[(size_t)rows * dim + j] = 0.5 * (v.a.x[j] + v.b.x[j]);
             rows += !v.jump;
         }
         f->n = kept;
@@ -182,14 +174,14 @@ static sosmc_status halve(finder *f)
             path *v = &f->list[i];
             if (v->jump) continue;
             rows--;
-            const double *m = f->x + (size_t)rows * dim, *gm = f->g + (size_t)rows * dim;
-            double first = remainder_of(dim, v->x[0], m, v->g[0], gm, v->U[0], f->U[rows]),
-                   second = remainder_of(dim, m, v->x[1], gm, v->g[1], f->U[rows], v->U[1]);
-            int end = fabs(first) >= fabs(second);
-            memcpy(v->x[end], m, dim * sizeof(double));
-            memcpy(v->g[end], gm, dim * sizeof(double));
-            v->U[end] = f->U[rows];
-            v->r = end ? first : second;
+            const point m = {f->x + (size_t)rows * dim, f->g + (size_t)rows * dim, f->U[rows]};
+            double first = remainder_of(dim, &v->a, &m), second = remainder_of(dim, &m, &v->b);
+            int is_first = fabs(first) >= fabs(second);
+            point *end = is_first ? &v->b : &v->a;
+            memcpy(end->x, m.x, dim * sizeof(double));
+            memcpy(end->g, m.g, dim * sizeof(double));
+            end->U = m.U;
+            v->r = is_first ? first : second;
         }
     }
 }
@@ -212,26 +204,26 @@ static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
 {
     sosmc_solver *s = f->s;
     int across = 0, count;
-    for (int first = 0; first < s->dim && s->v.walls < FINDINGS; first += count) {
+    for (int first = 0; first < s->dim && s->dim <= SHIFTED && s->v.walls < FINDINGS; first += count) {
         count = s->dim - first < LARGE / 2 ? s->dim - first : LARGE / 2;
         for (int row = 0; row < 2 * count; row++) {
-            double *x = f->x + (size_t)row * f->dim,
-                   wide = WIDER * (v->x[1][first + row / 2] - v->x[0][first + row / 2]);
-            memcpy(x, v->x[0], f->dim * sizeof(double));
-            x[first + row / 2] += row % 2 ? -wide : wide;
+            size_t j = (size_t)(first + row / 2);
+            double wide = WIDER * (v->b.x[j] - v->a.x[j]), *x = f->x + (size_t)row * f->dim;
+            memcpy(x, v->a.x, f->dim * sizeof(double));
+            x[j] += row % 2 ? -wide : wide;
         }
         sosmc_status status = evaluate(f, 2 * count);
         if (status != SOSMC_OK) return status;
         for (int row = 0; row < 2 * count; row++) {
             int j = first + row / 2;
-            double smooth = v->g[0][j] * (f->x[(size_t)row * f->dim + (size_t)j] - v->x[0][j]);
-            if (fabs(f->U[row] - v->U[0] - smooth) < 0.5 * fmin(fabs(v->r), HIGH)) continue;
-            *found |= add_wall(s, j, v->x[1][j]);
+            double smooth = v->a.g[j] * (f->x[(size_t)row * f->dim + (size_t)j] - v->a.x[j]);
+            if (fabs(f->U[row] - v->a.U - smooth) < 0.5 * fmin(fabs(v->r), HIGH)) continue;
+            *found |= add_wall(s, j, v->b.x[j]);
             if (across++ == 0) s->v.wall_where = j;
         }
     }
-    for (int j = 0; j < s->dim && !across; j++) *found |= add_wall(s, j, v->x[1][j]);
-    s->v.wall_place = v->x[1][s->v.wall_where];
+    for (int j = 0; j < s->dim && !across; j++) *found |= add_wall(s, j, v->b.x[j]);
+    s->v.wall_place = v->b.x[s->v.wall_where];
     s->v.wall_jump = fmin(fabs(v->r), 1e300);
     return SOSMC_OK;
 }
@@ -240,8 +232,8 @@ static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
 static int is_known(const sosmc_solver *s, const path *v)
 {
     for (size_t j = 0; j < (size_t)s->dim; j++) {
-        double wide = WIDER * fabs(v->x[1][j] - v->x[0][j]);
-        if (is_across(s, j, v->x[0][j] - wide, v->x[0][j] + wide)) return 1;
+        double wide = WIDER * (v->b.x[j] - v->a.x[j]);
+        if (is_across(s, j, v->a.x[j] - wide, v->a.x[j] + wide)) return 1;
     }
     return 0;
 }
@@ -257,15 +249,15 @@ static sosmc_status find_changing(finder *f)
         double e = NUDGE * (s->v.has_unit ? s->unit[j] : fmax(1, fabs(s->theta[j])));
         memcpy(s->try_theta, s->theta, (size_t)s->p * sizeof(double));
         s->try_theta[j] += s->o.low < s->o.high && s->theta[j] + e > s->o.high ? -e : e;
-        for (int row = 0; row < 2 * n; row++)
-            memcpy(f->x + (size_t)row * f->dim, f->list[row / 2].x[row % 2], f->dim * sizeof(double));
+        for (int i = 0; i < n; i++)
+            memcpy(f->x + (size_t)(2 * i) * f->dim, f->list[i].a.x, 2 * f->dim * sizeof(double));
         sosmc_status status = sosmc_host_move(f->host, s->try_theta);
         if (status == SOSMC_OK) status = evaluate(f, 2 * n);
         if (status != SOSMC_OK) return status;
         for (int i = 0; i < n; i++) {
             const path *v = &f->list[i];
-            double now = f->U[2 * i + 1] - f->U[2 * i], was = v->U[1] - v->U[0];
-            int stays = fabs(v->r) < HIGH ? fabs(now - was) < SAME + noise_of(s) * (fabs(v->U[0]) + fabs(v->U[1]))
+            double now = f->U[2 * i + 1] - f->U[2 * i], was = v->b.U - v->a.U;
+            int stays = fabs(v->r) < HIGH ? fabs(now - was) < SAME + noise_of(s) * (fabs(v->a.U) + fabs(v->b.U))
                                           : fabs(now) > 0.5 * HIGH;
             if (!stays) s->v.wall_moves = j + 1;
         }
@@ -280,29 +272,24 @@ static sosmc_status load_paths(finder *f)
 {
     sosmc_solver *s = f->s;
     size_t dim = f->dim, known = 0;
-    double *rows = f->U + path_count(s) + LARGE;
+    double *rows = f->U + 2 * path_count(s) + LARGE;
     for (size_t k = 0; k < path_count(s); k++) {
         const double *from = s->paths + k * path_doubles(s);
         if (!(from[2 * dim] > LITTLE) || (k % KINDS == KNOWN && known++ >= EXAMINED)) continue;
+        memcpy(f->x + (size_t)(2 * f->n) * dim, from, 2 * dim * sizeof(double));
         memcpy(rows, from, 2 * dim * sizeof(double));
-        f->list[f->n++] = (path){.x = {rows, rows + dim}, .g = {rows + 2 * dim, rows + 3 * dim}};
+        f->list[f->n++] = (path){.a = {rows, rows + 2 * dim, 0}, .b = {rows + dim, rows + 3 * dim, 0}};
         rows += 4 * dim;
     }
-    for (int end = 0; end < 2; end++) {
-        for (int i = 0; i < f->n; i++) memcpy(f->x + (size_t)i * dim, f->list[i].x[end], dim * sizeof(double));
-        sosmc_status status = evaluate(f, f->n);
-        if (status != SOSMC_OK) return status;
-        for (int i = 0; i < f->n; i++) {
-            memcpy(f->list[i].g[end], f->g + (size_t)i * dim, dim * sizeof(double));
-            f->list[i].U[end] = f->U[i];
-        }
-    }
-    for (int i = 0; i < f->n; i++) {
+    sosmc_status status = evaluate(f, 2 * f->n);
+    for (int i = 0; i < f->n && status == SOSMC_OK; i++) {
         path *v = &f->list[i];
-        v->start = v->U[0];
-        v->r = v->start < INFINITY ? remainder_of(dim, v->x[0], v->x[1], v->g[0], v->g[1], v->U[0], v->U[1]) : 0;
+        memcpy(v->a.g, f->g + (size_t)(2 * i) * dim, 2 * dim * sizeof(double));
+        v->start = v->a.U = f->U[2 * i];
+        v->b.U = f->U[2 * i + 1];
+        v->r = v->start < INFINITY ? remainder_of(dim, &v->a, &v->b) : 0;
     }
-    return SOSMC_OK;
+    return status;
 }
 
 /* Of the jumps in the list: powers of the distance, new coordinates, changes with theta. */
@@ -312,7 +299,7 @@ static sosmc_status examine(finder *f, int *found)
     sosmc_status status = SOSMC_OK;
     for (int i = 0, located = 0; i < f->n && status == SOSMC_OK; i++) {
         path *v = &f->list[i];
-        double power = (v->half - fmin(v->U[0], v->U[1])) / (0.6931 * (HALVINGS - HALVINGS / 2));
+        double power = (v->half - fmin(v->a.U, v->b.U)) / (0.6931 * (HALVINGS - HALVINGS / 2));
         if (!(fabs(v->r) < HIGH) && fabs(power) > fabs(s->v.wall_power)) s->v.wall_power = power;
         if (!is_known(s, v) && located++ < LOCATED) status = mark_coordinates(f, v, found);
     }
@@ -322,7 +309,7 @@ static sosmc_status examine(finder *f, int *found)
 
 sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found)
 {
-    size_t dim = (size_t)s->dim, most = path_count(s), rows = most + LARGE;
+    size_t dim = (size_t)s->dim, most = path_count(s), rows = 2 * most + LARGE;
     finder f = {.s = s, .dim = dim, .list = malloc(most * sizeof *f.list)};
     double *memory = malloc((rows * (2 * dim + 1) + most * 4 * dim) * sizeof *memory);
     sosmc_status status = f.list && memory ? SOSMC_OK : SOSMC_ENOMEM;
