@@ -118,7 +118,7 @@ typedef struct {
 static sosmc_status evaluate(finder *f, int n)
 {
     size_t dim = f->dim;
-    int full = (int)sosmc_i_round_up((size_t)n, SMALL);
+    int rest = n % LARGE, full = n - rest + (rest == 0 ? 0 : rest <= SMALL ? SMALL : LARGE);
     for (int i = n; i < full; i++) memcpy(f->x + (size_t)i * dim, f->x, dim * sizeof(double));
     f->s->v.evaluations += full;
     sosmc_status status = sosmc_host_gradients(f->host, full, f->x, f->U, f->g);
@@ -315,7 +315,7 @@ sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found)
     sosmc_status status = f.list && memory ? SOSMC_OK : SOSMC_ENOMEM;
     *found = 0;
     s->v.wall_power = 0; /* of the last time, where theta is */
-    if (status == SOSMC_OK) status = sosmc_host_create(&f.host, &s->problem.model, s->theta, SMALL);
+    if (status == SOSMC_OK) status = sosmc_host_create(&f.host, &s->problem.model, s->theta, LARGE);
     if (status == SOSMC_OK) {
         f.x = memory;
         f.g = f.x + rows * dim;
