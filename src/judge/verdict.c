@@ -246,13 +246,12 @@ static void judge_energy(const sosmc_measured *m, sosmc_verdict_words *v)
             at, m->wall_place, which(m, m->wall_moves - 1, name));
     else if (fabs(m->wall_power) > STEEP)
         say(v, SOSMC_NOT_CONVERGED,
-            "U behaves as %.2g log(distance) at the wall x_%d = %.4g, so its slopes have no variance and moves stick there; replace x "
-            "by e^u with -u added to U",
+            "U behaves as %.2g log(distance) at the wall x_%d = %.4g, so its slopes have no variance and moves stick there; declare the "
+            "bound with x_low or x_high",
             m->wall_power, at, m->wall_place);
     else if (m->wall_jump > 0 && v->reasons > 0) /* alone it is no reason: theta is right all the same */
         say(v, SOSMC_NOT_CONVERGED,
-            "U %s at x_%d = %.4g, which may be the cause; replace x by e^u with -u added to U, make the step smooth, or give an "
-            "initial distribution inside the bounds",
+            "U %s at x_%d = %.4g, which may be the cause; declare the bound with x_low or x_high, or make the step smooth",
             m->wall_jump >= WALL ? "has a wall" : "jumps", at, m->wall_place);
 }
 

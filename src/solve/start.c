@@ -160,9 +160,9 @@ static sosmc_status finish(sosmc_solver *s, int which)
         if (!isfinite(c->U[i])) c->logw[i] = -INFINITY;
     note_groups(s, c, which);
     if (sosmc_i_solver_weights(s, c, ALL) == 0)
-        return sosmc_i_solver_fail(s, SOSMC_ENUMERIC,
-                                   "no particle has a finite energy at theta: the start found no place with mass; where U is infinite "
-                                   "outside of bounds of x, give an initial distribution inside them");
+        return sosmc_i_solver_fail(
+            s, SOSMC_ENUMERIC,
+            "no particle has a finite energy at theta; declare the bounds of x (x_low, x_high), or give an initial distribution inside them");
     sosmc_status status = sosmc_i_solver_resample(s, c, ALL, 0);
     if (status != SOSMC_OK || s->v.phase != SOSMC_PHASE_START) return status;
     s->m.h = s->start_metric.h;

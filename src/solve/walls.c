@@ -223,7 +223,9 @@ static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
         }
     }
     for (int j = 0; j < s->dim && !across; j++) *found |= add_wall(s, j, v->b.x[j]);
-    s->v.wall_place = v->b.x[s->v.wall_where];
+    memcpy(f->x, v->b.x, f->dim * sizeof(double));
+    sosmc_i_to_x(&s->problem.model, 1, f->x);
+    s->v.wall_place = f->x[s->v.wall_where];
     s->v.wall_jump = fmin(fabs(v->r), 1e300);
     return SOSMC_OK;
 }
