@@ -111,6 +111,7 @@ typedef struct {
     double off,
         off_error; /* how far the last step of a parameter is off as the loss is no quadratic, and its error; 0: little */
     int off_where;
+    double reach;  /* where modes are too many to list: of a jump, as a share of an independent draw */
     int negative;  /* directions in which the loss curves downwards */
     int downhill;  /* directions without curvature in which the loss falls beyond doubt */
     int vertex;    /* no parameter changes the law of the particles any more */

@@ -313,6 +313,8 @@ static pass_task task_of(const fresh *f, const double *theta, fresh_kind kind)
                        .particles = f->particles,
                        .threads = f->threads,
                        .moves = f->problem->model.dim_x < 5 ? 1 : 2,
+                       .jumps = f->jumps,
+                       .pool = &f->from,
                        .seed = f->seed,
                        .wants_gradients = whole && f->problem->model.dim_theta <= WATCH_PARAMETERS && o->scale != 0 &&
                                           !o->H,

@@ -19,6 +19,8 @@ typedef struct {
     int particles, threads;
     int plain; /* of a pass, so many particles first, whose weights are taken as they are where their Pareto index is small; 0: none */
     int tilts; /* the pass at the reference goes on to the best of all densities, where there is a reward */
+    int jumps; /* of a pass, before the moves at every temperature, with the differences of these particles (temper/pass.h) */
+    pool from;
     int tries; /* of a pass, each with twice the particles and moves, until enough ancestors survive */
     double first_ess, first_khat; /* of the initial law's weights, where it has a density; else NaN */
 } fresh;

@@ -7,7 +7,8 @@
 #include <stdio.h>
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, LEARNT = 0.01, UNSEEN = 0.1, /* nats */
-    BEHIND = 0.1,                                                                                  /* nats per point */
+    REACH = 0.1,                              /* of an independent draw */
+    BEHIND = 0.1,                             /* nats per point */
     SHORT = 0.05,                             /* of what there was to gain: so much may be missing */
     ROUNDING = 1e-12;                         /* of a loss */
 static const double STEEP = 0.05, WALL = 1e6; /* of a power that is named; nats of a jump that is called a wall */
@@ -65,6 +66,7 @@ sosmc_measured sosmc_nothing_measured(void)
                             .modes = -1,
                             .start_gap = NAN,
                             .start_gap_error = NAN,
+                            .reach = NAN,
                             .moves_wanted = NAN};
 }
 
@@ -277,8 +279,15 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
     if (m->start_arrived == 0)
         say(v, SOSMC_NOT_CONVERGED,
             "fresh particles did not arrive at the law of the particles within 400 temperatures; give an initial law that is closer");
-    if (m->start_gap <
-        -(2 + 5 * m->start_gap_error)) /* the other way round the modes were found, and wide particles missed one */
+    if (m->reach < REACH)
+        say(v, SOSMC_NOT_CONVERGED,
+            "the particles' distribution has many modes (%d were found, and not all), and particles do not pass between them: a jump along "
+            "a coordinate makes %.2g of an independent draw (at least %g is needed), so the masses of the modes are not known; write the "
+            "model in coordinates of which each has modes of its own, or with fewer modes",
+            m->modes, m->reach, REACH);
+    /* Where law A holds all modes, the other way round wide particles missed one. */
+    if (m->start_gap < -(2 + 5 * m->start_gap_error) ||
+        (isfinite(m->reach) && m->start_gap > 2 + 5 * m->start_gap_error))
         say(v, SOSMC_NOT_CONVERGED,
             "two ways to the law of the particles disagree about log Z by %.2g, with an error of %.2g: a part of the law is missed by "
             "one of them; take more particles, or an initial law that covers it",

@@ -48,7 +48,8 @@ static sosmc_status add_fit(sosmc_solver *s, laws *q)
 static sosmc_status make_laws(sosmc_solver *s, laws *q)
 {
     sosmc_status status = add_fit(s, q);
-    for (int k = 0; k < 2 && status == SOSMC_OK; k++) /* laws A and B of the last start */
+    int laws = sosmc_i_solver_jumps(s) ? 1 : 2; /* A and B of the last start; of many modes the narrower alone */
+    for (int k = 0; k < laws && status == SOSMC_OK; k++)
         for (int part = 0; part < s->q[k].count; part++) {
             const law *a = &s->q[k].part[part];
             double weight = (k == 0 ? FROM_MODES : FROM_WIDE) * a->weight;
@@ -107,6 +108,8 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         } else {
             status = sosmc_i_start_laws(s, FRESH);
             if (status == SOSMC_OK) status = make_laws(s, &f.q);
+            f.jumps = sosmc_i_solver_jumps(s);
+            f.from = sosmc_i_solver_pool(s, &s->c[SEARCHED], 0, GROUPS);
         }
         if (status == SOSMC_OK) status = sosmc_i_fresh_pass(&f, s->answer, 0, 1, &p);
         v->pass_particles = p.n;
@@ -114,7 +117,7 @@ sosmc_status sosmc_i_answer_pass(sosmc_solver *s)
         v->pass_arrived = p.arrived;
         v->pass_survivors = p.survivors;
         v->pass_khat = p.khat;
-        v->evaluations += (int64_t)p.n * (1 + (int64_t)p.temperatures * (s->dim < 5 ? 1 : 2));
+        v->evaluations += (int64_t)p.n * (1 + (int64_t)p.temperatures * ((s->dim < 5 ? 1 : 2) + f.jumps));
         if (status == SOSMC_OK && p.arrived >= 1) {
             if (p.R) v->reward_spread = sosmc_i_pass_reward_spread(&p);
             status = sosmc_i_numbers(&f, s->answer, &p, &numbers);
@@ -191,6 +194,7 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->start_arrived = v->arrived[FRESH] != 0;
     m->modes = (int)v->modes[FRESH];
     sosmc_i_start_gap(s, FRESH, &m->start_gap, &m->start_gap_error);
+    if (sosmc_i_solver_jumps(s)) m->reach = v->reach;
     m->moves_wanted = v->moves_wanted;
     m->wall_moves = (int)v->wall_moves;
     m->wall_where = (int)v->wall_where;

@@ -221,7 +221,7 @@ typedef struct {
     groups r;
     double t;
     sosmc_rng move, accept, scale;
-    int last;
+    int last, part; /* part: of a jump, which of the two is moved */
 } moving;
 
 /* Energies of the points under the model, and under the law of their half where that still counts. */
@@ -273,6 +273,31 @@ static void spread_out(const moving *v, const sosmc_batch *b, double *step, doub
         for (int i = 0; i < b->n; i++) step[(size_t)j * (size_t)b->ld + (size_t)i] *= f[i];
 }
 
+/* A tile of the cloud; and a worker's room for what it may be replaced by. */
+static tile_points points_at(const moving *v, int tile)
+{
+    sosmc_solver *s = v->s;
+    size_t first = (size_t)tile_first(s, tile);
+    int law = v->t < 1;
+    double *g = tile_of(s, v->c->g, tile);
+    return (tile_points){.x = tile_of(s, v->c->x, tile),
+                         .gU = g,
+                         .gq = law ? tile_of(s, s->gq, tile) : g,
+                         .U = v->c->U + first,
+                         .Lq = (law ? s->Lq : v->c->U) + first};
+}
+
+static tile_points points_to(const moving *v, int worker)
+{
+    const sosmc_solver *s = v->s;
+    int law = v->t < 1;
+    return (tile_points){.x = sosmc_i_solver_vector(s, worker, VECTOR_PLACE),
+                         .gU = sosmc_i_solver_vector(s, worker, VECTOR_GRADIENT),
+                         .gq = sosmc_i_solver_vector(s, worker, law ? VECTOR_LAW : VECTOR_GRADIENT),
+                         .U = sosmc_i_solver_row(s, worker, ROW_ENERGY),
+                         .Lq = sosmc_i_solver_row(s, worker, law ? ROW_LAW : ROW_ENERGY)};
+}
+
 static sosmc_status move_tile(void *ctx, int task, int worker)
 {
     const moving *v = ctx;
@@ -284,17 +309,7 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
                          .t = v->t,
                          .h = v->m->h};
     sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
-    int law = v->t < 1;
-    tile_points at = {.x = tile_of(s, v->c->x, tile),
-                      .gU = tile_of(s, v->c->g, tile),
-                      .gq = law ? tile_of(s, s->gq, tile) : tile_of(s, v->c->g, tile),
-                      .U = v->c->U + b.first,
-                      .Lq = law ? s->Lq + b.first : v->c->U + b.first};
-    tile_points to = {.x = sosmc_i_solver_vector(s, worker, VECTOR_PLACE),
-                      .gU = sosmc_i_solver_vector(s, worker, VECTOR_GRADIENT),
-                      .gq = sosmc_i_solver_vector(s, worker, law ? VECTOR_LAW : VECTOR_GRADIENT),
-                      .U = sosmc_i_solver_row(s, worker, ROW_ENERGY),
-                      .Lq = sosmc_i_solver_row(s, worker, law ? ROW_LAW : ROW_ENERGY)};
+    tile_points at = points_at(v, tile), to = points_to(v, worker);
     double *step = sosmc_i_solver_vector(s, worker, VECTOR_STEP), *g = sosmc_i_solver_vector(s, worker, VECTOR_SLOPE);
     double *before = sosmc_i_solver_vector(s, worker, VECTOR_BEFORE), *u = sosmc_i_solver_row(s, worker, ROW_UNIFORM);
     double *work = s->room + (size_t)worker * s->room_each;
@@ -303,13 +318,90 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     if (v->m->walk) spread_out(v, &b, step, sosmc_i_solver_row(s, worker, ROW_OTHER));
     s->code->propose(&m, b.n, b.ld, &at, step, g, to.x, work);
     if (evaluate_points(s, v, &b, worker, tile / s->tiles_per_group >= HALF, &to)) return SOSMC_EMODEL;
-    if (v->last && !law && !v->m->walk && s->paths)
+    if (v->last && v->t >= 1 && !v->m->walk && s->paths)
         sosmc_i_paths_store(s, tile, &b, &at, &to, v->c->w + b.first, v->move.step,
                             sosmc_i_solver_row(s, worker, ROW_LAW));
     if (v->last) memcpy(before, at.x, s->vector * sizeof(double));
     s->code->decide(&m, b.n, b.ld, &at, &to, step, g, u, s->accepted + b.first, work);
     if (v->last) note_jumps(v, tile, &b, &at, before);
     return SOSMC_OK;
+}
+
+pool sosmc_i_solver_pool(const sosmc_solver *s, const cloud *c, int first, int end)
+{
+    return (pool){.x = c->x,
+                  .vector = s->vector,
+                  .ld = s->at.ld,
+                  .first = first * s->tiles_per_group,
+                  .tiles = (end - first) * s->tiles_per_group,
+                  .lanes = tile_count(s, s->tiles_per_group - 1)};
+}
+
+/* A jump of every particle of a tile, with the differences of the other part's particles. */
+static sosmc_status jump_tile(void *ctx, int task, int worker)
+{
+    const moving *v = ctx;
+    sosmc_solver *s = v->s;
+    int tile = task + (v->part ? v->r.middle : v->r.first) * s->tiles_per_group;
+    const pool from = v->part ? sosmc_i_solver_pool(s, v->c, v->r.first, v->r.middle)
+                              : sosmc_i_solver_pool(s, v->c, v->r.middle, v->r.end);
+    sosmc_batch b = sosmc_i_solver_batch(s, &s->at, worker, tile);
+    double *u = sosmc_i_solver_row(s, worker, ROW_UNIFORM), *none = sosmc_i_solver_row(s, worker, ROW_OTHER);
+    tile_points at = points_at(v, tile), to = points_to(v, worker);
+    const tile_move m = {.C = {.dim = s->dim}, .gradient = !v->m->walk, .t = v->t, .gain = none};
+    memcpy(to.x, at.x, s->vector * sizeof(double));
+    sosmc_i_jump(&from, v->move, &b, to.x);
+    if (evaluate_points(s, v, &b, worker, tile / s->tiles_per_group >= HALF, &to)) return SOSMC_EMODEL;
+    sosmc_uniforms(v->accept, 0, &b, u);
+    memset(none, 0, (size_t)b.n * sizeof(double));
+    s->code->decide(&m, b.n, b.ld, &at, &to, NULL, NULL, u, s->accepted + b.first,
+                    s->room + (size_t)worker * s->room_each);
+    return SOSMC_OK;
+}
+
+int sosmc_i_solver_jumps(const sosmc_solver *s)
+{
+    return s->v.many[SEARCHED] || s->v.many[FRESH] ? (s->dim + 2) / 3 : 0;
+}
+
+/* How far a jump along a coordinate goes: E[jump^2] over twice the variance, which is 1 for independent draws; mean over coordinates. Where
+ * modes are apart in all coordinates at once, no jump joins two of them, and this is nearly 0. */
+static double reach_of(const sosmc_solver *s, const cloud *c, groups r, const double *before, double tries)
+{
+    double reach = 0;
+    for (int j = 0; j < s->dim; j++) {
+        double total = 0, mean = 0, square = 0, moved = 0;
+        for (int i = r.first * s->group; i < r.end * s->group; i++) {
+            size_t at = particle_at(s, i) + (size_t)j * (size_t)s->at.ld;
+            double w = c->w[i], away = c->x[at] - mean, slid = c->x[at] - before[at];
+            if (!(w > 0)) continue;
+            total += w;
+            mean += w / total * away;
+            square += w * away * (c->x[at] - mean);
+            moved += w * slid * slid;
+        }
+        reach += 0.5 * moved / fmax(square, 1e-300) / tries / s->dim;
+    }
+    return reach;
+}
+
+static sosmc_status jump(sosmc_solver *s, moving *v)
+{
+    sosmc_status status = SOSMC_OK;
+    int jumps = sosmc_i_solver_jumps(s), rests = s->v.phase == SOSMC_PHASE_MEASURE && s->v.starting < 0;
+    if (jumps == 0) return status;
+    if (rests) jumps = s->dim;
+    memcpy(s->spare, v->c->x, (size_t)s->tiles * s->vector * sizeof(double));
+    for (int k = 0; k < 2 * jumps && status == SOSMC_OK; k++) {
+        v->part = k % 2;
+        v->move = sosmc_i_solver_name(s, STREAM_MOVE);
+        v->accept = sosmc_i_solver_name(s, STREAM_ACCEPT);
+        int moved = v->part ? v->r.end - v->r.middle : v->r.middle - v->r.first;
+        status = sosmc_i_parallel(s->helpers, jump_tile, v, moved * s->tiles_per_group);
+        s->v.evaluations += moved * s->group;
+    }
+    if (v->t >= 1) s->v.reach = reach_of(s, v->c, v->r, s->spare, (double)jumps / s->dim);
+    return status;
 }
 
 /* The smallest over coordinates of E[jump^2] E[slope^2] / 2: for a normal law 1 less the autocorrelation. Of a walk E[jump^2] over twice
@@ -341,7 +433,10 @@ double sosmc_i_moves_wanted(double mobility)
 
 sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt)
 {
+    moving jumping = {.s = s, .c = c, .m = m, .r = r, .t = t};
     (void)sosmc_i_solver_weights(s, c, r);
+    sosmc_status jumped = jump(s, &jumping);
+    if (jumped != SOSMC_OK) return jumped;
     for (int k = 0; k < moves; k++) {
         moving v = {.s = s, .c = c, .m = m, .r = r, .t = t, .last = k + 1 == moves};
         v.move = sosmc_i_solver_name(s, STREAM_MOVE);

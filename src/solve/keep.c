@@ -14,7 +14,7 @@
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
-enum { FORMAT_VERSION = 4, SHAPES = 9 };
+enum { FORMAT_VERSION = 5, SHAPES = 9 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'S', 'L', 'V', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000002u;
 

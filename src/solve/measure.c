@@ -904,7 +904,8 @@ static int64_t next_rounds(const sosmc_solver *s)
 
 sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
 {
-    int64_t third = s->v.pools || s->v.rounds < 6 ? 1 : s->v.rounds / 3;
+    int looks = sosmc_i_solver_jumps(s) ? HESSIANS / CLOUDS : 3; /* masses of modes vary, and the curvature with them */
+    int64_t every = s->v.pools || s->v.rounds < 2 * looks ? 1 : s->v.rounds / looks;
     int again;
     *done = 0;
     if (s->v.starting >= 0) return start_cloud(s);
@@ -914,7 +915,7 @@ sosmc_status sosmc_i_measure_step(sosmc_solver *s, int *done)
         if (status == SOSMC_OK) status = add_gradients(s, which, 1 / (double)s->v.rounds);
     }
     s->v.stages_after += s->v.moves;
-    if (status == SOSMC_OK && s->v.round % third == 0)
+    if (status == SOSMC_OK && s->v.round % every == 0)
         for (int which = 0; which < CLOUDS && status == SOSMC_OK; which++) status = add_hessian(s, which);
     if (status != SOSMC_OK) return status;
     if (++s->v.round < s->v.rounds) return SOSMC_OK;

@@ -7,7 +7,9 @@
  * deviations apart, eigenvalues made positive.
  *
  * Law A: Student laws at the modes. Law B: one wide Student law over all of them, one at the origin in the user's units, and a normal
- * fit of the initial law where there is one. The two know different things; that they lead to the same log Z is a test. */
+ * fit of the initial law where there is one. The two know different things; that they lead to the same log Z is a test. Where there are
+ * more modes than are listed, components at some of them would only divert particles from the others: A is then a Student law that is little
+ * wider than all modes together, B the wide one, and particles jump between modes on their way (cloud.c). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,7 +30,7 @@ enum {
     LEAST_ROUNDS = 3,
     AMONG = 8
 };
-static const double LOG_2PI = 1.8378770664093454836, DIFFERENCE = 1e-3, NEGLIGIBLE = 100;
+static const double LOG_2PI = 1.8378770664093454836, DIFFERENCE = 1e-3, NEGLIGIBLE = 100, NEARLY = 1.2;
 
 typedef struct {
     sosmc_solver *s;
@@ -44,7 +46,7 @@ typedef struct {
 void sosmc_i_places_free(places *p)
 {
     for (int k = 0; k < p->count; k++) free(p->x[k]);
-    p->count = 0;
+    p->count = p->many = 0;
 }
 
 static int degrees(const sosmc_solver *s) { return s->dim < 2 * (MOST_DOF - 5) ? 5 + s->dim / 2 : MOST_DOF; }
@@ -229,6 +231,7 @@ static sosmc_status try_start(finding *f, int first)
     places *out = f->out;
     double U = INFINITY;
     int ended;
+    out->many |= out->count == PLACES_MOST;
     if (!sosmc_i_all_finite(dim, f->start) || out->count == PLACES_MOST) return SOSMC_OK;
     first = first || out->count == 0;
     memcpy(f->x, f->start, dim * sizeof(double));
@@ -443,12 +446,15 @@ static int heaviest(const places *p, int order[PLACES_MOST])
     return p->count < PLACES_KEPT ? p->count : PLACES_KEPT;
 }
 
-/* Mean and widths of law B's wide component. */
+/* How much wider law B's wide component is than all modes together. */
+static double widening(const sosmc_solver *s) { return 1 + 2 * fmin(1, sqrt(10.0 / s->dim)); }
+
+/* Mean and widths of that component. */
 static void wide_over(const sosmc_solver *s, const places *p, const int *order, int count, double *mean, double *wide)
 {
     size_t dim = (size_t)s->dim;
     int full = s->dim <= FULL;
-    double factor = 1 + 2 * fmin(1, sqrt(10.0 / s->dim));
+    double factor = widening(s);
     for (size_t j = 0; j < dim; j++) {
         double own = 0, between = 0;
         mean[j] = 0;
@@ -463,11 +469,11 @@ static void wide_over(const sosmc_solver *s, const places *p, const int *order, 
     }
 }
 
-static void diagonal_factor(const laws *q, const double *widths, double *L)
+static void diagonal_factor(const laws *q, double times, const double *widths, double *L)
 {
     size_t dim = (size_t)q->dim;
     memset(L, 0, sosmc_i_law_doubles(q) * sizeof(double));
-    for (size_t j = 0; j < dim; j++) L[q->diagonal ? j : j * dim + j] = widths[j];
+    for (size_t j = 0; j < dim; j++) L[q->diagonal ? j : j * dim + j] = times * widths[j];
 }
 
 /* A normal fit of draws of the initial law, as a Student law of weight `weight`. */
@@ -495,27 +501,28 @@ static sosmc_status add_initial(sosmc_solver *s, laws *q, double weight, double 
 sosmc_status sosmc_i_places_laws(sosmc_solver *s, const places *p, laws q[2])
 {
     int order[PLACES_MOST], count = heaviest(p, order), dof = degrees(s), failed = 0;
+    int many = p->many, with_init = s->problem.init.draw != NULL;
     size_t dim = (size_t)s->dim;
     double total = 0, *mean = malloc((2 * dim + sosmc_i_law_doubles(&q[0])) * sizeof *mean);
     if (!mean) return SOSMC_ENOMEM;
     double *wide = mean + dim, *L = wide + dim;
     for (int k = 0; k < count; k++) total += sosmc_i_exp1(NULL, p->mass[order[k]] - p->mass[order[0]]);
-    for (int k = 0; k < count; k++) {
+    for (int k = 0; k < count && !many; k++) {
         double share = 0.5 / count + 0.5 * sosmc_i_exp1(NULL, p->mass[order[k]] - p->mass[order[0]]) / total;
         for (size_t j = 0; j < sosmc_i_law_doubles(&q[0]); j++) L[j] = 1.1 * p->L[order[k]][j];
         failed |= sosmc_i_laws_add(&q[0], 0.95 * share, dof, p->x[order[k]], L);
     }
-    wide_over(s, p, order, count, mean, wide);
-    diagonal_factor(&q[0], wide, L);
-    failed |= sosmc_i_laws_add(&q[0], count ? 0.05 : 1, dof, mean, L);
-    int with_init = s->problem.init.draw != NULL;
-    failed |= sosmc_i_laws_add(&q[1], with_init ? 1.0 / 3 : 0.5, dof, mean, L);
+    wide_over(s, p, order, many ? p->count : count, mean, wide);
+    diagonal_factor(&q[0], many ? NEARLY / widening(s) : 1, wide, L);
+    failed |= sosmc_i_laws_add(&q[0], count && !many ? 0.05 : 1, dof, mean, L);
+    diagonal_factor(&q[0], 1, wide, L);
+    failed |= sosmc_i_laws_add(&q[1], many ? 1 : with_init ? 1.0 / 3 : 0.5, dof, mean, L);
     for (size_t j = 0; j < dim; j++) {
         mean[j] = 0;
         wide[j] = 1;
     }
-    diagonal_factor(&q[1], wide, L);
-    failed |= sosmc_i_laws_add(&q[1], with_init ? 1.0 / 3 : 0.5, dof, mean, L);
+    diagonal_factor(&q[0], 1, wide, L);
+    if (!many) failed |= sosmc_i_laws_add(&q[1], with_init ? 1.0 / 3 : 0.5, dof, mean, L);
     sosmc_status status = failed ? SOSMC_ENOMEM : SOSMC_OK;
     if (status == SOSMC_OK && with_init) status = add_initial(s, &q[1], 1.0 / 3, mean, L);
     sosmc_i_laws_close(&q[0]);

@@ -1,7 +1,6 @@
 /* solve_inside.h: what the files of the solver share.
  *
  *     solver.c    the public functions, the phases and the limits
- *     ending.c    a long step that is ended before it is done
  *     cloud.c     weighted particles in groups: evaluation, moves, resampling
  *     walls.c     jumps of U, and energies that depend on the batch
  *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
@@ -21,8 +20,6 @@
 #define SOSMC_SOLVE_INSIDE_H
 
 #include <sosmc/solve.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "analysis/host.h"
@@ -78,7 +75,7 @@ typedef struct {
 } shift;
 
 typedef struct {
-    int count;
+    int count, many;                                          /* many: there may be more than so many */
     double *x[PLACES_MOST], *L[PLACES_MOST], *P[PLACES_MOST]; /* where; factors of covariance and precision */
     double mass[PLACES_MOST];                                 /* log mass by Laplace's approximation */
 } places;
@@ -111,6 +108,8 @@ typedef struct {
     double decrease, gain, accept, mobility, cess, h;
     double start_log_z[CLOUDS][GROUPS]; /* by group, behind each start */
     int64_t arrived[CLOUDS], modes[CLOUDS], out_of_updates;
+    int64_t many[CLOUDS]; /* there are more modes than PLACES_MOST */
+    double reach;         /* of the last jumps, as reach_of in cloud.c says */
     int64_t has_bfgs, has_unit, begun;
     int64_t starting; /* of measuring: the cloud that is being started, or -1 */
     int64_t
@@ -148,21 +147,9 @@ typedef struct {
         poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
 
-/* What is between the user's model and the solver, so that a step can be ended (ending.c). */
-typedef struct {
-    sosmc_model model;
-    const sosmc_solver *solver;
-    pthread_t thread;                   /* that of the step */
-    double begun, looked, asked, spent; /* by the clock; the last: seconds of the steps before */
-    int calls;                          /* until the next look */
-    int active;                         /* a step is under way */
-    atomic_int ended;
-} step_end;
-
 struct sosmc_solver {
     sosmc_problem problem;
     bounded bounds; /* what the user gave, where x has bounds or the slopes are differences */
-    step_end end;
     sosmc_solve_options o;
     sosmc_status failed;
     sosmc_status
@@ -291,6 +278,10 @@ sosmc_status sosmc_i_solver_resample(sosmc_solver *s, cloud *c, groups r, int la
 sosmc_status sosmc_i_solver_resample_all(sosmc_solver *s, cloud *c);
 /* Moves at temperature t (1: the model alone); the step follows the acceptance where `adapt`. Sets v.accept and v.mobility. */
 sosmc_status sosmc_i_solver_move(sosmc_solver *s, cloud *c, groups r, metric *m, double t, int moves, int adapt);
+/* How often every particle jumps before its moves, where there are more modes than are listed: then along a third of the coordinates, and
+ * along each once where theta rests. Else never. */
+int sosmc_i_solver_jumps(const sosmc_solver *s);
+pool sosmc_i_solver_pool(const sosmc_solver *s, const cloud *c, int first, int end); /* of the groups */
 sosmc_status sosmc_i_solver_rewards(sosmc_solver *s, cloud *c);
 /* moves so that the last state is half forgotten; not bounded above */
 double sosmc_i_moves_wanted(double mobility);
@@ -305,13 +296,6 @@ void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, 
 sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found);
 /* Compares U, g and D of some particles at s->theta with those in other batches; s->D has to be that of c. */
 sosmc_status sosmc_i_batches_compare(sosmc_solver *s, const cloud *c);
-
-/* ---------------------------------------------------------------------------- ending.c */
-
-double sosmc_i_seconds_now(void);
-void sosmc_i_ending_open(sosmc_solver *s);  /* puts s->end between the model and the solver */
-void sosmc_i_ending_begin(sosmc_solver *s); /* of a step */
-int sosmc_i_ending_close(sosmc_solver *s);  /* whether the step was ended */
 
 /* ---------------------------------------------------------------------------- metric.c */
 

@@ -10,7 +10,7 @@
 #include "solve_inside.h"
 
 enum { MOST_TEMPERATURES = 400, FEWEST_MOVES = 2, MOST_MOVES = 8 };
-static const double TARGET = 0.5;
+static const double TARGET = 0.5, TARGET_JUMPING = 0.9;
 static const groups LAW_RANGE[2] = {{0, HALF / 2, HALF}, {HALF, HALF + HALF / 2, GROUPS}};
 
 /* Half the square of d^(-1/6). */
@@ -93,6 +93,7 @@ sosmc_status sosmc_i_start_laws(sosmc_solver *s, int which)
     sosmc_status status = sosmc_i_places_find(s, &s->found[which], s->theta, seeds, s->spare);
     if (status == SOSMC_OK) status = sosmc_i_places_laws(s, &s->found[which], s->q);
     s->v.modes[which] = s->found[which].count;
+    s->v.many[which] = s->found[which].many;
     return status;
 }
 
@@ -128,15 +129,15 @@ static double share(const sosmc_solver *s, const cloud *c, groups r, double incr
 
 static double next_increment(sosmc_solver *s, cloud *c, groups r)
 {
-    double most = -INFINITY, low = 0, high = 1 - s->v.t;
+    double most = -INFINITY, low = 0, high = 1 - s->v.t, target = sosmc_i_solver_jumps(s) ? TARGET_JUMPING : TARGET;
     for (int i = r.first * s->group; i < r.end * s->group; i++) {
         s->value[i] = c->w[i] > 0 ? s->Lq[i] - c->U[i] : -INFINITY;
         if (s->value[i] > most) most = s->value[i];
     }
-    if (!isfinite(most) || share(s, c, r, high, most) >= TARGET) return high;
+    if (!isfinite(most) || share(s, c, r, high, most) >= target) return high;
     for (int k = 0; k < 60; k++) {
         double middle = low > 0 ? sqrt(low * high) : 0.1 * high;
-        if (share(s, c, r, middle, most) >= TARGET)
+        if (share(s, c, r, middle, most) >= target)
             low = middle;
         else
             high = middle;

@@ -73,6 +73,15 @@ static double *row_of(const pass_run *s, int worker, int which)
 {
     return vector_of(s, worker, VECTORS) + (size_t)which * s->h.row;
 }
+/* A worker's room for what a tile may be replaced by. */
+static tile_points points_to(const pass_run *s, int worker)
+{
+    return (tile_points){.x = vector_of(s, worker, PLACE),
+                         .gU = vector_of(s, worker, GRADIENT),
+                         .gq = vector_of(s, worker, LAW_GRADIENT),
+                         .U = row_of(s, worker, ENERGY),
+                         .Lq = row_of(s, worker, LAW_ENERGY)};
+}
 static double *work_of(const pass_run *s, int worker) { return s->room + (size_t)worker * s->room_each; }
 
 /* The second leg: from U to U - R/beta. Both ends have the gradient of U. */
@@ -178,11 +187,7 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     tile_task t = {
         .m = {.C = C, .gradient = s->gradient, .t = s->t, .h = s->step, .pull = s->leg > 0 ? s->pull[half] : NULL},
         .at = points_of(s, task),
-        .to = {.x = vector_of(s, worker, PLACE),
-               .gU = vector_of(s, worker, GRADIENT),
-               .gq = vector_of(s, worker, LAW_GRADIENT),
-               .U = row_of(s, worker, ENERGY),
-               .Lq = row_of(s, worker, LAW_ENERGY)},
+        .to = points_to(s, worker),
         .b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n),
         .step = vector_of(s, worker, STEP),
         .slope = vector_of(s, worker, SLOPE),
@@ -195,6 +200,34 @@ static sosmc_status move_tile(void *ctx, int task, int worker)
     sosmc_uniforms(name(s, STREAM_ACCEPT, s->number), 0, &t.b, u);
     s->code->decide(&t.m, t.b.n, t.b.ld, &t.at, &t.to, t.step, t.slope, u, s->accepted + t.b.first, work_of(s, worker));
     return SOSMC_OK;
+}
+
+/* A jump of every particle of a tile. */
+static sosmc_status jump_tile(void *ctx, int task, int worker)
+{
+    pass_run *s = ctx;
+    tile_points at = points_of(s, task), to = points_to(s, worker);
+    sosmc_batch b = sosmc_i_host_batch(&s->h, worker, (int64_t)task * s->h.tile, s->p->n);
+    double *u = row_of(s, worker, UNIFORM), *none = row_of(s, worker, KINETIC);
+    const tile_move m = {.C = {.dim = b.dim}, .gradient = s->gradient, .t = s->t, .gain = none};
+    memcpy(to.x, at.x, s->h.vector * sizeof(double));
+    sosmc_i_jump(s->task->pool, name(s, STREAM_MOVE, s->number), &b, to.x);
+    if (evaluate(s, &b, worker, &to)) return SOSMC_EMODEL;
+    sosmc_uniforms(name(s, STREAM_ACCEPT, s->number), 0, &b, u);
+    memset(none, 0, (size_t)b.n * sizeof(double));
+    s->code->decide(&m, b.n, b.ld, &at, &to, NULL, NULL, u, s->accepted + b.first, work_of(s, worker));
+    return SOSMC_OK;
+}
+
+static sosmc_status jump(pass_run *s)
+{
+    sosmc_status status = SOSMC_OK;
+    for (int k = 0; k < s->task->jumps && status == SOSMC_OK; k++) {
+        s->number++;
+        status = sosmc_i_host_parallel(&s->h, jump_tile, s, tiles(s));
+        s->p->evaluations += s->p->n;
+    }
+    return status;
 }
 
 /* In the coordinates of the moves a normal law has frequency 1: a trajectory of a quarter of a turn forgets where it began, one of
@@ -422,6 +455,8 @@ sosmc_status sosmc_i_pass_step(pass_run *s)
     sosmc_status status = p->ess < 0.5 * p->n ? resample(s) : SOSMC_OK;
     if (status != SOSMC_OK) return status;
     fit_coordinates(s);
+    status = jump(s);
+    if (status != SOSMC_OK) return status;
     for (int k = 0; k < s->task->moves; k++) {
         status = move(s, &accepted);
         if (status != SOSMC_OK) return status;

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "laws.h"
+#include "tile.h"
 
 /* The coordinates in which particles move: proposals are x - h P P' g + sqrt(2h) P z with P P' the inverse of the matrix whose
  * factor is C (dim rows of dim, lower triangular, or a diagonal). */
@@ -24,7 +24,9 @@ typedef struct {
     const preconditioner *c; /* NULL: found on the way, for each half of the particles from the other half */
     const sosmc_simd *simd;  /* NULL: the best of this machine */
     int particles, threads;
-    int moves;   /* at every temperature */
+    int moves; /* at every temperature */
+    int jumps; /* before them, with the differences of particles that are no part of the pass (jump.c); 0: none */
+    const pool *pool;
     int leaps;   /* leapfrog steps of a move; 0 or 1: MALA */
     double cess; /* the conditional effective sample size, as a share, that a temperature may lead to; 0: 0.9 */
     /* Where the Pareto index of the weights from q straight to the target is at most this, these are taken, and nothing is tempered or

@@ -39,6 +39,15 @@ typedef struct {
     void (*spread)(int n, const double *w, const double *d, double step, double most, double sums[2]);
 } tile_code;
 
+/* Particles that lend their differences to others: the first `lanes` of each of so many tiles of dim rows of ld, `vector` doubles apart. */
+typedef struct {
+    const double *x;
+    size_t vector;
+    int ld, first, tiles, lanes;
+} pool;
+/* Adds the difference of two particles of the pool along one coordinate to every point of y (jump.c). */
+void sosmc_i_jump(const pool *from, sosmc_rng rng, const sosmc_batch *b, double *y);
+
 /* The code for a level (NULL: the best of this machine). */
 const tile_code *sosmc_i_tile_code(const sosmc_simd *simd);
 
