@@ -97,6 +97,8 @@ typedef struct {
     const sosmc_simd *simd;   /* NULL: the environment's SOSMC_SIMD if set, else the best */
     sosmc_solve_observer see; /* called after every step; may be NULL */
     void *see_ctx;
+    int (*stop)(void *ctx); /* asked now and then in a step that takes more than a second; non-zero ends it; may be NULL */
+    void *stop_ctx;
 } sosmc_solve_options;
 
 typedef struct {
@@ -123,7 +125,7 @@ SOSMC_API sosmc_status sosmc_solve_check(const sosmc_problem *problem, const sos
 /* The same in steps: create, step until sosmc_solver_info()->phase is SOSMC_PHASE_DONE, ask for the solution, free. Between two
  * steps the solver may be saved; one that is created with the same problem, seed, particles and precision and then loads what was
  * saved goes on with the same bits. *out is set even on failure (except out of memory), so that sosmc_solver_message can say what
- * is wrong; free it in either case. */
+ * is wrong; free it in either case. SOSMC_STOPPED: options.seconds or options.stop ended it while it drew points for a network. */
 SOSMC_API sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *problem,
                                            const sosmc_solve_options *options);
 /* The bytes that a solver takes from its creation to its answer, as sosmc_memory says those of an engine: no callback is called.
@@ -131,7 +133,8 @@ SOSMC_API sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_probl
 SOSMC_API size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_options *options);
 /* One step: a temperature, an update of theta, or a round of measuring. Nothing happens when it is done. After SOSMC_EMODEL, a
  * callback that returned non-zero, the solver is where it was before the step, to the bit, but for info->seconds; it can be saved, and
- * a step that succeeds later gives what it would have given at once. After any other failure it stays failed until a saved state is
+ * a step that succeeds later gives what it would have given at once. A step that takes more than a second is ended in the same way, with
+ * SOSMC_STOPPED, when options.seconds have passed or options.stop asks for it. After any other failure it stays failed until a saved state is
  * loaded. */
 SOSMC_API sosmc_status sosmc_solver_step(sosmc_solver *s);
 /* Steps until it is done, a limit is reached (SOSMC_OK; the solution says so) or the observer stops it. */

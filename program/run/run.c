@@ -101,6 +101,11 @@ static void say(const run *r, const char *sentence)
 
 static int must_stop(const run *r) { return r->hooks->stop && r->hooks->stop(r->hooks->ctx); }
 
+static int out_of_time(const run *r)
+{
+    return r->options->budget_seconds > 0 && monotonic_seconds() - r->begun >= r->options->budget_seconds;
+}
+
 /* ---------------------------------------------------------------------------- the directory */
 
 static int path_in(run *r, const char *name, char out[FILES_PATH])
@@ -273,6 +278,13 @@ static int open_traces(run *r)
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
 }
 
+/* Whether a long step should not be waited for. */
+static int end_step(void *ctx)
+{
+    const run *r = ctx;
+    return must_stop(r) || out_of_time(r);
+}
+
 /* Builds everything that the run file asks for before the directory is touched, so that a wrong run file changes nothing.
  * */
 static run_status prepare_run(run *r)
@@ -282,8 +294,16 @@ static run_status prepare_run(run *r)
     if (job_build(&r->job, r->c, &io, r->error, sizeof r->error)) return tell_error(r, io ? RUN_EIO : RUN_EUSAGE);
     if (evaluation_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
     if (need_check(r->c, &r->job, r->error, sizeof r->error)) return tell_error(r, RUN_EUSAGE);
+    r->begun = monotonic_seconds();
+    r->job.solve.stop = end_step;
+    r->job.solve.stop_ctx = r;
     sosmc_status status = stepper_create(&r->at, &r->job);
     if (status == SOSMC_OK) return RUN_OK;
+    if (status == SOSMC_STOPPED && must_stop(r))
+        return fail(r, RUN_STOPPED, "%s; nothing was written", stepper_message(&r->at));
+    if (status == SOSMC_STOPPED)
+        return fail(r, RUN_ENUMERIC, "%s, by %s; raise the limit", stepper_message(&r->at),
+                    out_of_time(r) ? "--budget-seconds" : "limits.seconds");
     char where[FILES_PATH];
     if (!r->job.automatic || status != SOSMC_EINVAL) return fail(r, status_of(status), "%s", stepper_message(&r->at));
     return fail(r, RUN_EUSAGE, "%s: settings is automatic, and the solver refuses this run: %s",
@@ -420,11 +440,6 @@ static int due(run *r, int64_t done)
     if (save_asked(r)) return 1;
     if (r->checkpoint_every > 0 && done % r->checkpoint_every == 0) return 1;
     return r->checkpoint_seconds > 0 && monotonic_seconds() - r->last_checkpoint > r->checkpoint_seconds;
-}
-
-static int out_of_time(const run *r)
-{
-    return r->options->budget_seconds > 0 && monotonic_seconds() - r->begun >= r->options->budget_seconds;
 }
 
 /* ---------------------------------------------------------------------------- the end */
@@ -576,6 +591,7 @@ static run_status iterate(run *r)
     while (!is_over(r) && !r->options->judge && !must_stop(r) && !out_of_time(r) &&
            !stepper_limit(&r->at, elapsed(r))) {
         sosmc_status status = stepper_step(&r->at);
+        if (status == SOSMC_STOPPED) break; /* in the midst of a long step, which was taken back */
         if (status != SOSMC_OK) {
             (void)trace_flush(r->trace, r->error, sizeof r->error);
             run_status code = fail(r, status_of(status), "%s", stepper_message(&r->at));

@@ -68,12 +68,13 @@ const char *stepper_unit(const stepper *s) { return s->engine ? "iteration" : "s
 const char *stepper_limit(const stepper *s, double seconds)
 {
     const sosmc_solve_options *limits = &s->job->solve;
-    if (s->engine || stepper_finished(s) || stepper_done(s) == 0) return NULL;
+    int none = stepper_done(s) == 0; /* the first step may have been ended by its time */
+    if (s->engine || stepper_finished(s) || (s->sampler && none)) return NULL;
     int64_t evaluations = s->sampler ? sosmc_sampler_state(s->sampler)->evaluations
                                      : sosmc_solver_info(s->solver)->evaluations;
     double spent = s->sampler ? seconds : sosmc_solver_info(s->solver)->seconds;
     if (limits->seconds > 0 && spent >= limits->seconds) return "seconds";
-    return limits->evaluations > 0 && evaluations >= limits->evaluations ? "evaluations" : NULL;
+    return limits->evaluations > 0 && !none && evaluations >= limits->evaluations ? "evaluations" : NULL;
 }
 
 const double *stepper_theta(const stepper *s)

@@ -437,7 +437,8 @@ const schema_key schema_keys[] = {
      "When the solver, or tempering, ends though it is not done. What it has is then told, with a verdict that says so; `--resume` with larger "
      "limits goes on."},
     {"limits.seconds", TYPE_NUMBER, "[0, inf)", "0", NULL,
-     "Wall-clock time of all steps, in all processes that worked on them; 0: no limit."},
+     "Wall-clock time of all steps, in all processes that worked on them; 0: no limit. A step that takes more than a second is ended before "
+     "it is done, and taken back."},
     {"limits.evaluations", TYPE_LONG, "[0, inf)", "0", NULL, "Evaluations of U for one particle; 0: no limit."},
 
     {"judge", TYPE_MAP, "cost", "{}", NULL,

@@ -197,3 +197,21 @@ def test_a_density_that_is_not_finite_is_refused():
 
 def test_without_numpyro(monkeypatch):
     expect_missing(monkeypatch, "numpyro", "numpyro", lambda: make())
+
+
+def test_right_gradients_of_a_gaussian_process_with_jitter():
+    """The Cholesky factor rounds U to nine digits, and nothing says so; whatever the first particles are, the gradients are right."""
+    t = np.linspace(0, 1, 12)
+
+    def process():
+        scale = numpyro.sample("scale", dist.LogNormal(0, 1))
+        length = numpyro.sample("length", dist.LogNormal(-1, 1))
+        z = numpyro.sample("z", dist.Normal(0, 1).expand([12]).to_event(1))
+        K = scale**2 * jnp.exp(-0.5 * ((t[:, None] - t) / length) ** 2) + 1e-6 * jnp.eye(12)
+        numpyro.sample("y", dist.Normal(jnp.linalg.cholesky(K) @ z, 0.2), obs=np.sin(6 * t))
+
+    model = sosmc.from_numpyro(process, optimise=["scale", "length"])
+    for sd in (0.3, 1, 3):
+        report = sosmc.check(model, init={"type": "normal", "sd": sd}, limits={"evaluations": 2000})
+        assert report["gradient in x"].verdict == report["gradient in theta"].verdict == "ok"
+    assert sosmc.minimize(model).verdict == "converged"

@@ -1,6 +1,7 @@
 /* solve_inside.h: what the files of the solver share.
  *
  *     solver.c    the public functions, the phases and the limits
+ *     ending.c    a long step that is ended before it is done
  *     cloud.c     weighted particles in groups: evaluation, moves, resampling
  *     walls.c     jumps of U, and energies that depend on the batch
  *     metric.c    what is fitted on particles and applied to others: the coordinates of the moves, the shift with theta
@@ -20,6 +21,8 @@
 #define SOSMC_SOLVE_INSIDE_H
 
 #include <sosmc/solve.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "analysis/host.h"
@@ -147,9 +150,21 @@ typedef struct {
         poor; /* of the rate; updates in the average; how it was measured last; checks without a gain */
 } plain;
 
+/* What is between the user's model and the solver, so that a step can be ended (ending.c). */
+typedef struct {
+    sosmc_model model;
+    const sosmc_solver *solver;
+    pthread_t thread;                   /* that of the step */
+    double begun, looked, asked, spent; /* by the clock; the last: seconds of the steps before */
+    int calls;                          /* until the next look */
+    int active;                         /* a step is under way */
+    atomic_int ended;
+} step_end;
+
 struct sosmc_solver {
     sosmc_problem problem;
     bounded bounds; /* what the user gave, where x has bounds or the slopes are differences */
+    step_end end;
     sosmc_solve_options o;
     sosmc_status failed;
     sosmc_status
@@ -296,6 +311,13 @@ void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, 
 sosmc_status sosmc_i_walls_find(sosmc_solver *s, int *found);
 /* Compares U, g and D of some particles at s->theta with those in other batches; s->D has to be that of c. */
 sosmc_status sosmc_i_batches_compare(sosmc_solver *s, const cloud *c);
+
+/* ---------------------------------------------------------------------------- ending.c */
+
+double sosmc_i_seconds_now(void);
+void sosmc_i_ending_open(sosmc_solver *s);  /* puts s->end between the model and the solver */
+void sosmc_i_ending_begin(sosmc_solver *s); /* of a step */
+int sosmc_i_ending_close(sosmc_solver *s);  /* whether the step was ended */
 
 /* ---------------------------------------------------------------------------- metric.c */
 

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/arithmetic.h"
 #include "base/scores.h"
@@ -340,6 +339,7 @@ static sosmc_solver *begin(const sosmc_problem *problem, const sosmc_solve_optio
     if (options) s->o = *options;
     *status = check(s);
     if (*status != SOSMC_OK) return s;
+    sosmc_i_ending_open(s);
     char text[MESSAGE_ROOM];
     const char *wrong = sosmc_i_bound(&s->bounds, &s->problem, 1, text, sizeof text);
     if (wrong) *status = sosmc_i_solver_fail(s, SOSMC_EINVAL, "%s", wrong);
@@ -369,7 +369,11 @@ sosmc_status sosmc_solver_create(sosmc_solver **out, const sosmc_problem *proble
         if (s->mark) s->mark[j] = theta;
     }
     if (s->network) {
+        sosmc_i_ending_begin(s);
         status = sosmc_i_learn_data(s);
+        if (sosmc_i_ending_close(s))
+            return sosmc_i_solver_fail(s, SOSMC_STOPPED,
+                                       "the solver was ended while it drew points, before its first step");
         if (status != SOSMC_OK)
             return s->failed ? s->failed : sosmc_i_solver_fail(s, status, "there is not enough memory for the solver");
         sosmc_i_learn_begin(s);
@@ -432,13 +436,6 @@ void sosmc_solver_free(sosmc_solver *s)
 }
 
 /* ---------------------------------------------------------------------------- steps */
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void sosmc_i_solver_note(sosmc_solver *s)
 {
@@ -517,21 +514,28 @@ static sosmc_status advance(sosmc_solver *s)
     return status;
 }
 
-/* A step that a callback stopped is taken back: nothing has happened but the message, and the time that it took. */
+/* A step that a callback stopped, or that was ended, is taken back: nothing has happened but the message, and the time that it took. */
 static sosmc_status try_step(sosmc_solver *s)
 {
-    double seconds = s->v.seconds, begun = seconds_now();
+    double seconds = s->v.seconds, begun = sosmc_i_seconds_now();
     int again = s->stale;
     if (!again) sosmc_i_solver_keep(s);
+    sosmc_i_ending_begin(s);
     sosmc_status status = again ? sosmc_i_solver_wake(s) : SOSMC_OK;
     if (status == SOSMC_OK) status = advance(s);
     int64_t phase = s->v.phase;
-    s->interrupted = status == SOSMC_EMODEL ? status : SOSMC_OK;
-    if (s->interrupted)
+    int ended = sosmc_i_ending_close(s);
+    s->interrupted = status == SOSMC_EMODEL && !ended ? status : SOSMC_OK;
+    if (s->interrupted || ended)
         sosmc_i_solver_take_back(s);
     else
         s->v.step++;
-    s->v.seconds = seconds + seconds_now() - begun;
+    s->v.seconds = seconds + sosmc_i_seconds_now() - begun;
+    if (ended) {
+        (void)sosmc_i_solver_fail(s, SOSMC_STOPPED, "the step was ended before it was done, and taken back");
+        s->failed = SOSMC_OK;
+        return SOSMC_STOPPED;
+    }
     if (status != SOSMC_OK && !s->failed)
         (void)sosmc_i_solver_fail(s, status,
                                   status == SOSMC_EMODEL   ? "a callback of the model failed in the phase `%s`"
@@ -567,6 +571,7 @@ sosmc_status sosmc_solver_run(sosmc_solver *s)
         if (s->o.seconds > 0 && s->v.seconds >= s->o.seconds) return SOSMC_OK;
         if (s->o.evaluations > 0 && s->v.evaluations >= s->o.evaluations) return SOSMC_OK;
         sosmc_status status = sosmc_solver_step(s);
+        if (status == SOSMC_STOPPED && s->o.seconds > 0 && s->v.seconds >= s->o.seconds) return SOSMC_OK;
         if (status != SOSMC_OK) return status;
         if (s->o.see && s->o.see(s->o.see_ctx, s, &s->info)) return SOSMC_STOPPED;
     }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "assertions.h"
 #include "folder.h"
@@ -78,6 +80,34 @@ static void a_small_stack_is_told(void **state)
     stack = 0;
 }
 
+/* Minutes of work before the first step, and a limit on time: the run ends soon, and nothing is left. */
+static void time_ends_the_preparation(void **state)
+{
+    enum { COMPONENTS = 1500, COORDINATES = 60 };
+    char said[PROGRAM_WORDS];
+    struct timespec begun, ended;
+    FILE *f = fopen(folder_path(folder, "heavy.yaml"), "w");
+    assert_non_null(f);
+    (void)fprintf(f, "model:\n  type: gaussian_mixture\n  means:\n");
+    for (int k = 0; k < COMPONENTS; k++)
+        for (int j = 0; j < COORDINATES; j++)
+            (void)fprintf(f, "%s%d%s", j == 0 ? "    - [" : ", ", (7 * k + 11 * k * j) % 23 - 11,
+                          j + 1 == COORDINATES ? "]\n" : "");
+    (void)fprintf(f, "objective: {type: reward_reverse, beta: 1, reward: {type: formula, formula: x1}}\n"
+                     "limits: {seconds: 0.5}\n");
+    assert_int_equal(fclose(f), 0);
+    space = stack = 0;
+    (void)clock_gettime(CLOCK_MONOTONIC, &begun);
+    assert_int_equal(run_limited("run heavy.yaml --quiet --out heavy", said), 3);
+    (void)clock_gettime(CLOCK_MONOTONIC, &ended);
+    assert_contains(said, "before its first step, by limits.seconds; raise the limit");
+    assert_true(ended.tv_sec - begun.tv_sec < 60);
+    assert_int_equal(
+        run_limited("run heavy.yaml --quiet --out heavy --set limits.seconds=0 --budget-seconds 0.5", said), 3);
+    assert_contains(said, "--budget-seconds");
+    assert_int_not_equal(access(folder_path(folder, "heavy"), F_OK), 0);
+}
+
 static int set_up(void **state)
 {
     if (folder_make(folder, "limits") || program_furnish(folder)) return -1;
@@ -94,6 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_space_ends_it_with_a_signal),
         cmocka_unit_test(a_small_stack_is_told),
+        cmocka_unit_test(time_ends_the_preparation),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

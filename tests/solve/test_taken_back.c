@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <sosmc/solve.h>
 
@@ -30,8 +31,11 @@ static struct {
     long long at; /* the call that fails, counted from 1; 0: none */
 } inner;
 
+static atomic_int slow, asked; /* energy takes 150 ms; the caller was asked whether the step should end */
+
 static int trip(callback which)
 {
+    if (which == ENERGY && atomic_load(&slow)) (void)nanosleep(&(struct timespec){.tv_nsec = 150000000}, NULL);
     long long call = atomic_fetch_add(&inner.calls[which], 1) + 1;
     return which == inner.which && call == inner.at ? 7 : 0;
 }
@@ -187,8 +191,71 @@ static void a_stopped_step_is_taken_back(void **state)
     assert_true(tripped[ENERGY] > 10 && tripped[GRAD] > 0 && tripped[REWARD] > 0);
 }
 
+static int says_stop(void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_add(&asked, 1);
+    return atomic_load(&slow);
+}
+
+static void step_to(sosmc_solver *s, int first, int last)
+{
+    for (int k = first; k < last; k++) {
+        assert_int_equal(sosmc_solver_step(s), SOSMC_OK);
+        assert_int_equal(sosmc_solver_hash(s), hashes[k]);
+    }
+}
+
+static void is_where_it_was(const sosmc_solver *s, int step, double begun)
+{
+    sosmc_solution r;
+    assert_true(sosmc_solver_info(s)->seconds - begun < 8);
+    assert_int_equal(sosmc_solver_info(s)->step, step);
+    assert_int_equal(sosmc_solver_hash(s), hashes[step - 1]);
+    assert_int_equal(sosmc_solver_solution(s, &r), SOSMC_OK);
+    assert_int_equal(r.judgement.verdict.status, SOSMC_NOT_CONVERGED);
+    sosmc_solution_free(&r);
+}
+
+/* A step that would take minutes is ended by its caller, and by its time; the same solver goes on with the same bits. */
+static void a_long_step_is_ended(void **state)
+{
+    enum { AT = 3, LATER = 6, ENOUGH = 12 };
+    exact_problem e;
+    assert_int_equal(exact_open(&e, "hier20", NULL), 0);
+    e.problem.init = (sosmc_source){.draw = NULL};
+    wrap(&e.problem);
+    assert_true(write_down(&e.problem) > ENOUGH);
+    for (int threads = 1; threads <= 2; threads++) {
+        sosmc_solver *s;
+        sosmc_solve_options o = {.particles = PARTICLES, .seed = 5, .threads = threads, .stop = says_stop};
+        assert_int_equal(sosmc_solver_create(&s, &e.problem, &o), SOSMC_OK);
+        atomic_store(&asked, 0);
+        step_to(s, 0, AT);
+        assert_int_equal(atomic_load(&asked), 0); /* nobody is asked in a short step */
+        double begun = sosmc_solver_info(s)->seconds;
+        atomic_store(&slow, 1);
+        assert_int_equal(sosmc_solver_step(s), SOSMC_STOPPED);
+        assert_true(atomic_load(&asked) > 0);
+        is_where_it_was(s, AT, begun);
+        atomic_store(&slow, 0);
+        step_to(s, AT, LATER);
+        begun = sosmc_solver_info(s)->seconds;
+        sosmc_solver_limits(s, begun + 0.5, 0);
+        atomic_store(&slow, 1);
+        assert_int_equal(sosmc_solver_run(s), SOSMC_OK);
+        is_where_it_was(s, LATER, begun);
+        sosmc_solver_limits(s, 0, 0);
+        atomic_store(&slow, 0);
+        step_to(s, LATER, ENOUGH);
+        sosmc_solver_free(s);
+    }
+    exact_close(&e);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_stopped_step_is_taken_back)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_stopped_step_is_taken_back),
+                                       cmocka_unit_test(a_long_step_is_ended)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
