@@ -267,7 +267,10 @@ class Calls:
         if error is not None:
             if sentence and not isinstance(error, KeyboardInterrupt):
                 error.add_note(f"sosmc: {sentence}")
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this frame, and with it the engine until the next collection
 
     def release(self) -> None:
         """Lets go of all arrays over the engine's memory."""

@@ -262,6 +262,8 @@ def test_engines_are_freed_at_once(pair):
         for _ in range(5):
             sosmc.minimize(pair, sosmc.mmle(), iterations=3, **SETTINGS)
             sosmc.Sampler(pair, sosmc.mmle(), **SETTINGS).run(2)
+            with pytest.raises(KeyboardInterrupt):
+                sosmc.minimize(interrupting(5, times=2), sosmc.mmle(), iterations=1000, **SETTINGS)
         assert owners() == before
     finally:
         gc.enable()
