@@ -19,7 +19,7 @@
 #include "base/table.h"
 
 /* Vectors of scratch; the first three hold normals, later the residual, the direction and Q times the direction. */
-enum { NORMAL, ANGLE, LEVEL, DOWN, RIGHT, ETA, OLD, NEW, SCRATCH };
+enum { NORMAL, ANGLE, LEVEL, DOWN, RIGHT, ETA, OLD, NEW, INVERSE, SCALED, SCRATCH };
 enum { RESIDUAL = NORMAL, DIRECTION = ANGLE, PRODUCT = LEVEL };
 /* The error is known this many iterations later; no solve is longer than that. */
 enum { DELAY = 8, MOST_ITERATIONS = 5000 };
@@ -32,7 +32,9 @@ typedef struct {
     const imaging_code *code;
     size_t pixels;
     const double *down, *right;
-    double *scratch; /* of the blur */
+    const double *inverse; /* diagonal scaling; NULL: none, because every pixel was seen */
+    double *scaled;        /* room for a residual times it */
+    double *scratch;       /* of the blur */
 } precision;
 
 /* y = Q x; returns x . Q x. */
@@ -147,6 +149,31 @@ static void residual_of(const precision *q, const double *eta, const double *v, 
     for (size_t e = 0; e < q->pixels; e++) r[e] = eta[e] - r[e];
 }
 
+/* The residual as the next direction takes it. */
+static const double *scale_residual(const precision *q, const double *r)
+{
+    if (!q->inverse) return r;
+    for (size_t e = 0; e < q->pixels; e++) q->scaled[e] = q->inverse[e] * r[e];
+    return q->scaled;
+}
+
+/* Diagonal scaling, for what blurs pass nearly unchanged: B'B counts as the share of a pixel's light that was seen. Pixels of which
+ * little or nothing was seen would otherwise slow the solve down. */
+static void invert_diagonal(const precision *q, double *out)
+{
+    const sosmc_blur *b = &q->d->blur;
+    size_t n = (size_t)b->columns;
+    sosmc_blur_adjoint(b, b->mask, out, q->scratch);
+    for (size_t e = 0; e < q->pixels; e++) {
+        double sum = out[e] / (q->d->sigma * q->d->sigma);
+        if (e / n + 1 < (size_t)b->rows) sum += q->down[e];
+        if (e % n + 1 < n) sum += q->right[e];
+        if (e >= n) sum += q->down[e - n];
+        if (e % n > 0) sum += q->right[e - 1];
+        out[e] = 1 / sum;
+    }
+}
+
 /* Conjugate gradients from v. The square of the error in the norm of Q falls by a |r|^2 with every step; what the last DELAY
  * steps gained is, but for what is still to come, the square of the error before them. */
 static void solve(const precision *q, const double *eta, double tolerance, double *v, double *r, double *p,
@@ -154,19 +181,21 @@ static void solve(const precision *q, const double *eta, double tolerance, doubl
 {
     double gain[DELAY] = {0}, square;
     residual_of(q, eta, v, r);
-    memcpy(p, r, q->pixels * sizeof *p);
-    square = q->code->dot(q->pixels, r, r);
+    memcpy(p, scale_residual(q, r), q->pixels * sizeof *p);
+    square = q->code->dot(q->pixels, r, p);
     for (int i = 0; i < MOST_ITERATIONS && square > 0; i++) {
         double step = square / times(q, p, product), before = square;
         /* The numbers are not finite, and the energy will not be finite either, which the engine notices. */
         if (!(step > 0)) return;
         square = q->code->descend(q->pixels, step, p, product, v, r);
+        const double *next = scale_residual(q, r);
+        if (q->inverse) square = q->code->dot(q->pixels, r, next);
         gain[i % DELAY] = step * before;
         double sum = 0;
         for (int j = 0; j < DELAY; j++) sum += gain[j];
         if (i + 1 >= DELAY && sum <= tolerance) return;
         double keep = square / before;
-        for (size_t e = 0; e < q->pixels; e++) p[e] = r[e] + keep * p[e];
+        for (size_t e = 0; e < q->pixels; e++) p[e] = next[e] + keep * p[e];
     }
 }
 
@@ -219,7 +248,12 @@ static int gibbs_step(const sosmc_kernel *k, sosmc_move *m)
                        .pixels = p.pixels,
                        .down = down + from,
                        .right = right + from,
+                       .scaled = sosmc_move_vector(m, SCALED),
                        .scratch = scratch};
+        if (d->blur.mask) {
+            invert_diagonal(&q, sosmc_move_vector(m, INVERSE));
+            q.inverse = sosmc_move_vector(m, INVERSE);
+        }
         log_ratio[0] += propose(&q, eta + from, m->h, p.x + from, d->y + from, sosmc_move_vector(m, RESIDUAL),
                                 sosmc_move_vector(m, DIRECTION), sosmc_move_vector(m, PRODUCT), to + from);
     }
