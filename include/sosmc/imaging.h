@@ -143,6 +143,23 @@ SOSMC_API sosmc_model sosmc_deblur_model(const sosmc_deblur *m); /* dim_x 0: the
  * Use it with the model of the same description, and without an envelope. */
 SOSMC_API sosmc_kernel sosmc_deblur_gibbs(const sosmc_deblur *deblur, double tolerance);
 
+/* The residuals y - B x of the pixels that were seen, for a picture x that was drawn from the posterior. If blur and noise are what
+ * the description says, they are independent normal numbers of standard deviation sigma. A statistic of them is off if it differs
+ * from `expected` by more than `limit`: four standard deviations of it under such noise, and what a prior that is not quite that of
+ * the picture, or an estimate of sigma, may add (docs/imaging.md RESIDUALS). */
+typedef enum {
+    SOSMC_RESIDUAL_SD = 0,     /* root mean square */
+    SOSMC_RESIDUAL_ACROSS = 1, /* autocorrelation of neighbours in a row */
+    SOSMC_RESIDUAL_DOWN = 2,   /* in a column */
+    SOSMC_RESIDUAL_FAR = 3,    /* share beyond four of their own root mean square */
+    SOSMC_RESIDUALS = 4
+} sosmc_residual_kind;
+typedef struct {
+    double value, expected, limit;
+} sosmc_residual;
+SOSMC_API sosmc_status sosmc_deblur_residuals(const sosmc_deblur *m, const double *x,
+                                              sosmc_residual out[SOSMC_RESIDUALS]);
+
 /* ------------------------------------------------------------------------------------------------ noise and start */
 
 /* What a deblurring must know before it starts, from the picture itself. Of the description only blur (with its mask), channels

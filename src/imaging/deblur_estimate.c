@@ -543,3 +543,52 @@ sosmc_status sosmc_estimate_start(const sosmc_deblur *seen, double theta, double
     free(memory);
     return rc ? SOSMC_ENUMERIC : SOSMC_OK;
 }
+
+/* ---------------------------------------------------------------------------- residuals */
+
+/* What may be off without harm: of sigma 15 %, as estimates of it are; of an autocorrelation what such a sigma adds to it; of the
+ * share that is far. */
+static const double OFF_SD = 0.15, OFF_CORRELATION = 0.04, OFF_FAR = 5e-4;
+static const double ERRORS = 4, FAR = 4, FAR_NORMAL = 6.334248366623996e-05;
+
+/* Adds the squares of one channel, the products of neighbours and their numbers. r is 0 where a pixel was not seen. */
+static void add_residuals(const sosmc_blur *b, const double *r, double sum[3], double count[3])
+{
+    size_t n = (size_t)b->columns, pixels = n * (size_t)b->rows;
+    for (size_t at = 0; at < pixels; at++) {
+        if (b->mask && b->mask[at] == 0) continue;
+        const size_t other[3] = {at, at % n + 1 < n ? at + 1 : at, at + n < pixels ? at + n : at};
+        for (int k = 0; k < 3; k++) {
+            if ((k > 0 && other[k] == at) || (b->mask && b->mask[other[k]] == 0)) continue;
+            sum[k] += r[at] * r[other[k]];
+            count[k]++;
+        }
+    }
+}
+
+sosmc_status sosmc_deblur_residuals(const sosmc_deblur *m, const double *x, sosmc_residual out[SOSMC_RESIDUALS])
+{
+    STANDARD_ARITHMETIC;
+    const sosmc_blur *blur = &m->blur;
+    sosmc_status status = m->sigma > 0 ? check(m, 0) : SOSMC_EINVAL;
+    if (status != SOSMC_OK) return status;
+    size_t pixels = (size_t)blur->rows * (size_t)blur->columns, all = pixels * (size_t)m->channels;
+    double *r = malloc((all + sosmc_blur_scratch(blur)) * sizeof *r), sum[3] = {0}, count[3] = {0}, far = 0;
+    if (!r) return SOSMC_ENOMEM;
+    for (size_t from = 0; from < all; from += pixels) {
+        sosmc_blur_apply(blur, x + from, r + from, r + all);
+        for (size_t at = from; at < from + pixels; at++)
+            r[at] = blur->mask && blur->mask[at - from] == 0 ? 0 : m->y[at] - r[at];
+        add_residuals(blur, r + from, sum, count);
+    }
+    double sd = sqrt(sum[0] / count[0]);
+    for (size_t at = 0; at < all; at++) far += fabs(r[at]) > FAR * sd;
+    free(r);
+    out[SOSMC_RESIDUAL_SD] = (sosmc_residual){sd, m->sigma, m->sigma * (OFF_SD + ERRORS / sqrt(2 * count[0]))};
+    for (int k = 1; k < 3; k++)
+        out[k] = (sosmc_residual){count[k] > 0 && sd > 0 ? sum[k] / count[k] / (sd * sd) : 0, 0,
+                                  OFF_CORRELATION + ERRORS / sqrt(fmax(count[k], 1))};
+    out[SOSMC_RESIDUAL_FAR] = (sosmc_residual){far / count[0], FAR_NORMAL,
+                                               OFF_FAR + ERRORS * (sqrt(FAR_NORMAL * count[0]) + 1) / count[0]};
+    return SOSMC_OK;
+}

@@ -247,6 +247,42 @@ static void start_is_nearer(void **state)
     }
 }
 
+/* Residuals that are normal noise are never off in 200 pictures, and each statistic sees what is not: too much noise, light and
+ * dark lines, single pixels that are wrong. Missing pixels do not count. */
+static void residuals_are_compared_with_noise(void **state)
+{
+    enum { ROWS = 40, COLUMNS = 48, N = ROWS * COLUMNS };
+    static double x[2 * N], y[2 * N], z[2 * N], mask[N];
+    sosmc_batch b = {.x = z, .dim = 2 * N, .n = 1, .ld = 1, .simd = sosmc_simd_best()};
+    sosmc_blur blur = {.rows = ROWS, .columns = COLUMNS, .mask = mask};
+    sosmc_deblur seen = {.blur = blur, .channels = 2, .y = y, .sigma = 3};
+    sosmc_residual r[SOSMC_RESIDUALS];
+    for (int j = 0; j < N; j++) mask[j] = j % COLUMNS > 2;
+    for (int wrong = -1; wrong < SOSMC_RESIDUALS; wrong++)
+        for (uint64_t seed = 0; seed < (wrong < 0 ? 200 : 1); seed++) {
+            sosmc_normals((sosmc_rng){.seed = seed, .stream = SOSMC_STREAM_USER}, &b, z);
+            for (int j = 0; j < 2 * N; j++) {
+                double noise = 3 * z[j];
+                if (wrong == SOSMC_RESIDUAL_SD) noise *= 1.4;
+                if (wrong == SOSMC_RESIDUAL_ACROSS) noise += j / COLUMNS % 2 ? 2 : -2;
+                if (wrong == SOSMC_RESIDUAL_DOWN) noise += j % COLUMNS % 2 ? 2 : -2;
+                if (wrong == SOSMC_RESIDUAL_FAR) noise += j % 200 == 50 ? 30 : 0;
+                x[j] = j % 7;
+                y[j] = mask[j % N] > 0 ? x[j] + noise : 1e6;
+            }
+            assert_int_equal(sosmc_deblur_residuals(&seen, x, r), SOSMC_OK);
+            for (int k = 0; k < SOSMC_RESIDUALS; k++) {
+                int off = fabs(r[k].value - r[k].expected) > r[k].limit;
+                if (off && wrong < 0)
+                    fail_msg("seed %d, statistic %d: %g, expected %g +- %g", (int)seed, k, r[k].value, r[k].expected,
+                             r[k].limit);
+                if (!off && k == wrong) fail_msg("statistic %d is %g, and passes", k, r[k].value);
+            }
+        }
+    seen.sigma = 0;
+    assert_int_equal(sosmc_deblur_residuals(&seen, x, r), SOSMC_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +295,7 @@ int main(void)
         cmocka_unit_test(missing_pixels_are_filled),
         cmocka_unit_test(theta_starts_near),
         cmocka_unit_test(start_is_nearer),
+        cmocka_unit_test(residuals_are_compared_with_noise),
         cmocka_unit_test(wrong_descriptions_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
