@@ -37,28 +37,27 @@ enum { SENTENCE = 1024, NAME = 256 };
 /* The settings that are choices; docs/deblurring.md gives the reasons. */
 static const struct {
     int particles;
-    int64_t iterations;
     double solve;  /* squared error to which the linear systems of a move are solved */
     double spread; /* of the particles at the start, times 1/strength: flat pictures make the systems hard to solve */
     double tolerance; /* of proximal maps, where another kernel is chosen, for a noise of 1 */
     const char *optimiser;
-    double rate, rate_left; /* learning rate of theta, for a gradient per pixel; its fraction after the burn-in */
+    double rate;      /* learning rate of theta, for a gradient per pixel */
     double clip;      /* bound on the gradient, against a first strength that is far too large; it is never below -1 */
     double low, high; /* theta stays within */
-    double burn_in;   /* the fraction of the iterations before averaging begins */
+    int64_t burn_in;  /* iterations before averaging begins, at least */
+    int64_t most;     /* iterations, where theta does not settle */
     int64_t every;    /* of the others, every so many are averaged */
 } method = {.particles = 4,
-            .iterations = 40,
             .solve = 0.05,
             .spread = 0.5,
             .tolerance = 1e-5,
             .optimiser = "sgd",
             .rate = 1,
-            .rate_left = 0.05,
             .clip = 1,
             .low = -12,
             .high = 6,
-            .burn_in = 0.5,
+            .burn_in = 20,
+            .most = 1000,
             .every = 1};
 
 static const double SIMULATED_NOISE = 1;
@@ -75,10 +74,13 @@ const char deblur_text[] =
     "  --blur B              how it was blurred: box:P (a window of P x P pixels), gaussian:S (standard deviation S),\n"
     "                        motion:L,A (L pixels at A degrees), or none (default)\n"
     "  --mask M              a picture of the same size, black where pixels are missing\n"
+    "  --border RULE         unknown (default): what lay outside was blurred into the picture; it is estimated, and cut off\n"
+    "                        in the end; inside (default with --simulate): the blur ends at the border\n"
     "  --noise S             the standard deviation of the noise, pixels going from 0 to 255; auto (default) estimates it,\n"
     "                        which cannot be trusted for a JPEG\n"
     "  --particles N         pictures in the cloud (default 4)\n"
-    "  --iterations K        default 40; the clouds of the second half are averaged\n"
+    "  --iterations K        so many, of which the second half is averaged; by default the run ends when the strength has\n"
+    "                        settled, after 40 iterations or more\n"
     "  --time-limit T        stop after T seconds with what there is; --resume goes on\n"
     "  --simulate            PHOTO is clean: blur it, add noise (--noise, default 1), restore it, and say how well\n"
     "  --out DIR             the run directory (default: deblurred-PHOTO)\n"
@@ -97,6 +99,7 @@ const char deblur_text[] =
 typedef enum {
     BLUR,
     MASK,
+    BORDER,
     NOISE,
     PARTICLES,
     ITERATIONS,
@@ -120,6 +123,7 @@ _Static_assert((int)FLAGS <= (int)FLAGS_MOST, "flags.h has room for them");
 static const flag_row flag_table[FLAGS] = {
     [BLUR] = {.name = "blur", .takes_value = 1},
     [MASK] = {.name = "mask", .takes_value = 1},
+    [BORDER] = {.name = "border", .like = "model.border", .takes_value = 1},
     [NOISE] = {.name = "noise", .takes_value = 1},
     [PARTICLES] = {.name = "particles", .like = "particles", .takes_value = 1},
     [ITERATIONS] = {.name = "iterations", .like = "particles", .takes_value = 1},
@@ -193,11 +197,20 @@ typedef struct {
     char out[FILES_PATH], seen_path[FILES_PATH], start_path[FILES_PATH], mask_path[FILES_PATH], photo_path[FILES_PATH],
         blur_words[NAME], error[SENTENCE], warning[SENTENCE];
     image seen, clean; /* clean: --simulate */
-    double *mask;
+    image whole;       /* what was seen, missing pixels and the frame filled in */
+    double *mask, *whole_mask;
     sosmc_blur blur;
+    int frame; /* pixels outside the border that are estimated */
     double sigma, estimated, theta;
     int64_t particles, iterations, moments_from;
+    int settle; /* the run ends when theta has settled */
 } plan;
+
+/* A blur that is simulated ends at the border. */
+static const char *border_of(const plan *p)
+{
+    return flag_text(p->q, BORDER, flag_given(p->q, SIMULATE) ? "inside" : "unknown");
+}
 
 static int plan_says(plan *p, int code) { return complain(code, "%s", p->error); }
 
@@ -205,7 +218,9 @@ static void plan_free(plan *p)
 {
     image_free(&p->seen);
     image_free(&p->clean);
+    image_free(&p->whole);
     free(p->mask);
+    free(p->whole_mask);
 }
 
 /* path/photo.png -> deblurred-photo */
@@ -218,24 +233,11 @@ static void default_directory(const char *photo, char out[FILES_PATH])
 
 static int read_mask(plan *p)
 {
-    image mask;
     const char *path = p->q->value[MASK];
     if (!path) return SOSMC_EXIT_OK;
-    if (image_read(path, &mask, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
-    size_t pixels = (size_t)p->seen.rows * (size_t)p->seen.columns, there = 0;
-    int rows = mask.rows, columns = mask.columns, fit = rows == p->seen.rows && columns == p->seen.columns;
-    p->mask = fit ? malloc(pixels * sizeof(double)) : NULL;
-    for (size_t j = 0; p->mask && j < pixels; j++) {
-        p->mask[j] = mask.pixel[j] >= 128;
-        there += p->mask[j] > 0;
-    }
-    image_free(&mask);
-    if (!fit)
-        return complain(SOSMC_EXIT_USAGE, "--mask %s has %d x %d pixels; expected %d x %d as in %s", path, columns,
-                        rows, p->seen.columns, p->seen.rows, p->q->operand);
-    if (!p->mask) return complain(SOSMC_EXIT_NUMERIC, "out of memory for the mask");
-    if (there == 0)
-        return complain(SOSMC_EXIT_USAGE, "--mask %s is dark all over; expected white where pixels were seen", path);
+    int rc = image_read_mask(path, p->seen.rows, p->seen.columns, &p->mask, p->error, sizeof p->error);
+    if (rc < 0) return plan_says(p, SOSMC_EXIT_IO);
+    if (rc > 0) return complain(SOSMC_EXIT_USAGE, "--mask %s", p->error);
     if (!realpath(path, p->mask_path)) return complain(SOSMC_EXIT_IO, "cannot find %s: %s", path, strerror(errno));
     p->blur.mask = p->mask;
     return SOSMC_EXIT_OK;
@@ -339,13 +341,27 @@ static int settle_noise(plan *p)
     return SOSMC_EXIT_OK;
 }
 
-/* Missing pixels are filled in, and the strength of the prior gets a first value. */
+/* The picture with its frame, as the run has it. */
+static sosmc_deblur whole_of(const plan *p)
+{
+    sosmc_deblur d = as_seen(p);
+    d.blur.rows = p->whole.rows;
+    d.blur.columns = p->whole.columns;
+    d.blur.mask = p->whole_mask;
+    d.y = p->whole.pixel;
+    return d;
+}
+
+/* Missing pixels are filled in, those of the frame too, and the strength of the prior gets a first value. */
 static int settle_theta(plan *p)
 {
     if (p->mask && sosmc_fill_missing(&p->blur, p->seen.channels, p->seen.pixel) != SOSMC_OK)
         return complain(SOSMC_EXIT_NUMERIC, "out of memory to fill in missing pixels");
-    sosmc_deblur seen = as_seen(p);
-    if (sosmc_estimate_theta(&seen, &p->theta) != SOSMC_OK)
+    if (image_frame(&p->seen, p->mask, p->frame, &p->whole, &p->whole_mask))
+        return complain(SOSMC_EXIT_NUMERIC, "out of memory for the picture and its frame");
+    sosmc_deblur whole = whole_of(p);
+    if (sosmc_fill_missing(&whole.blur, whole.channels, p->whole.pixel) == SOSMC_ENOMEM ||
+        sosmc_estimate_theta(&whole, &p->theta) != SOSMC_OK)
         return complain(SOSMC_EXIT_NUMERIC, "out of memory for a first reconstruction");
     return SOSMC_EXIT_OK;
 }
@@ -358,9 +374,11 @@ static int settle_theta(plan *p)
 static double bytes_for(const plan *p, double particles, double threads)
 {
     const double parked_most = (double)sosmc_defaults().work_limit, margin = 1.15;
-    double pixels = (double)p->seen.rows * p->seen.columns, d = pixels * p->seen.channels;
-    sosmc_deblur model = {
-        .blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = 1, .tolerance = 1e-6, .freedom = d};
+    sosmc_deblur model = as_seen(p);
+    model.blur.rows += 2 * p->frame;
+    model.blur.columns += 2 * p->frame;
+    model.sigma = 1;
+    double d = (double)model.blur.rows * model.blur.columns * model.channels;
     double work = (double)sosmc_deblur_model(&model).work, vectors = sosmc_deblur_gibbs(&model, 1).scratch;
     double cloud = 8 * d * 5, thread = 8 * d * (vectors + 2 + 2) + 2 * work;
     double pictures = 8 * d * 75; /* those that start, run and report hold at once */
@@ -406,8 +424,9 @@ static void put_model(draft *d, const plan *p)
     static const char *const names[] = {"none", "box", "gaussian", "motion"};
     draft_put(d, "model:\n  type: deblur\n  picture: ");
     draft_put_quoted(d, p->seen_path);
-    draft_put(d, "\n  noise: %.17g\n  theta: %.17g\n  freedom: exact\n  tolerance: %.3g\n  blur: %s\n", p->sigma,
-              p->theta, fmin(fmax(method.tolerance * p->sigma, 1e-7), 1e-3), names[p->blur.kind]);
+    draft_put(d, "\n  noise: %.17g\n  theta: %.17g\n  freedom: exact\n  tolerance: %.3g\n  border: %s\n  blur: %s\n",
+              p->sigma, p->theta, fmin(fmax(method.tolerance * p->sigma, 1e-7), 1e-3), border_of(p),
+              names[p->blur.kind]);
     if (p->blur.kind == SOSMC_BLUR_BOX) draft_put(d, "  patch: %d\n", p->blur.patch);
     if (p->blur.kind == SOSMC_BLUR_GAUSSIAN) draft_put(d, "  blur_sd: %.17g\n", p->blur.sigma);
     if (p->blur.kind == SOSMC_BLUR_MOTION)
@@ -426,15 +445,10 @@ static void put_method(draft *d, const plan *p)
               "\nscheme: {type: unweighted, order: authors, drift_at: current}\n"
               "kernel: {type: gibbs, step: %.17g}\n",
               method.solve);
-    draft_put(
-        d,
-        "optimiser: {type: %s, rate: %.17g, clip: %.17g, low: %.17g, high: %.17g, schedule: {type: cosine, a: %" PRId64
-        ", b: %.17g}}\n",
-        method.optimiser, method.rate, method.clip, method.low, method.high, p->moments_from > 0 ? p->moments_from : 1,
-        method.rate_left);
+    draft_put(d,
+              "optimiser: {type: %s, rate: %.17g, clip: %.17g, low: %.17g, high: %.17g, schedule: {type: constant}}\n",
+              method.optimiser, method.rate, method.clip, method.low, method.high);
 }
-
-enum { JUDGED_FROM = 128 }; /* in fewer iterations nothing can be told of theta's convergence; the picture needs less */
 
 static config *configure(const plan *p)
 {
@@ -445,16 +459,16 @@ static config *configure(const plan *p)
     put_method(&d, p);
     draft_put(&d, "particles: %" PRId64 "\niterations: %" PRId64 "\nseed: %s\nthreads: %s\n", p->particles,
               p->iterations, flag_text(q, SEED, "0"), flag_text(q, THREADS, "1"));
-    if (p->iterations < JUDGED_FROM) draft_put(&d, "judge: none\n");
-    draft_put(&d, "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64 "}\n",
-              p->moments_from, method.every);
+    draft_put(&d,
+              "output: {particles: false, report: false, moments_from: %" PRId64 ", moments_every: %" PRId64
+              ", moments_settle: %s}\n",
+              p->moments_from, method.every, p->settle ? "true" : "false");
     return draft_config(&d, q->command, q->set, q->sets);
 }
 
 /* ---------------------------------------------------------------------------- going through with it */
 
-/* With --resume, output.moments_from and the schedule of the rate are those of the run that is continued, also when it gets
- * more iterations. */
+/* With --resume, when averaging begins is what it was in the run that is continued, also when it gets more iterations. */
 static void keep_burn_in(plan *p)
 {
     char path[FILES_PATH], ignored[SENTENCE];
@@ -463,8 +477,11 @@ static void keep_burn_in(plan *p)
         access(path, F_OK) != 0 || directory_regular(path, ignored, sizeof ignored) ||
         !(old = config_load(path, ignored, sizeof ignored)))
         return;
-    if (config_resolve(old, ignored, sizeof ignored) == 0 && config_has(old, "output.moments_from"))
+    if (config_resolve(old, ignored, sizeof ignored) == 0 && config_has(old, "output.moments_from")) {
         p->moments_from = config_integer(old, "output.moments_from");
+        p->settle = config_flag(old, "output.moments_settle");
+        if (!flag_given(p->q, ITERATIONS)) p->iterations = config_integer(old, "iterations");
+    }
     config_free(old);
 }
 
@@ -479,8 +496,10 @@ static int make_plan(plan *p)
     p->blur.rows = p->seen.rows;
     p->blur.columns = p->seen.columns;
     p->particles = flag_whole(q, PARTICLES, method.particles);
-    p->iterations = flag_whole(q, ITERATIONS, method.iterations);
-    p->moments_from = (int64_t)(method.burn_in * (double)p->iterations);
+    p->settle = !flag_given(q, ITERATIONS);
+    p->iterations = flag_whole(q, ITERATIONS, method.most);
+    p->moments_from = p->settle ? method.burn_in : p->iterations / 2;
+    p->frame = strcmp(border_of(p), "unknown") == 0 ? sosmc_blur_reach(&p->blur) : 0;
     if (flag_given(q, OUT))
         (void)snprintf(p->out, sizeof p->out, "%s", q->value[OUT]);
     else
@@ -512,8 +531,8 @@ static int write_seen(plan *p)
 
 static int estimate_start(plan *p, double *x)
 {
-    sosmc_deblur seen = as_seen(p);
-    sosmc_status status = sosmc_estimate_start(&seen, p->theta, x);
+    sosmc_deblur whole = whole_of(p);
+    sosmc_status status = sosmc_estimate_start(&whole, p->theta, x);
     if (status == SOSMC_OK) return 0;
     return files_fail(p->error, sizeof p->error, "%s",
                       status == SOSMC_ENOMEM ? "out of memory for a first reconstruction"
@@ -523,7 +542,7 @@ static int estimate_start(plan *p, double *x)
 /* A first reconstruction for every particle, with noise of its own. */
 static int write_start(plan *p)
 {
-    size_t dim = (size_t)p->seen.rows * (size_t)p->seen.columns * (size_t)p->seen.channels;
+    size_t dim = (size_t)p->whole.rows * (size_t)p->whole.columns * (size_t)p->whole.channels;
     double *x = malloc(dim * (size_t)p->particles * sizeof *x), *first = malloc(dim * sizeof *first);
     double spread = method.spread * exp(-p->theta);
     if (!x || !first) {
@@ -586,6 +605,7 @@ static int restore(plan *p)
                               .sigma = p->sigma,
                               .estimated = p->estimated,
                               .theta0 = p->theta,
+                              .frame = p->frame,
                               .bits = p->seen.bits,
                               .quiet = flag_given(q, QUIET),
                               .seen = &p->seen,

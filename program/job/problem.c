@@ -133,9 +133,20 @@ int job_shape(const job *j, int64_t shape[3])
         return 1;
     }
     shape[0] = picture.channels;
-    shape[1] = picture.rows;
-    shape[2] = picture.columns;
+    shape[1] = picture.rows - 2 * picture.frame;
+    shape[2] = picture.columns - 2 * picture.frame;
     return 3;
+}
+
+void job_cut(const job *j, double *x)
+{
+    picture_shape p;
+    if (!j->parts->kind->keeps_shape || !job_picture(j, &p) || p.frame == 0) return;
+    int rows = p.rows - 2 * p.frame, columns = p.columns - 2 * p.frame;
+    for (int i = 0; i < p.channels * rows; i++)
+        memmove(x + (size_t)i * (size_t)columns,
+                x + (size_t)(i / rows * p.rows + i % rows + p.frame) * (size_t)p.columns + p.frame,
+                (size_t)columns * sizeof *x);
 }
 
 int job_has_network(const job *j)
@@ -160,6 +171,8 @@ double job_strength(const job *j, const sosmc *s)
 {
     return j->parts->kind->log_strength ? exp(sosmc_theta(s)[0]) : NAN;
 }
+
+const sosmc_deblur *job_restores(const job *j) { return j->parts->kind->seen ? j->parts->kind->seen(j) : NULL; }
 
 void job_theta_name(const job *j, int k, char out[JOB_NAME])
 {

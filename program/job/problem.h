@@ -3,6 +3,7 @@
 #ifndef SOSMC_JOB_PROBLEM_H
 #define SOSMC_JOB_PROBLEM_H
 
+#include <sosmc/imaging.h>
 #include <sosmc/models.h>
 #include <sosmc/solve.h>
 #include <sosmc/temper.h>
@@ -58,11 +59,14 @@ double job_log_volume(const job *j);
 typedef struct {
     int channels, rows, columns;
     double black, white;
+    int frame; /* so many pixels on every side are unknown, and are cut off where the picture is stored */
 } picture_shape;
 int job_picture(const job *j, picture_shape *out);
 /* The axes of a particle in an array file, and their number: 3 (channels, rows, columns) for a picture that a model restores,
  * 1 (dim_x) for any other particle. Pictures of networks are stored as vectors. */
 int job_shape(const job *j, int64_t shape[3]);
+/* Moves the numbers of a particle that are stored to its front: those of a picture without its frame. */
+void job_cut(const job *j, double *x);
 
 /* Does theta belong to a network that can be stored? */
 int job_has_network(const job *j);
@@ -71,6 +75,9 @@ int job_write_model(const job *j, const double *theta, const char *path, char *e
 
 /* e^theta, the strength of the prior that a deblurring model learns; NaN for other models. */
 double job_strength(const job *j, const sosmc *s);
+
+/* The picture that the model restores; NULL: it restores none. */
+const sosmc_deblur *job_restores(const job *j);
 
 /* What parameter k is called: a word for a reader, without blanks. */
 enum { JOB_NAME = 32 };

@@ -7,6 +7,7 @@
 typedef struct {
     image seen;
     double *mask; /* NULL: every pixel was seen */
+    int frame;    /* pixels around the picture that were not seen and are estimated */
     sosmc_deblur deblur;
 } photograph;
 
@@ -47,28 +48,37 @@ static int read_seen(builder *b, const char *path, image *out)
     return out->pixel ? 0 : job_no_memory(b);
 }
 
-/* 1 where the mask is light, 0 where it is dark: a missing pixel is missing in every channel. */
-static int read_seen_mask(builder *b, const char *path, photograph *photo)
+static int read_seen_mask(builder *b, photograph *photo)
 {
-    image mask;
-    const image *seen = &photo->seen;
-    *b->io = 1;
-    if (image_read(path, &mask, b->error, b->room)) return -1;
-    *b->io = 0;
-    int fits = mask.rows == seen->rows && mask.columns == seen->columns, some = 0;
-    size_t pixels = (size_t)seen->rows * (size_t)seen->columns;
-    photo->mask = fits ? malloc(pixels * sizeof(double) + 1) : NULL;
-    for (size_t j = 0; photo->mask && j < pixels; j++) {
-        photo->mask[j] = mask.pixel[j] >= 128;
-        some |= photo->mask[j] > 0;
-    }
-    int rows = mask.rows, columns = mask.columns;
-    image_free(&mask);
-    if (!fits)
-        return job_wrong(b, "model.mask", "names %s of %d x %d pixels (rows, columns); the picture has %d x %d", path,
-                         rows, columns, seen->rows, seen->columns);
-    if (!photo->mask) return job_no_memory(b);
-    return some ? 0 : job_wrong(b, "model.mask", "names %s, which is dark all over: nothing was seen", path);
+    char why[JOB_SENTENCE];
+    int rc = image_read_mask(config_text(b->c, "model.mask"), photo->seen.rows, photo->seen.columns, &photo->mask, why,
+                             sizeof why);
+    *b->io = rc < 0;
+    if (rc > 0) return job_wrong(b, "model.mask", "names %s", why);
+    return rc ? files_fail(b->error, b->room, "%s", why) : 0;
+}
+
+/* A pixel at the border was blurred with pixels that were not seen: they belong to the particle, as missing ones. */
+static int frame_seen(builder *b, photograph *p)
+{
+    sosmc_blur blur = p->deblur.blur;
+    image seen;
+    double *mask;
+    p->frame = sosmc_blur_reach(&blur);
+    if (p->frame == 0) return 0;
+    if ((double)(blur.rows + 2 * p->frame) * (blur.columns + 2 * p->frame) > (double)IMAGE_PIXELS)
+        return job_wrong(b, "model.border",
+                         "is unknown, and with %d pixels more on every side the picture is too large", p->frame);
+    if (image_frame(&p->seen, p->mask, p->frame, &seen, &mask)) return job_no_memory(b);
+    image_free(&p->seen);
+    free(p->mask);
+    p->seen = seen;
+    p->mask = mask;
+    p->deblur.blur.rows = p->seen.rows;
+    p->deblur.blur.columns = p->seen.columns;
+    p->deblur.blur.mask = p->mask;
+    p->deblur.y = p->seen.pixel;
+    return sosmc_fill_missing(&p->deblur.blur, p->seen.channels, p->seen.pixel) == SOSMC_ENOMEM ? job_no_memory(b) : 0;
 }
 
 static sosmc_blur blur_of(const builder *b, const photograph *photo)
@@ -94,8 +104,7 @@ static int deblur_build(builder *b)
     if (!p) return job_no_memory(b);
     b->p->model = p;
     if (read_seen(b, config_text(b->c, "model.picture"), &p->seen)) return -1;
-    if (config_has(b->c, "model.mask") && read_seen_mask(b, config_text(b->c, "model.mask"), p)) return -1;
-    double pixels = (double)p->seen.rows * p->seen.columns, exact = is(b, "model.freedom", "exact");
+    if (config_has(b->c, "model.mask") && read_seen_mask(b, p)) return -1;
     p->deblur = (sosmc_deblur){.blur = blur_of(b, p),
                                .channels = p->seen.channels,
                                .y = p->seen.pixel,
@@ -105,7 +114,6 @@ static int deblur_build(builder *b)
                                                                               : SOSMC_TV_ANISOTROPIC,
                                .tolerance = config_number(b->c, "model.tolerance"),
                                .published_passes = (int)config_integer(b->c, "model.passes"),
-                               .freedom = p->seen.channels * (pixels - exact),
                                .envelope = config_number(b->c, "model.envelope")};
     if (p->deblur.envelope > 0 && p->deblur.tv != p->deblur.prox_tv)
         return job_wrong(b, "model.prox_tv",
@@ -113,6 +121,9 @@ static int deblur_build(builder *b)
                          config_text(b->c, "model.prox_tv"), config_text(b->c, "model.tv"));
     const char *fault = sosmc_blur_fault(&p->deblur.blur);
     if (fault) return job_wrong(b, "model.blur", "cannot be used: %s", fault);
+    if (is(b, "model.border", "unknown") && frame_seen(b, p)) return -1;
+    double pixels = (double)p->seen.rows * p->seen.columns;
+    p->deblur.freedom = p->seen.channels * (pixels - is(b, "model.freedom", "exact"));
     b->job->problem.model = sosmc_deblur_model(&p->deblur);
     return 0;
 }
@@ -143,7 +154,7 @@ static int deblur_init(builder *b)
 static int deblur_picture(const job *j, picture_shape *out)
 {
     const photograph *p = j->parts->model;
-    *out = (picture_shape){p->seen.channels, p->seen.rows, p->seen.columns, 0, 255};
+    *out = (picture_shape){p->seen.channels, p->seen.rows, p->seen.columns, 0, 255, p->frame};
     return p->seen.pixel != NULL;
 }
 
@@ -152,6 +163,8 @@ static sosmc_kernel deblur_gibbs(const builder *b, double h)
     const photograph *p = b->p->model;
     return sosmc_deblur_gibbs(&p->deblur, h);
 }
+
+static const sosmc_deblur *deblur_seen(const job *j) { return &((const photograph *)j->parts->model)->deblur; }
 
 static void deblur_theta_name(const job *j, int k, char out[JOB_NAME])
 {
@@ -165,6 +178,7 @@ const model_kind kind_deblur = {.build = deblur_build,
                                 .picture = deblur_picture,
                                 .theta_name = deblur_theta_name,
                                 .gibbs = deblur_gibbs,
+                                .seen = deblur_seen,
                                 .keeps_shape = 1,
                                 .per_number = 1,
                                 .log_strength = 1};

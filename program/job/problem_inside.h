@@ -70,6 +70,7 @@ struct model_kind {
     int (*picture)(const job *j, picture_shape *out);
     /* The kernel `gibbs`, which draws from the model's own conditional laws. */
     sosmc_kernel (*gibbs)(const builder *b, double h);
+    const sosmc_deblur *(*seen)(const job *j); /* the picture that is restored; see job_restores */
     int keeps_shape; /* job_shape tells channels, rows and columns; otherwise a particle is stored as a vector */
     /* The objective mmle divides the gradient by the numbers of a particle: one learning rate then suits all sizes. */
     int per_number;

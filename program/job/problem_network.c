@@ -191,7 +191,7 @@ static int network_check(builder *b)
 static int network_picture(const job *j, picture_shape *out)
 {
     const sosmc_network *n = &j->parts->network->network;
-    *out = (picture_shape){n->channels, n->rows, n->columns, -1, 1};
+    *out = (picture_shape){n->channels, n->rows, n->columns, -1, 1, 0};
     return n->count > 0;
 }
 

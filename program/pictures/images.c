@@ -65,6 +65,55 @@ int image_read(const char *path, image *out, char *error, size_t room)
     return status;
 }
 
+/* ------------------------------------------------------------------------------------------------ masks */
+
+int image_read_mask(const char *path, int rows, int columns, double **mask, char *error, size_t room)
+{
+    image im;
+    int light = 0;
+    *mask = NULL;
+    if (image_read(path, &im, error, room)) return -1;
+    size_t pixels = (size_t)im.rows * (size_t)im.columns;
+    for (size_t j = 0; j < pixels; j++) light |= (im.pixel[j] = im.pixel[j] >= 128) > 0;
+    int fits = im.rows == rows && im.columns == columns;
+    if (!fits)
+        (void)files_fail(error, room, "%s has %d x %d pixels; expected %d x %d as the picture has", path, im.columns,
+                         im.rows, columns, rows);
+    else if (!light)
+        (void)files_fail(error, room, "%s is dark all over; expected white where pixels were seen", path);
+    if (fits && light)
+        *mask = im.pixel;
+    else
+        image_free(&im);
+    return *mask ? 0 : 1;
+}
+
+/* Planes of rows lines, or of ones (NULL), in the middle of larger planes of zeros; the caller frees. */
+static double *framed(const double *from, size_t planes, size_t rows, size_t columns, size_t width)
+{
+    size_t wide = columns + 2 * width, high = rows + 2 * width;
+    double *to = calloc(planes * high * wide, sizeof *to);
+    for (size_t i = 0; to && i < planes * rows; i++)
+        for (size_t j = 0; j < columns; j++)
+            to[(i / rows * high + i % rows + width) * wide + width + j] = from ? from[i * columns + j] : 1;
+    return to;
+}
+
+int image_frame(const image *im, const double *mask, int width, image *out, double **out_mask)
+{
+    size_t rows = (size_t)im->rows, columns = (size_t)im->columns;
+    *out = *im;
+    out->rows += 2 * width;
+    out->columns += 2 * width;
+    out->pixel = framed(im->pixel, (size_t)im->channels, rows, columns, (size_t)width);
+    *out_mask = framed(mask, 1, rows, columns, (size_t)width);
+    if (out->pixel && *out_mask) return 0;
+    image_free(out);
+    free(*out_mask);
+    *out_mask = NULL;
+    return -1;
+}
+
 /* ------------------------------------------------------------------------------------------------ grids */
 
 /* Gaps that stand above row `row` of places. */

@@ -243,6 +243,7 @@ static int write_figures(const results *r, char *error, size_t room)
     if (r->o->warning) json_put_text(&w, NULL, r->o->warning);
     json_close(&w);
     json_put_text(&w, "blur", r->o->blur);
+    json_put_whole(&w, "frame", r->o->frame);
     json_put_number(&w, "noise", r->o->sigma);
     json_put_number(&w, "noise_estimated", r->o->estimated);
     json_put_number(&w, "theta_start", r->o->theta0);
@@ -306,6 +307,17 @@ static void put_quality(page *p, const results *r)
         100 * r->coverage);
 }
 
+/* What is left of the picture, beside what the noise would leave. */
+static void put_residuals(page *p, const results *r)
+{
+    const json_t *all = json_object_get(r->summary, "residuals"), *one;
+    const char *name;
+    if (all) page_heading(p, "What is left");
+    json_object_foreach((json_t *)all, name, one)
+        page_paragraph(p, "%s of the residuals: %.2g, where %.2g +- %.2g is expected.", name, number_of(one, "value"),
+                       number_of(one, "expected"), number_of(one, "limit"));
+}
+
 /* theta against the iteration, as far as gnuplot is there. */
 static void put_curve(page *p, results *r)
 {
@@ -358,8 +370,11 @@ static int write_page(results *r, char *error, size_t room)
     page_verdict(p, r->summary);
     if (r->o->warning) page_note(p, "%s.", r->o->warning);
     page_warnings(p, r->summary);
-    page_paragraph(p, "%d x %d pixels, %s. Blur: %s. %s", seen->columns, seen->rows,
-                   seen->channels == 1 ? "grey" : "colour", r->o->blur,
+    char border[VALUE] = "";
+    if (r->o->frame > 0)
+        (void)snprintf(border, sizeof border, "Outside the border %d pixels were estimated too.", r->o->frame);
+    page_paragraph(p, "%d x %d pixels, %s. Blur: %s. %s %s", seen->columns, seen->rows,
+                   seen->channels == 1 ? "grey" : "colour", r->o->blur, border,
                    r->simulated ? "The picture was clean; blur and noise were simulated." : "");
     put_facts(p, r);
     if (!r->finished)
@@ -376,6 +391,7 @@ static int write_page(results *r, char *error, size_t room)
                      ? "Left: blurred and noisy. Middle: restored, the posterior mean. Right: the clean picture."
                      : "Left: as it was. Right: restored, the posterior mean.");
     put_quality(p, r);
+    put_residuals(p, r);
     page_heading(p, "How sure each pixel is");
     char caption[160];
     (void)snprintf(caption, sizeof caption,

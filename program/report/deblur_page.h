@@ -18,6 +18,7 @@ typedef struct {
     /* Of the noise: the value that was used; the estimate from the picture, NaN when none was made. */
     double sigma, estimated;
     double theta0; /* where theta started */
+    int frame;     /* pixels outside the border that were estimated and cut off */
     int bits;      /* of the picture that is written */
     int quiet;
     const char *warning; /* a sentence that the reader must not miss; NULL: none */

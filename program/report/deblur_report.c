@@ -80,6 +80,7 @@ int deblur_report(const char *dir, char *error, size_t room)
                         .sigma = number_of(j, "noise"),
                         .estimated = number_of(j, "noise_estimated"),
                         .theta0 = number_of(j, "theta_start"),
+                        .frame = (int)fmax(number_of(j, "frame"), 0),
                         .bits = number_of(j, "bits") > 8 ? 16 : 8,
                         .quiet = 1,
                         .warning = json_string_value(json_array_get(json_object_get(j, "warnings"), 0))};

@@ -7,7 +7,9 @@
 #include "moments.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <sosmc/analysis.h>
@@ -15,14 +17,28 @@
 #include "files/files.h"
 #include "job/problem.h"
 
-enum { STATE_DONE, STATE_FROM, STATE_EVERY, STATE_CLOUDS, STATES };
+/* The last four, numbers and sums of theta in the halves of what is averaged, are missing in files of earlier versions. */
+enum {
+    STATE_DONE,
+    STATE_FROM,
+    STATE_EVERY,
+    STATE_CLOUDS,
+    STATE_EARLY,
+    STATE_LATE,
+    STATE_EARLY_SUM,
+    STATE_LATE_SUM,
+    STATES
+};
 
 struct moments {
-    int64_t from, every;
+    int64_t first, from, every; /* first: of the run file; from: later, where averaging began anew */
+    int64_t iterations;         /* of the run, at most */
+    int settle;
+    double state[STATES];
     sosmc_moments *sums; /* over the clouds so far */
-    double *sd;
+    double *sd;          /* what is written */
+    const job *job;
     const points_scaling *units;
-    npy_array shape; /* what the written arrays look like */
     char dir[FILES_PATH], path[FILES_PATH], previous[FILES_PATH];
 };
 
@@ -36,21 +52,69 @@ void moments_close(moments *m)
 
 int64_t moments_clouds(const moments *m) { return m ? m->sums->clouds : 0; }
 
+/* ---------------------------------------------------------------------------- whether theta has settled */
+
+moments_theta moments_theta_of(const moments *m)
+{
+    moments_theta t = {.mean = NAN, .moved = NAN, .limit = NAN};
+    if (!m || m->state[STATE_EARLY] == 0 || m->state[STATE_LATE] == 0) return t;
+    double early = m->state[STATE_EARLY], late = m->state[STATE_LATE], sum = m->state[STATE_EARLY_SUM];
+    t.iterations = (int64_t)(early + late);
+    t.mean = (sum + m->state[STATE_LATE_SUM]) / (early + late);
+    t.moved = m->state[STATE_LATE_SUM] / late - sum / early;
+    t.limit = 2 / sqrt(m->sums->dim);
+    t.least = MOMENTS_LEAST / fmin(m->job->settings.optimiser.lr, 1);
+    t.settled = (double)t.iterations >= t.least && fabs(t.moved) <= t.limit;
+    return t;
+}
+
+/* For how many iterations an average is made that begins in m->from. */
+static int64_t length_of(const moments *m)
+{
+    if (!m->settle) return m->from;
+    return m->from / 2 > MOMENTS_LEAST ? m->from / 2 : MOMENTS_LEAST;
+}
+
+/* One that would leave too few iterations for the next goes on to the end. */
+static int64_t end_of(const moments *m)
+{
+    int64_t end = m->from + length_of(m);
+    return end + MOMENTS_LEAST <= m->iterations ? end : m->iterations;
+}
+
+int64_t moments_next(const moments *m) { return m && m->settle ? end_of(m) : 0; }
+
+int moments_over(const moments *m)
+{
+    moments_theta t = moments_theta_of(m);
+    return m && m->settle && m->from + t.iterations == end_of(m) && t.settled;
+}
+
+static void follow(moments *m, int64_t done, double theta)
+{
+    int late = done - m->from > (length_of(m) + 1) / 2;
+    m->state[late ? STATE_LATE : STATE_EARLY] += 1;
+    m->state[late ? STATE_LATE_SUM : STATE_EARLY_SUM] += theta;
+    if (!m->settle || done != end_of(m) || done == m->iterations || moments_over(m)) return;
+    m->from = done;
+    memset(m->state, 0, sizeof m->state);
+    sosmc_moments_clear(m->sums);
+}
+
 /* ---------------------------------------------------------------------------- reading */
 
 /* The file's sums, when they were taken by the same rule and belong to `done` iterations. */
 static int read_file(moments *m, const char *path, int64_t done)
 {
     char ignored[256];
-    double state[STATES];
+    double state[STATES] = {0};
     npy_array a = {0};
     if (npz_read(path, "state", &a, ignored, sizeof ignored)) return -1;
-    int fits = npy_count(&a) == STATES;
+    int fits = npy_count(&a) == STATES || npy_count(&a) == STATE_EARLY;
     if (fits) npy_doubles(&a, state);
     npy_free(&a);
-    if (!fits || state[STATE_DONE] != (double)done || state[STATE_FROM] != (double)m->from ||
-        state[STATE_EVERY] != (double)m->every)
-        return -1;
+    if (!fits || state[STATE_DONE] != (double)done || state[STATE_EVERY] != (double)m->every) return -1;
+    if (m->settle ? !(state[STATE_FROM] >= (double)m->first) : state[STATE_FROM] != (double)m->first) return -1;
     struct {
         const char *name;
         double *into;
@@ -63,12 +127,14 @@ static int read_file(moments *m, const char *path, int64_t done)
         if (!fits) return -1;
     }
     m->sums->clouds = (int64_t)state[STATE_CLOUDS];
+    m->from = (int64_t)state[STATE_FROM];
+    memcpy(m->state, state, sizeof state);
     return 0;
 }
 
 static int resume(moments *m, int64_t done, char *error, size_t room)
 {
-    if (done <= m->from || read_file(m, m->path, done) == 0) return 0;
+    if (done <= m->first || read_file(m, m->path, done) == 0) return 0;
     if (read_file(m, m->previous, done) == 0)
         return rename(m->previous, m->path) ? files_cannot("rename", m->previous, errno, error, room) : 0;
     return files_fail(error, room,
@@ -80,22 +146,17 @@ static int resume(moments *m, int64_t done, char *error, size_t room)
 
 /* ---------------------------------------------------------------------------- beginning */
 
-static npy_array shape_of(const job *j)
-{
-    npy_array a = {.type = NPY_F64};
-    a.dims = job_shape(j, a.shape);
-    return a;
-}
-
 int moments_open(moments **out, const config *c, const job *j, const char *dir, int64_t done, char *error, size_t room)
 {
     *out = NULL;
     if (!config_has(c, "output.moments_from")) return 0;
     moments *m = calloc(1, sizeof *m);
     if (!m) return files_fail(error, room, "out of memory");
-    m->from = config_integer(c, "output.moments_from");
+    m->first = m->from = config_integer(c, "output.moments_from");
+    m->iterations = j->iterations;
+    m->settle = config_flag(c, "output.moments_settle");
     m->every = config_integer(c, "output.moments_every");
-    m->shape = shape_of(j);
+    m->job = j;
     m->units = job_units(j);
     int dim = j->problem.model.dim_x, particles = j->settings.scheme.particles, rc = 0;
     m->sd = malloc((size_t)dim * sizeof *m->sd);
@@ -125,18 +186,20 @@ static int add(const moments *m, const sosmc *s, char *error, size_t room)
 
 int moments_step(moments *m, const sosmc *s, const sosmc_info *info, char *error, size_t room)
 {
-    if (!m || info->iteration < m->from || (info->iteration - m->from) % m->every != 0) return 0;
-    return add(m, s, error, room);
+    if (!m || info->iteration < m->from) return 0;
+    if ((info->iteration - m->from) % m->every == 0 && add(m, s, error, room)) return -1;
+    if (!isnan(job_strength(m->job, s))) follow(m, info->iteration + 1, sosmc_theta(s)[0]);
+    return 0;
 }
 
 int moments_save(moments *m, int64_t done, char *error, size_t room)
 {
-    if (!m || done <= m->from) return 0;
-    double state[STATES] = {[STATE_DONE] = (double)done,
-                            [STATE_FROM] = (double)m->from,
-                            [STATE_EVERY] = (double)m->every,
-                            [STATE_CLOUDS] = (double)m->sums->clouds};
-    npz_member members[] = {{"state", npy_vector(state, STATES)},
+    if (!m || done <= m->first) return 0;
+    m->state[STATE_DONE] = (double)done;
+    m->state[STATE_FROM] = (double)m->from;
+    m->state[STATE_EVERY] = (double)m->every;
+    m->state[STATE_CLOUDS] = (double)m->sums->clouds;
+    npz_member members[] = {{"state", npy_vector(m->state, STATES)},
                             {"mean", npy_vector(m->sums->mean, m->sums->dim)},
                             {"spread", npy_vector(m->sums->spread, m->sums->dim)}};
     if (rename(m->path, m->previous) && errno != ENOENT) return files_cannot("rename", m->path, errno, error, room);
@@ -146,13 +209,15 @@ int moments_save(moments *m, int64_t done, char *error, size_t room)
 static int write_arrays(const moments *m, char *error, size_t room)
 {
     char path[FILES_PATH];
-    npy_array a = m->shape;
-    scaling_map(m->units, 1, 1, m->sums->mean); /* the sums end here */
-    a.data = m->sums->mean;
+    npy_array a = {.type = NPY_F64, .data = m->sd};
+    a.dims = job_shape(m->job, a.shape);
+    memcpy(m->sd, m->sums->mean, (size_t)m->sums->dim * sizeof *m->sd);
+    job_cut(m->job, m->sd);
+    scaling_map(m->units, 1, 1, m->sd);
     if (files_join(path, m->dir, "mean.npy", error, room) || npy_write(path, &a, error, room)) return -1;
     sosmc_moments_sd(m->sums, m->sd);
     for (int j = 0; m->units && j < m->units->dim; j++) m->sd[j] /= m->units->factor[j];
-    a.data = m->sd;
+    job_cut(m->job, m->sd);
     return files_join(path, m->dir, "sd.npy", error, room) || npy_write(path, &a, error, room) ? -1 : 0;
 }
 

@@ -438,10 +438,15 @@ static int take_units(const subject *s)
 
 /* ---------------------------------------------------------------------------- theta and the verdict */
 
-static void add_reason(sosmc_verdict_words *v, const char *sentence)
+static void say_against(sosmc_verdict_words *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say_against(sosmc_verdict_words *v, const char *format, ...)
 {
+    va_list args;
     if (v->status < SOSMC_NOT_CONVERGED) v->status = SOSMC_NOT_CONVERGED;
-    if (v->reasons < SOSMC_REASONS) (void)snprintf(v->reason[v->reasons++], SOSMC_SENTENCE, "%s", sentence);
+    if (v->reasons == SOSMC_REASONS) return;
+    va_start(args, format);
+    (void)vsnprintf(v->reason[v->reasons++], SOSMC_SENTENCE, format, args);
+    va_end(args);
 }
 
 /* What is said of a run that the library did not judge, or whose judgement ended early. */
@@ -449,13 +454,11 @@ static void judge_without(const subject *s, const char *why)
 {
     sosmc_verdict_words *v = &s->o->judged.verdict;
     if (s->from->failed) {
-        *v = (sosmc_verdict_words){.status = SOSMC_RUN_FAILED};
-        add_reason(v, s->from->failed);
+        say_against(v, "%s", s->from->failed);
+        v->status = SOSMC_RUN_FAILED;
         return;
     }
-    char sentence[SOSMC_SENTENCE];
-    (void)snprintf(sentence, sizeof sentence, "%s: whether it has converged is not known", why);
-    add_reason(v, sentence);
+    say_against(v, "%s: whether it has converged is not known", why);
 }
 
 /* The reasons that the judgement itself does not give: there was none. */
@@ -476,6 +479,79 @@ static int take_solution(const subject *s)
     sosmc_status status = sosmc_solver_solution(s->at->solver, &solution);
     s->o->judged = solution.judgement;
     return status == SOSMC_OK ? 0 : files_fail(s->error, s->room, "out of memory for what the solver has found");
+}
+
+/* Of a log-strength at a constant rate the way that it went tells whether it has settled; a rate that falls would hold it still. */
+static int judge_way(const subject *s)
+{
+    const moments_theta *t = &s->from->theta;
+    const sosmc_optimiser *opt = &s->job->settings.optimiser;
+    sosmc_judgement *j = &s->o->judged;
+    double last = stepper_theta(s->at)[0];
+    j->memory = j->theta = malloc(sizeof *j->theta);
+    if (!j->theta) return files_fail(s->error, s->room, "out of memory while the run was judged");
+    j->theta[0] = t->mean;
+    j->measured = sosmc_nothing_measured();
+    j->loss = j->log_z = (sosmc_number){NAN, NAN, "it is not measured for pictures"};
+    (void)snprintf(j->why_no_mc_error, SOSMC_WHY,
+                   "it is not measured for pictures; theta moved by %.2g while it was averaged", t->moved);
+    (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "it is not measured for pictures; it is at least %.2g",
+                   t->limit / 2);
+    if ((double)t->iterations < t->least)
+        say_against(
+            &j->verdict,
+            "whether the strength has settled is not known: it was averaged over %lld iterations, and it takes %.0f; take "
+            "more iterations (--resume goes on)",
+            (long long)t->iterations, t->least);
+    else if (!t->settled)
+        say_against(
+            &j->verdict,
+            "the strength still moves: its logarithm went by %.2g from the earlier to the later half of the last %lld "
+            "iterations (at most %.2g is wanted); take more iterations (--resume goes on)",
+            t->moved, (long long)t->iterations, t->limit);
+    if (opt->low < opt->high && (last <= opt->low || last >= opt->high))
+        say_against(&j->verdict, "the logarithm of the strength ended at its bound %g; widen the bound", last);
+    return 0;
+}
+
+static const struct {
+    const char *what, *remedy;
+} residual_words[SOSMC_RESIDUALS] = {
+    [SOSMC_RESIDUAL_SD] = {"standard deviation", "give another noise or blur"},
+    [SOSMC_RESIDUAL_ACROSS] = {"autocorrelation along rows",
+                               "give another blur or noise, or a picture that was not compressed"},
+    [SOSMC_RESIDUAL_DOWN] = {"autocorrelation along columns",
+                             "give another blur or noise, or a picture that was not compressed"},
+    [SOSMC_RESIDUAL_FAR] = {"share beyond 4 standard deviations", "mask the pixels that are wrong"}};
+
+/* Whether what is left of the picture looks like the noise that is assumed: a posterior predictive check. */
+static int judge_residuals(const subject *s)
+{
+    outcome *o = s->o;
+    size_t n = (size_t)o->particles, dim = (size_t)s->job->problem.model.dim_x;
+    const sosmc_deblur *seen = job_restores(s->job);
+    if (!seen) return 0;
+    double *x = malloc(n * (dim + 1) * sizeof *x), *logw = x + n * dim;
+    if (!x) return files_fail(s->error, s->room, "out of memory for %d particles", o->particles);
+    o->has_residuals = stepper_cloud(s->at, x, logw) == SOSMC_OK;
+    for (size_t i = 0; i < n && o->has_residuals; i++) {
+        sosmc_residual one[SOSMC_RESIDUALS];
+        o->has_residuals = sosmc_deblur_residuals(seen, x + i * dim, one) == SOSMC_OK;
+        for (int k = 0; o->has_residuals && k < SOSMC_RESIDUALS; k++) {
+            one[k].value = o->residual[k].value + exp(logw[i]) * one[k].value;
+            o->residual[k] = one[k];
+        }
+    }
+    free(x);
+    for (int k = 0; o->has_residuals && k < SOSMC_RESIDUALS; k++) {
+        const sosmc_residual *r = &o->residual[k];
+        if (fabs(r->value - r->expected) > r->limit)
+            say_against(
+                &o->judged.verdict,
+                "the residuals do not look like the noise: their %s is %.2g, where %.2g +- %.2g is expected; %s",
+                residual_words[k].what, r->value, r->expected, r->limit, residual_words[k].remedy);
+    }
+    return 0;
 }
 
 static int judge(const subject *s)
@@ -500,14 +576,17 @@ static int judge(const subject *s)
         (void)snprintf(o->judged.why_no_standard_error, SOSMC_WHY, "nothing is optimised");
         return 0;
     }
+    if (s->from->theta.iterations > 0 && s->job->settings.schedule.kind == SOSMC_SCHEDULE_CONSTANT &&
+        strcmp(config_text(s->from->c, "optimiser.type"), "sgd") == 0)
+        return judge_way(s) || judge_residuals(s) ? -1 : 0;
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
     if (status == SOSMC_OK) {
         if (!o->optimises && !o->weighted)
-            add_reason(
+            say_against(
                 &o->judged.verdict,
                 "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
                 "tempering (objective.type: temper, or sosmc sample MODEL --smc)");
-        return 0;
+        return judge_residuals(s);
     }
     if (status == SOSMC_STOPPED) {
         o->stopped = 1;
@@ -787,12 +866,26 @@ static void put_work(const outcome *o, json_writer *w)
     }
 }
 
+static void put_residuals(const outcome *o, json_writer *w)
+{
+    json_open_object(w, "residuals");
+    for (int k = 0; k < SOSMC_RESIDUALS; k++) {
+        json_open_object(w, residual_words[k].what);
+        json_put_number(w, "value", o->residual[k].value);
+        json_put_number(w, "expected", o->residual[k].expected);
+        json_put_number(w, "limit", o->residual[k].limit);
+        json_close(w);
+    }
+    json_close(w);
+}
+
 void outcome_write(const outcome *o, json_writer *w)
 {
     put_verdict(o, w);
     json_open_list(w, "warnings");
     for (int i = 0; i < o->warnings; i++) json_put_text(w, NULL, o->warning[i]);
     json_close(w);
+    if (o->has_residuals) put_residuals(o, w);
     if (o->left_out > 0) json_put_whole(w, "rows_left_out", o->left_out);
     json_put_text(w, "model", o->model);
     json_put_text(w, "objective", o->objective);

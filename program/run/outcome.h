@@ -14,6 +14,7 @@
 #include "evaluate.h"
 #include "files/files.h"
 #include "job/problem.h"
+#include "moments.h"
 #include "stepper.h"
 
 /* Nodes along an axis of the lattice on which models of the plane have exact values; the second where the first is too coarse. */
@@ -73,6 +74,8 @@ typedef struct {
     int warnings;    /* what the verdict does not know of: a step that is too large, exact values that cannot be used */
     int told_before; /* the first so many of them were told when the run began */
     char warning[OUTCOME_WARNINGS][OUTCOME_SENTENCE];
+    int has_residuals; /* of what was seen, by the last particles */
+    sosmc_residual residual[SOSMC_RESIDUALS];
     int64_t left_out; /* rows of the data that were left out because a value is missing */
 } outcome;
 
@@ -82,6 +85,7 @@ typedef struct {
     const job *job;
     const stepper *at;            /* the engine, the solver or the sampler */
     const evaluation *evaluation; /* NULL: there is none */
+    moments_theta theta;          /* of a log-strength, in the iterations that are averaged */
     const char *warning;          /* that was known when the run began; empty: none */
     const char *failed;           /* the sentence with which the run broke off; NULL: it did not */
     int anyway;                   /* judge also where the run file says `judge: none` */

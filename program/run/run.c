@@ -346,8 +346,11 @@ static void warn_first(run *r)
     if (curvature_warning(&r->job, r->step_warning, sizeof r->step_warning)) say_warning(r, r->step_warning);
 }
 
-/* None is left to do: all iterations are behind it, or the loss has settled. */
-static int is_over(const run *r) { return stepper_finished(&r->at) || evaluation_settled(r->evaluation); }
+/* None is left to do: all iterations are behind it, or the loss or theta has settled. */
+static int is_over(const run *r)
+{
+    return stepper_finished(&r->at) || evaluation_settled(r->evaluation) || moments_over(r->moments);
+}
 
 static void tell_progress(const run *r)
 {
@@ -361,7 +364,8 @@ static void tell_progress(const run *r)
     } else if (r->job.automatic) {
         p.solve = &r->at.solved;
     } else {
-        p.total = r->job.iterations;
+        int64_t next = moments_next(r->moments);
+        p.total = next > 0 ? next : r->job.iterations;
         p.info = &r->at.last;
         p.strength = job_strength(&r->job, r->at.engine);
         p.weighted = r->job.settings.scheme.weighted;
@@ -528,8 +532,8 @@ static int is_complete(run *r)
 {
     char path[FILES_PATH], hash[32];
     json_t *summary = NULL;
-    int may_have_settled = r->at.engine &&
-                           config_number(r->c, "evaluate.stop") > 0; /* the summary then says whether it has */
+    int may_have_settled = r->at.engine && /* the summary then says whether it has */
+                           (config_number(r->c, "evaluate.stop") > 0 || config_flag(r->c, "output.moments_settle"));
     if ((!stepper_finished(&r->at) && !may_have_settled) || r->options->judge) return 0;
     if (!r->options->resume || !exists(r, "summary.json") || r->inputs.changes > r->new_changes) return 0;
     if (!exists(r, "run.yaml") || !exists(r, "trace.csv") || !exists(r, "timing.csv") || !has_arrays(r)) return 0;
@@ -548,6 +552,7 @@ static int take_outcome(run *r, const char *failed)
                            .job = &r->job,
                            .at = &r->at,
                            .evaluation = r->evaluation,
+                           .theta = moments_theta_of(r->moments),
                            .warning = r->step_warning,
                            .failed = failed,
                            .anyway = r->options->judge,
@@ -611,7 +616,7 @@ static run_status iterate(run *r)
         if (code != RUN_OK) return code;
     }
     r->seconds = elapsed(r);
-    if (!stepper_finished(&r->at) && is_over(r)) say_settled(r);
+    if (!stepper_finished(&r->at) && evaluation_settled(r->evaluation)) say_settled(r);
     if (!is_over(r)) r->limit = out_of_time(r) ? "budget" : stepper_limit(&r->at, r->seconds);
     run_status code = r->saved == stepper_done(&r->at) ? flush_rows(r) : save(r);
     return code == RUN_OK ? put_last_row(r) : code;

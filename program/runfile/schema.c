@@ -98,6 +98,7 @@ const schema_key schema_keys[] = {
      "Which way, in degrees, anticlockwise from the right."},
     {"model.mask", TYPE_PATH, NULL, ABSENT, DEBLUR,
      "A picture of the same size that is black where pixels are missing: they are painted in."},
+    {"model.border", TYPE_CHOICE, "inside|unknown", "inside", DEBLUR, "What lies outside of the picture."},
     {"model.tv", TYPE_CHOICE, "isotropic|anisotropic", "isotropic", DEBLUR, "The total variation of the prior."},
     {"model.prox_tv", TYPE_CHOICE, "isotropic|anisotropic", "anisotropic", DEBLUR,
      "The total variation of the proximal map that moves the particles; the published experiment mixes the two."},
@@ -491,6 +492,11 @@ const schema_key schema_keys[] = {
     {"output.moments_from", TYPE_LONG, "[0, inf)", ABSENT, NULL,
      "From this iteration on, average the weighted cloud over time: mean.npy and sd.npy hold the mean and the standard "
      "deviation of every coordinate."},
+    {"output.moments_settle", TYPE_FLAG, NULL, "false", DEBLUR,
+     "The run ends when theta has settled: its means over the two halves of what is averaged differ by at most 2 / sqrt(d), d "
+     "being the numbers of the picture: two standard errors of theta if the picture were known. What is averaged is 20 iterations or, if "
+     "more, half of those before them; while theta moves, averaging begins anew behind them, and `iterations` is the most. For a "
+     "constant rate."},
     {"output.moments_every", TYPE_LONG, "[1, inf)", "10", NULL,
      "So many iterations lie between the clouds that are averaged: neighbours tell nearly the same."},
     {NULL, TYPE_MAP, NULL, NULL, NULL, NULL},
@@ -569,6 +575,10 @@ const schema_choice schema_choices[] = {
     {"objective.batches", "random", "independently, so that a point may come twice"},
     {"objective.batches", "epochs",
      "every point once per epoch, in an order shuffled anew; points that fill no whole batch wait for the next epoch"},
+    {"model.border", "inside", "nothing: pixels at the border are blurred with pixels of the picture alone"},
+    {"model.border", "unknown",
+     "pixels that were not seen, as far as the blur reaches: they are estimated with the picture and cut off where it is stored, "
+     "as a photograph needs it"},
     {"init.type", "model", "exact draws from pi_theta at `init.theta`"},
     {"init.type", "laplace", "Laplace's approximation of the posterior at `init.theta`, mixed with the prior"},
     {"init.type", "normal", "independent normal coordinates"},

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <jpeglib.h>
+#include <sosmc/imaging.h>
 
 #include "drafts/deblur.h"
 #include "report/deblur_page.h"
@@ -310,7 +311,8 @@ static void pages_are_written_again(void **state)
 
 /* ---------------------------------------------------------------------------- moments */
 
-#define SMALL "noisy.png --blur box:5 --noise 1 --particles 3 --seed 5 --quiet --set output.moments_every=1 "
+#define SMALL \
+    "noisy.png --blur box:5 --border inside --noise 1 --particles 3 --seed 5 --quiet --set output.moments_every=1 "
 
 /* Mean and deviation of the last cloud alone are those of particles.npz. */
 static void moments_of_one_cloud(void **state)
@@ -341,9 +343,7 @@ static void moments_over_time(void **state)
     for (int k = 4; k <= 8; k += 2) {
         char line[512], dir[64], path[128];
         (void)snprintf(dir, sizeof dir, "until%d", k);
-        (void)snprintf(line, sizeof line,
-                       SMALL "--iterations %d --out %s --set output.moments_from=%d --set optimiser.schedule.a=5",
-                       k + 1, dir, k);
+        (void)snprintf(line, sizeof line, SMALL "--iterations %d --out %s --set output.moments_from=%d", k + 1, dir, k);
         expect(0, "", line);
         (void)snprintf(path, sizeof path, "%s/mean.npy", dir);
         npy_array m = array(path);
@@ -358,8 +358,8 @@ static void moments_over_time(void **state)
         npy_free(&s);
     }
     expect(0, "",
-           "noisy.png --blur box:5 --noise 1 --particles 3 --seed 5 --quiet --iterations 10 --out all "
-           "--set output.moments_every=2 --set output.moments_from=4 --set optimiser.schedule.a=5");
+           "noisy.png --blur box:5 --border inside --noise 1 --particles 3 --seed 5 --quiet --iterations 10 --out all "
+           "--set output.moments_every=2 --set output.moments_from=4");
     npy_array m = array("all/mean.npy"), s = array("all/sd.npy");
     for (int j = 0; j < PIXELS; j++) {
         double sd = sqrt(fmax(square[j] - mean[j] * mean[j], 0));
@@ -391,17 +391,17 @@ static void killed_runs_resume(void **state)
 static void moments_ahead_of_the_checkpoint(void **state)
 {
 #define AHEAD "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --set output.moments_from=5 "
-    expect(0, "", AHEAD "--iterations 20 --out straight --set optimiser.schedule.a=9");
-    expect(0, "", AHEAD "--iterations 12 --out ahead --set optimiser.schedule.a=9");
+    expect(0, "", AHEAD "--iterations 20 --out straight");
+    expect(0, "", AHEAD "--iterations 12 --out ahead");
     copy_file("ahead/checkpoint", "ahead/kept");
-    expect(0, "", AHEAD "--iterations 16 --out ahead --resume --set optimiser.schedule.a=9");
+    expect(0, "", AHEAD "--iterations 16 --out ahead --resume");
     copy_file("ahead/kept", "ahead/checkpoint");
     (void)unlink("ahead/checkpoint.previous");
-    expect(0, "", AHEAD "--iterations 20 --out ahead --resume --set optimiser.schedule.a=9");
+    expect(0, "", AHEAD "--iterations 20 --out ahead --resume");
     same_runs("straight", "ahead");
     (void)unlink("ahead/moments.npz");
     (void)unlink("ahead/moments.previous.npz");
-    expect(4, "has no moments", AHEAD "--iterations 30 --out ahead --resume --set optimiser.schedule.a=9");
+    expect(4, "has no moments", AHEAD "--iterations 30 --out ahead --resume");
 }
 
 /* A run with more iterations than before goes on averaging where it began to. */
@@ -410,6 +410,135 @@ static void longer_runs_keep_their_burn_in(void **state)
     expect(0, "", "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --iterations 20 --out longer");
     expect(0, "", "noisy.png --blur box:5 --noise 1 --particles 3 --quiet --iterations 60 --out longer --resume");
     assert_true(figure("longer", NULL, "clouds_averaged") == 50); /* from 10 on */
+}
+
+/* ---------------------------------------------------------------------------- the verdict */
+
+/* The status of the verdict in DIR/summary.json, and whether one of its reasons has these words. */
+static void expect_verdict(const char *dir, const char *status, const char *words)
+{
+    char path[256];
+    json_t *j = NULL;
+    size_t i;
+    json_t *reason;
+    int found = !words;
+    (void)snprintf(path, sizeof path, "%s/summary.json", dir);
+    if (json_read(path, &j, ERROR)) fail_msg("%s", error);
+    const json_t *verdict = json_object_get(j, "verdict");
+    const char *is = json_string_value(json_object_get(verdict, "status"));
+    json_array_foreach(json_object_get(verdict, "reasons"), i, reason)
+    {
+        if (words && strstr(json_string_value(reason), words)) found = 1;
+    }
+    if (strcmp(is, status) != 0 || !found) fail_msg("%s: %s (expected %s, '%s')", dir, is, status, words ? words : "");
+    json_decref(j);
+}
+
+#define SETTLES "noisy.png --blur box:5 --noise 1 --seed 3 --quiet "
+
+/* Without a number of iterations the run ends when theta has settled, and says so; a run that is cut short continues to the same
+ * bytes. */
+static void runs_end_when_theta_has_settled(void **state)
+{
+    expect(0, "verdict: converged", "noisy.png --blur box:5 --noise 1 --seed 3 --strict --out settled");
+    expect_verdict("settled", "converged", NULL);
+    double done = figure("settled", NULL, "iterations"), clouds = figure("settled", NULL, "clouds_averaged");
+    if (!(done >= 40 && done < 400 && clouds >= 20 && clouds < done))
+        fail_msg("%g iterations, %g clouds", done, clouds);
+    expect(0, "is finished", "noisy.png --blur box:5 --noise 1 --seed 3 --out settled --resume");
+    for (int i = 0; i < 400 && access("parts/deblur.json", F_OK) != 0; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) _exit(call(SETTLES "--out parts --resume --set output.checkpoint_every=7"));
+        const struct timespec nap = {.tv_nsec = 20000000L * (i + 1) % 1000000000L};
+        (void)nanosleep(&nap, NULL);
+        (void)kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    }
+    expect(0, "", SETTLES "--out parts --resume --set output.checkpoint_every=7");
+    same_runs("settled", "parts");
+}
+
+/* From a strength that is far off, with small steps, theta cannot settle: the verdict says how far it still goes. */
+static void moving_theta_is_named(void **state)
+{
+    expect(5, "the strength still moves",
+           SETTLES "--iterations 60 --set model.theta=-6 --set optimiser.clip=0.01 --strict --out moves");
+    expect_verdict("moves", "not_converged", "(at most 0.0");
+    expect(0, "it takes 20", SETTLES "--iterations 20 --out brief");
+    expect_verdict("brief", "not_converged", "averaged over 10 iterations");
+}
+
+/* The residuals show a noise that is too large or too small, and single pixels that are wrong. */
+static void wrong_noise_is_named(void **state)
+{
+    double x[PIXELS];
+    image im = {0};
+    expect(0, "do not look like the noise", SETTLES "--iterations 40 --noise 4 --out loud");
+    expect_verdict("loud", "not_converged", "their standard deviation is");
+    expect(0, "", SETTLES "--iterations 40 --noise 0.2 --out calm");
+    expect_verdict("calm", "not_converged", "do not look like the noise");
+    if (image_read("noisy.png", &im, ERROR)) fail_msg("%s", error);
+    for (int j = 0; j < PIXELS; j++) x[j] = j % 97 == 5 ? (j % 2) * 255 : im.pixel[j];
+    image_free(&im);
+    im = (image){.channels = 1, .rows = ROWS, .columns = COLUMNS, .bits = 8, .pixel = x};
+    if (image_write("peppered.png", &im, 8, 0, 255, ERROR)) fail_msg("%s", error);
+    expect(0, "mask the pixels that are wrong", "peppered.png --blur box:5 --quiet --iterations 40 --out peppered");
+    expect(0, "", SETTLES "--iterations 40 --out right");
+    expect_verdict("right", "converged", NULL);
+}
+
+/* ---------------------------------------------------------------------------- the border */
+
+/* A scene that was blurred before it was cropped: x is the scene inside, y what was seen. */
+static void photograph(double *x, const char *path)
+{
+    enum { REACH = 3, HIGH = ROWS + 2 * REACH, WIDE = COLUMNS + 2 * REACH };
+    static double scene[HIGH * WIDE], blurred[HIGH * WIDE], z[HIGH * WIDE], y[PIXELS], scratch[1 << 16];
+    sosmc_blur blur = {.rows = HIGH, .columns = WIDE, .kind = SOSMC_BLUR_BOX, .patch = 7};
+    sosmc_batch b = {.x = z, .dim = HIGH * WIDE, .n = 1, .ld = 1, .simd = sosmc_simd_best()};
+    for (int i = 0; i < HIGH; i++)
+        for (int j = 0; j < WIDE; j++)
+            scene[i * WIDE + j] = 60 + ((i / 9 + j / 11) % 2 ? 110 : 0) + (i + 2 * j < 30 || i * j > 1500 ? 60 : 0);
+    assert_true(sosmc_blur_scratch(&blur) <= sizeof scratch / sizeof *scratch);
+    sosmc_blur_apply(&blur, scene, blurred, scratch);
+    sosmc_normals((sosmc_rng){.seed = 7, .stream = SOSMC_STREAM_USER}, &b, z);
+    for (int j = 0; j < PIXELS; j++) {
+        int at = (j / COLUMNS + REACH) * WIDE + j % COLUMNS + REACH;
+        x[j] = scene[at];
+        y[j] = blurred[at] + z[at];
+    }
+    image im = {.channels = 1, .rows = ROWS, .columns = COLUMNS, .bits = 16, .pixel = y};
+    if (image_write(path, &im, 16, 0, 255, ERROR)) fail_msg("%s", error);
+}
+
+static double error_of(const char *dir, const double *truth)
+{
+    char path[256];
+    (void)snprintf(path, sizeof path, "%s/mean.npy", dir);
+    npy_array mean = array(path);
+    assert_true(mean.dims == 3 && mean.shape[1] == ROWS && mean.shape[2] == COLUMNS);
+    double mse = sosmc_mse(PIXELS, truth, mean.data);
+    npy_free(&mean);
+    return mse;
+}
+
+static void unknown_borders_are_estimated(void **state)
+{
+    double x[PIXELS];
+    photograph(x, "cropped.png");
+    expect(0, "", "cropped.png --blur box:7 --noise 1 --quiet --iterations 40 --out unknown");
+    expect(0, "", "cropped.png --blur box:7 --noise 1 --quiet --iterations 40 --border inside --out inside");
+    double unknown = error_of("unknown", x), inside = error_of("inside", x);
+    if (!(unknown < 0.6 * inside)) fail_msg("MSE %g with a frame, %g without", unknown, inside);
+    expect(0, "border: unknown", "cropped.png --blur box:7 --noise 1 --print");
+    expect(0, "border: inside", "cropped.png --blur box:7 --noise 1 --simulate --print");
+    expect(2, "--border is 'wrong'; expected inside or unknown", "cropped.png --blur box:7 --border wrong");
+    expect(0, "", "cropped.png --blur box:7 --noise 1 --quiet --iterations 40 --mask mask.png --out both");
+    double both = error_of("both", x);
+    if (!(both < 0.8 * inside)) fail_msg("MSE %g with a frame and a mask, %g without a frame", both, inside);
+    expect(0, "", "small.pgm --blur box:3 --noise 2 --quiet --out tiny"); /* 8 x 8 */
+    assert_int_equal(access("tiny/restored.png", F_OK), 0);
 }
 
 static void time_limit_leaves_a_picture(void **state)
@@ -519,6 +648,10 @@ int main(void)
         cmocka_unit_test(killed_runs_resume),
         cmocka_unit_test(moments_ahead_of_the_checkpoint),
         cmocka_unit_test(longer_runs_keep_their_burn_in),
+        cmocka_unit_test(runs_end_when_theta_has_settled),
+        cmocka_unit_test(moving_theta_is_named),
+        cmocka_unit_test(wrong_noise_is_named),
+        cmocka_unit_test(unknown_borders_are_estimated),
         cmocka_unit_test(time_limit_leaves_a_picture),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(wrong_words_are_named),
