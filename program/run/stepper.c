@@ -9,6 +9,7 @@
  * normalised distribution to the model the volume counts in proportion. */
 static sosmc_status take(stepper *s, sosmc_status status)
 {
+    if (!s->job) return status; /* an engine alone, which its caller reads */
     const sosmc_problem *p = &s->job->problem;
     double volume = job_log_volume(s->job), of_loss = p->objective.loss == SOSMC_LOSS_LIKELIHOOD ? volume : 0;
     if (status != SOSMC_OK) return status;
