@@ -102,7 +102,7 @@ typedef struct {
     double start; /* U of the particle */
     double half;  /* the lower U of the ends behind half of the halvings */
     double r;
-    int jump;
+    int jump, is_new;
 } path;
 
 typedef struct {
@@ -199,6 +199,32 @@ static int add_wall(sosmc_solver *s, int j, double at)
     return is_new;
 }
 
+/* Row of f->x: the end a of a path, whose coordinates j to last (only: those without a wall) are moved along the path, far. */
+static void place_row(const finder *f, const path *v, int row, int j, int last, int only)
+{
+    double *x = f->x + (size_t)row * f->dim, far = row % 2 ? -WIDER : WIDER;
+    memcpy(x, v->a.x, f->dim * sizeof(double));
+    for (; j <= last; j++)
+        if (!only || f->s->walled[j] == 0) x[j] += far * (v->b.x[j] - v->a.x[j]);
+}
+
+/* Whether U at that row tells that the jump is between it and a. */
+static int meets(const finder *f, const path *v, int row)
+{
+    double smooth = v->a.U;
+    for (size_t j = 0; j < f->dim; j++) smooth += v->a.g[j] * (f->x[(size_t)row * f->dim + j] - v->a.x[j]);
+    return !(fabs(f->U[row] - smooth) < 0.5 * fmin(fabs(v->r), HIGH));
+}
+
+/* Which of the jumps are across coordinates that are not known: moving all of these meets them. */
+static sosmc_status find_new(finder *f)
+{
+    for (int row = 0; row < 2 * f->n; row++) place_row(f, &f->list[row / 2], row, 0, f->s->dim - 1, 1);
+    sosmc_status status = evaluate(f, 2 * f->n);
+    for (int i = 0; i < f->n; i++) f->list[i].is_new = meets(f, &f->list[i], 2 * i) || meets(f, &f->list[i], 2 * i + 1);
+    return status;
+}
+
 /* Marks the coordinates that a jump is across: each of them alone meets it, moved either way. Where none does, all are marked. */
 static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
 {
@@ -206,18 +232,12 @@ static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
     int across = 0, count;
     for (int first = 0; first < s->dim && s->dim <= SHIFTED && s->v.walls < FINDINGS; first += count) {
         count = s->dim - first < LARGE / 2 ? s->dim - first : LARGE / 2;
-        for (int row = 0; row < 2 * count; row++) {
-            size_t j = (size_t)(first + row / 2);
-            double wide = WIDER * (v->b.x[j] - v->a.x[j]), *x = f->x + (size_t)row * f->dim;
-            memcpy(x, v->a.x, f->dim * sizeof(double));
-            x[j] += row % 2 ? -wide : wide;
-        }
+        for (int row = 0; row < 2 * count; row++) place_row(f, v, row, first + row / 2, first + row / 2, 0);
         sosmc_status status = evaluate(f, 2 * count);
         if (status != SOSMC_OK) return status;
         for (int row = 0; row < 2 * count; row++) {
             int j = first + row / 2;
-            double smooth = v->a.g[j] * (f->x[(size_t)row * f->dim + (size_t)j] - v->a.x[j]);
-            if (fabs(f->U[row] - v->a.U - smooth) < 0.5 * fmin(fabs(v->r), HIGH)) continue;
+            if (!meets(f, v, row)) continue;
             *found |= add_wall(s, j, v->b.x[j]);
             if (across++ == 0) s->v.wall_where = j;
         }
@@ -228,16 +248,6 @@ static sosmc_status mark_coordinates(finder *f, const path *v, int *found)
     s->v.wall_place = f->x[s->v.wall_where];
     s->v.wall_jump = fmin(fabs(v->r), 1e300);
     return SOSMC_OK;
-}
-
-/* Whether the jump is at a place that is known. */
-static int is_known(const sosmc_solver *s, const path *v)
-{
-    for (size_t j = 0; j < (size_t)s->dim; j++) {
-        double wide = WIDER * (v->b.x[j] - v->a.x[j]);
-        if (is_across(s, j, v->a.x[j] - wide, v->a.x[j] + wide)) return 1;
-    }
-    return 0;
 }
 
 /* ---------------------------------------------------------------------------- jumps that change with theta */
@@ -298,12 +308,12 @@ static sosmc_status load_paths(finder *f)
 static sosmc_status examine(finder *f, int *found)
 {
     sosmc_solver *s = f->s;
-    sosmc_status status = SOSMC_OK;
+    sosmc_status status = find_new(f);
     for (int i = 0, located = 0; i < f->n && status == SOSMC_OK; i++) {
         path *v = &f->list[i];
         double power = (v->half - fmin(v->a.U, v->b.U)) / (0.6931 * (HALVINGS - HALVINGS / 2));
         if (!(fabs(v->r) < HIGH) && fabs(power) > fabs(s->v.wall_power)) s->v.wall_power = power;
-        if (!is_known(s, v) && located++ < LOCATED) status = mark_coordinates(f, v, found);
+        if (v->is_new && located++ < LOCATED) status = mark_coordinates(f, v, found);
     }
     s->v.walls += *found;
     return f->n > 0 && status == SOSMC_OK && s->v.wall_moves == 0 ? find_changing(f) : status;
