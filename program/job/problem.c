@@ -42,6 +42,22 @@ const double *job_vector(const builder *b, const char *path, int n)
     return NULL;
 }
 
+double *job_spread(builder *b, const char *path)
+{
+    int dim = b->job->problem.model.dim_x, n = 0;
+    const double *v = config_vector(b->c, path, &n);
+    if (n != 1 && n != dim) {
+        (void)job_wrong(b, path, "has %d numbers; expected 1 or %d", n, dim);
+        return NULL;
+    }
+    double *out = job_take(b->job, (size_t)dim * sizeof *out);
+    if (!out) (void)job_no_memory(b);
+    for (int j = 0; out && j < dim; j++) out[j] = v[n == 1 ? 0 : j];
+    return out;
+}
+
+int job_has_bounds(const job *j) { return j->problem.model.x_low || j->problem.model.x_high; }
+
 int job_build(job *out, const config *c, int *io, char *error, size_t room)
 {
     *io = 0;
@@ -203,7 +219,7 @@ int64_t job_left_out(const job *j) { return j->parts ? j->parts->left_out : 0; }
 double job_log_z(const job *j, const double *theta)
 {
     const model_kind *kind = j->parts->kind;
-    return kind->log_z && !j->parts->tempering.model.energy ? kind->log_z(j, theta) : NAN;
+    return kind->log_z && !j->parts->tempering.model.energy && !job_has_bounds(j) ? kind->log_z(j, theta) : NAN;
 }
 
 const char *job_why_no_log_z(const job *j)

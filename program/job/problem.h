@@ -92,6 +92,7 @@ const char *job_note_at(const job *j, int i);
 /* Rows of tables that were left out because a value is missing. */
 int64_t job_left_out(const job *j);
 
+int job_has_bounds(const job *j); /* of x: then no formula and no lattice tells its numbers */
 /* log Z at `theta` where there is a formula for it, which no estimate can improve on; NaN: there is none. */
 double job_log_z(const job *j, const double *theta);
 

@@ -49,25 +49,10 @@ int job_centred_init(builder *b, double sd)
     return job_normal_init(b, &(sosmc_gaussian){.dim = (int)dim, .mean = mean, .factor = factor, .variance = 1});
 }
 
-/* A vector of the file spread over all coordinates; it belongs to the job. */
-static double *spread(builder *b, const char *path)
-{
-    int dim = b->job->problem.model.dim_x, n = 0;
-    const double *v = config_vector(b->c, path, &n);
-    if (n != 1 && n != dim) {
-        (void)job_wrong(b, path, "has %d numbers; expected 1 or %d", n, dim);
-        return NULL;
-    }
-    double *out = job_take(b->job, (size_t)dim * sizeof *out);
-    if (!out) (void)job_no_memory(b);
-    for (int j = 0; out && j < dim; j++) out[j] = v[n == 1 ? 0 : j];
-    return out;
-}
-
 static int uniform_init(builder *b)
 {
     int dim = b->job->problem.model.dim_x;
-    const double *low = spread(b, "init.low"), *high = low ? spread(b, "init.high") : NULL;
+    const double *low = job_spread(b, "init.low"), *high = low ? job_spread(b, "init.high") : NULL;
     if (!high) return -1;
     for (int j = 0; j < dim; j++)
         if (!(low[j] < high[j]))
@@ -175,6 +160,10 @@ static int common_init(builder *b)
     if (is(b, "init.type", "file")) return file_init(b);
     if (is(b, "init.type", "data")) return data_init(b);
     if (is(b, "init.type", "own")) return job_own_init(b);
+    if (is(b, "init.type", "inside"))
+        return job_has_bounds(b->job)
+                   ? 0
+                   : job_wrong(b, "init.type", "is inside, which needs bounds (model.x_low, x_high)");
     return job_wrong(b, "init.type", "is %s, which model %s does not have", config_text(b->c, "init.type"),
                      config_text(b->c, "model.type"));
 }
@@ -230,6 +219,7 @@ static int tempered_init(builder *b)
     int given = config_has(b->c, "init"), dim = b->job->problem.model.dim_x;
     int as_it_is = !given || is(b, "init.type", "normal") || is(b, "init.type", "base");
     int rc = JOB_COMMON_INIT;
+    if (job_has_bounds(b->job) && (!given || is(b, "init.type", "inside"))) return 0; /* the sampler has one */
     if (!given) rc = job_centred_init(b, wide);
     if (given && b->p->kind->init) rc = b->p->kind->init(b);
     if (rc == JOB_COMMON_INIT) rc = common_init(b);
@@ -243,7 +233,8 @@ static int tempered_init(builder *b)
 int job_build_init(builder *b)
 {
     if (b->job->tempers) return tempered_init(b);
-    if (is(b, "objective.type", "anneal")) return job_centred_init(b, b->p->tempering.base_sd);
+    if (is(b, "objective.type", "anneal"))
+        return job_has_bounds(b->job) ? 0 : job_centred_init(b, b->p->tempering.base_sd);
     int rc = b->p->kind->init ? b->p->kind->init(b) : JOB_COMMON_INIT;
     return rc == JOB_COMMON_INIT ? common_init(b) : rc;
 }

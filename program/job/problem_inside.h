@@ -115,6 +115,8 @@ static inline int job_no_memory(const builder *b)
     (void)files_fail(b->error, b->room, "out of memory");
     return -1;
 }
+/* A vector of the file with a number for every coordinate, or one for all; it belongs to the job. NULL: b->error says why. */
+double *job_spread(builder *b, const char *path);
 /* A vector of the file that must have `n` numbers. NULL: it has another length, and b->error says so. */
 const double *job_vector(const builder *b, const char *path, int n);
 

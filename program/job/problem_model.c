@@ -21,12 +21,22 @@ static const model_kind *kind_named(const char *word)
     return NULL;
 }
 
+/* `model.x_low` and `model.x_high` of the model; an own one may have its bounds already. */
+static int read_bounds(builder *b)
+{
+    sosmc_model *m = &b->job->problem.model;
+    int low = config_has(b->c, "model.x_low"), high = config_has(b->c, "model.x_high");
+    if (low) m->x_low = job_spread(b, "model.x_low");
+    if (high) m->x_high = job_spread(b, "model.x_high");
+    return (low && !m->x_low) || (high && !m->x_high) ? -1 : 0;
+}
+
 int job_build_model(builder *b)
 {
     b->p->kind = kind_named(config_text(b->c, "model.type"));
     if (!b->p->kind)
         return job_wrong(b, "model.type", "is %s, which no kind of model serves", config_text(b->c, "model.type"));
-    if (b->p->kind->build(b)) return -1;
+    if (b->p->kind->build(b) || read_bounds(b)) return -1;
     if (!b->job->problem.theta0) b->job->problem.theta0 = job_vector(b, "model.theta", b->job->problem.model.dim_theta);
     b->p->theta = b->job->problem.theta0;
     return b->p->theta ? 0 : -1;

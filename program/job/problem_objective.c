@@ -148,7 +148,7 @@ static int forward_objective(builder *b, sosmc_score reward, const double *theta
     sosmc_source law;
     if (config_has(b->c, "objective.reference.file")) {
         if (stored_reference(b, &law)) return -1;
-    } else if (!b->p->kind->exact_law) {
+    } else if (!b->p->kind->exact_law || (job_has_bounds(b->job) && b->p->kind != &kind_own)) {
         return job_wrong(
             b, "objective.type",
             "is reward_forward, which needs draws of the reference, and model %s has none of its own; expected "

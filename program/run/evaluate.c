@@ -63,6 +63,9 @@ int evaluation_check(const config *c, const job *j, char *error, size_t room)
     char where[512];
     double low = config_number(c, "evaluate.low"), high = config_number(c, "evaluate.high");
     if (config_integer(c, "evaluate.every") < 1) return 0;
+    if (job_has_bounds(j))
+        return files_fail(error, room, "%s: evaluate.every is %" PRId64 ", but the model has bounds of x; expected 0",
+                          config_where(c, "evaluate.every", where, sizeof where), config_integer(c, "evaluate.every"));
     if (j->problem.model.dim_x != 2 && !(config_number(c, "evaluate.stop") > 0) &&
         (config_integer(c, "evaluate.chains") < 1 || !j->problem.objective.score.eval))
         return files_fail(error, room,

@@ -216,7 +216,7 @@ static void take_exact(const subject *s)
     sosmc_lattice asked = evaluation_lattice(s->from->evaluation);
     if (s->o->iterations == 0) return;
     take_formula(s);
-    if (s->job->problem.model.dim_x != 2) return;
+    if (s->job->problem.model.dim_x != 2 || job_has_bounds(s->job)) return; /* a lattice has no walls */
     (void)(asked.nodes ? take_asked(s, &asked) : take_own(s));
 }
 

@@ -46,6 +46,17 @@ static int read_number(const node *n, double *x)
     return isfinite(*x);
 }
 
+/* A number that the key takes; a bound may be infinite, in quotes too, because JSON has no such number. */
+static int read_allowed(const schema_key *row, const node *n, double *x)
+{
+    if (row->allowed && strcmp(row->allowed, SCHEMA_BOUND) == 0 && n->kind == NODE_SCALAR &&
+        schema_has_word("-inf|-.inf|inf|.inf", n->text)) {
+        *x = n->text[0] == '-' ? -INFINITY : INFINITY;
+        return 1;
+    }
+    return read_number(n, x) && schema_in_range(row->allowed, *x);
+}
+
 static int read_flag(const node *n, uint64_t *flag)
 {
     if (!is_plain(n)) return 0;
@@ -107,8 +118,7 @@ static int wrong_for(config *c, const schema_key *row, const node *n, const char
 
 static int check_number(config *c, const schema_key *row, node *n, const char *path)
 {
-    if (!read_number(n, &n->number) || !schema_in_range(row->allowed, n->number)) return wrong_for(c, row, n, path);
-    return 0;
+    return read_allowed(row, n, &n->number) ? 0 : wrong_for(c, row, n, path);
 }
 
 static int check_whole(config *c, const schema_key *row, node *n, const char *path)
@@ -221,8 +231,7 @@ static int check_vector(config *c, const schema_key *row, node *n, const char *p
     if (n->kind == NODE_MAP || (n->kind == NODE_LIST && n->count == 0)) return wrong_for(c, row, n, path);
     if (take_values(c, n, 1, n->kind == NODE_LIST ? n->count : 1)) return -1;
     if (n->kind == NODE_LIST) return read_row(c, row, n, path, n->values);
-    if (!read_number(n, n->values) || !schema_in_range(row->allowed, n->values[0])) return wrong_for(c, row, n, path);
-    return 0;
+    return read_allowed(row, n, n->values) ? 0 : wrong_for(c, row, n, path);
 }
 
 static int check_matrix(config *c, const schema_key *row, node *m, const char *path)

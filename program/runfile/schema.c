@@ -20,6 +20,7 @@
 #define STORED "model.type=stored"
 #define ANY_NETWORK "model.type=mlp|network|stored"
 #define OWN "model.type=own"
+#define BOUNDED "model.type=gaussian_mixture|hierarchical_gaussian|logistic_regression|own"
 #define GENERATED "objective.data.type=two_moons|circles|blobs"
 #define IMAGES "objective.data.type=images"
 #define PICTURE_REWARD "objective.reward.type=bright|dark|half|mask"
@@ -114,6 +115,10 @@ const schema_key schema_keys[] = {
     {"model.name", TYPE_TEXT, NULL, "own", OWN, "What the model is called where results are told."},
     {"model.dim_x", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of a particle."},
     {"model.dim_theta", TYPE_INTEGER, "[1, inf)", REQUIRED, OWN, "The numbers of theta."},
+    {"model.x_low", TYPE_VECTOR, SCHEMA_BOUND, ABSENT, BOUNDED,
+     "Bounds of x from below: one number, or one per coordinate, -inf for none. Coordinates with bounds are transformed by "
+     "log or logit, and the particles are of x ([guide](guide.md))."},
+    {"model.x_high", TYPE_VECTOR, SCHEMA_BOUND, ABSENT, BOUNDED, "Bounds of x from above, inf for none."},
     {"model.inputs", TYPE_INTEGER, "[1, 16384]", "2", PERCEPTRON, "The dimension of a point."},
     {"model.hidden", TYPE_VECTOR, "[1, 16384]", "[128, 128, 128, 128]", PERCEPTRON,
      "The width of every hidden layer, 1 to 32 of them."},
@@ -262,13 +267,15 @@ const schema_key schema_keys[] = {
     {"init", TYPE_MAP, "type", ABSENT, "objective.type=temper",
      "The law that tempering starts from: `normal` and `base` as they are, any other by normal laws fitted to 2,000 of its draws. Without "
      "it, a normal law with standard deviation 4."},
-    {"init.type", TYPE_CHOICE, "model|normal|data|own", "model", "model.type=gaussian_mixture|hierarchical_gaussian",
-     "Which law."},
-    {"init.type", TYPE_CHOICE, "laplace|normal|own", "laplace", LOGISTIC, "Which law."},
+    {"init.type", TYPE_CHOICE, "model|inside|normal|data|own", "?model.x_low inside; model.x_high inside; model",
+     "model.type=gaussian_mixture|hierarchical_gaussian", "Which law."},
+    {"init.type", TYPE_CHOICE, "laplace|inside|normal|own", "?model.x_low inside; model.x_high inside; laplace",
+     LOGISTIC, "Which law."},
     {"init.type", TYPE_CHOICE, "uniform|normal|base|file|data|own", "?settings=automatic base; uniform", ANY_NETWORK,
      "Which law."},
     {"init.type", TYPE_CHOICE, "seen|normal|file", "seen", DEBLUR, "Which law."},
-    {"init.type", TYPE_CHOICE, "normal|uniform|file|data|own", "normal", OWN, "Which law."},
+    {"init.type", TYPE_CHOICE, "normal|inside|uniform|file|data|own",
+     "?model.x_low inside; model.x_high inside; normal", OWN, "Which law."},
     {"init.low", TYPE_VECTOR, NULL, "-6", "init.type=uniform",
      "The box: one number for all coordinates, or one per coordinate."},
     {"init.high", TYPE_VECTOR, NULL, "6", "init.type=uniform", "Likewise."},
@@ -587,6 +594,7 @@ const schema_choice schema_choices[] = {
     {"init.type", "seen", "what was seen, with noise"},
     {"init.type", "base", "the network's Gaussian base, with its density"},
     {"init.type", "file", "stored points"},
+    {"init.type", "inside", "N(0, I) of the transformed coordinates of a model with `model.x_low` or `model.x_high`"},
     {"init.type", "own", "the law of the program that holds this run file"},
     {"init.type", "data", "points of `objective.data`, drawn at random; for unweighted methods that fit them"},
     {"scheme.type", "sosmc", "weighted particles that are moved, weighed and resampled: the method of the paper"},
@@ -775,7 +783,7 @@ void schema_join(const char *words, const char *last, char *out, size_t room)
 static void describe_numbers(const char *allowed, const char *noun, const char *plural, char *out, size_t room)
 {
     const char *what = plural ? plural : noun, *article = plural ? "" : "a ";
-    if (!has_interval(allowed)) {
+    if (!has_interval(allowed) || strcmp(allowed, SCHEMA_BOUND) == 0) {
         snprintf(out, room, "%s%s", article, what);
         return;
     }

@@ -60,6 +60,7 @@ extern const schema_method schema_methods[]; /* ends with a NULL name */
 extern const schema_key schema_keys[];       /* ends with a NULL path */
 extern const schema_choice schema_choices[];
 extern const char *const schema_chosen; /* keys that only a run with chosen settings reads, with all that is in them */
+#define SCHEMA_BOUND "[-inf, inf]"      /* the interval of numbers that may be infinite */
 extern const char *const schema_once_written; /* keys of resolved files that earlier versions wrote and never read */
 #define SCHEMA_RESOLVED \
     "# A resolved run file:" /* how every resolved file begins, of this version and of earlier ones */

@@ -97,8 +97,10 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, np.generic):
         return plain(value.item())
-    if isinstance(value, float) and not np.isfinite(value):
-        raise ValueError(f"a setting is {value}; expected a finite number")
+    if isinstance(value, float) and np.isinf(value):
+        return "inf" if value > 0 else "-inf"  # what a bound may be; other keys refuse the word
+    if isinstance(value, float) and np.isnan(value):
+        raise ValueError("a setting is nan; expected a number")
     if value is not None and not isinstance(value, (str, bool, int, float)):
         raise TypeError(f"a setting is of type {type(value).__name__}; expected a number, a text, a list or a mapping")
     return value

@@ -63,7 +63,7 @@ class Problem:
         self.own.names = ffi.new("char *[]", names)
         self.own.observations = m.rows
         self.keep += [names, self.own.names]
-        return {"type": "own", "name": m.name, "dim_x": m.dim_x, "dim_theta": m.dim_theta}
+        return {"type": "own", "name": m.name, "dim_x": m.dim_x, "dim_theta": m.dim_theta, **m.bounds}
 
     def _objective_keys(self) -> dict[str, Any]:
         o = self.objective

@@ -116,6 +116,9 @@ class Model:
         time; without it every particle costs a call of `grad_theta`.
     prox(theta, x, width) -> p
         The proximal map of width times the non-smooth part of U, shape (n, dim_x), for the kernels "myula" and "mymala".
+    x_low, x_high
+        Bounds of x: a number, or one per coordinate, -inf and inf for none. Coordinates with bounds are transformed by log or logit,
+        with the Jacobian in U; functions, starts and results have x. Not with `prox`.
     tile
         Particles per call; None: so many that a call sees some 65,536 numbers. `sosmc.WHOLE` asks for all particles at once.
     rounding
@@ -169,6 +172,8 @@ class Model:
         grad_theta_into: Callable[..., None] | None = None,
         scores: Callable[..., Any] | None = None,
         prox: Callable[..., Any] | None = None,
+        x_low: Any = None,
+        x_high: Any = None,
         gradient: bool = True,
         tile: int | None = None,
         rounding: float = 0.0,
@@ -209,6 +214,10 @@ class Model:
         self.unpack_x = unpack_x
         self.scale: Scale | None = None
         self.dim_x = int(dim_x)
+        #: The bounds of x as keys of a run file.
+        self.bounds = {k: self._bounds(v, k) for k, v in [("x_low", x_low), ("x_high", x_high)] if v is not None}
+        if self.bounds and prox is not None:
+            raise ValueError(f"the model has a proximal map and {' and '.join(self.bounds)}, which do not go together")
         self._take_theta(theta0, pack, unpack, flat_theta)
         self.tile = self._tile(tile)
         self.names = list(names) if names is not None else self._shape_names()
@@ -228,6 +237,12 @@ class Model:
         if not np.all(np.isfinite(self.theta0)):
             raise ValueError("theta0 has values that are not finite")
         self.dim_theta = int(self.theta0.size)
+
+    def _bounds(self, value: Any, name: str) -> list[float]:
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiu" or array.shape not in ((), (self.dim_x,)):
+            raise ValueError(f"{name} is {value!r}; expected a number, or {self.dim_x} of them, one per coordinate")
+        return np.full(self.dim_x, array, dtype=np.float64).tolist()
 
     def _tile(self, tile: int | None) -> int:
         if tile is None:

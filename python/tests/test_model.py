@@ -228,3 +228,39 @@ def test_check_names_the_coordinate(pair):
     with pytest.raises(KeyError):
         report["nonsense"]
     assert "<table>" in report._repr_html_()
+
+
+def bounded(**more):
+    seen = []
+
+    def on_both(theta, x):
+        seen.append(x.min(axis=0))
+        return 0.5 * ((x - theta) ** 2 + (x - 1) ** 2).sum(1), 2 * x - theta - 1
+
+    bounds = {"x_low": [1, -np.inf], **more}
+    return sosmc.Model(on_both, scores=lambda theta, x: (theta - x).sum(1, keepdims=True), theta0=0.0, dim_x=2, **bounds), seen
+
+
+def test_bounds_of_x():
+    for seed, keywords in enumerate([{}, {"kernel": {"type": "mala", "step": 0.4}, "iterations": 600}]):
+        model, seen = bounded()
+        r = sosmc.minimize(model, seed=seed, **keywords)
+        assert abs(r.theta - 1.433758) < 4 * r.mc_error and r.mc_error < 0.02
+        assert r.particles[:, 0].min() > 1 and np.min(seen, axis=0)[0] > 1
+    built_in = sosmc.models.from_keys(type="hierarchical_gaussian", y=[1.0, 1.0], x_low=[1, -np.inf])
+    r = sosmc.minimize(built_in, seed=0)
+    assert abs(r.theta - 1.433758) < 4 * r.mc_error
+    assert sosmc.check(bounded()[0])["gradient in x"].verdict == "ok"
+
+
+@pytest.mark.parametrize("wrong, words", [
+    ({"x_high": 1.0}, "in coordinate 0 model.x_low is 1 and model.x_high is 1"),
+    ({"x_low": [1, 2, 3]}, "x_low is [1, 2, 3]; expected a number, or 2 of them"),
+    ({"prox": lambda theta, x, width: x}, "proximal map and x_low"),
+    ({"init": np.array([[2.0, 0.0]] * 999 + [[0.5, 0.0]])}, "init: particle 999 has 0.5 in coordinate 0"),
+    ({"init": {"type": "normal"}}, "in coordinate 0, where the model's bounds are 1 and inf"),
+])
+def test_bounds_of_x_that_are_refused(wrong, words):
+    with pytest.raises(ValueError) as caught:
+        sosmc.minimize(bounded(**wrong)[0], seed=1)
+    assert words in str(caught.value)

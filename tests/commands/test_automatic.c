@@ -83,6 +83,42 @@ static void a_resolved_file_replays(void **state)
     assert_int_not_equal(access(folder_path(folder, "other"), F_OK), 0);
 }
 
+/* The number behind `word` in what was said. */
+static double number_after(const char *said, const char *word)
+{
+    const char *at = strstr(said, word);
+    assert_non_null(at);
+    return strtod(at + strlen(word), NULL);
+}
+
+/* U = sum_j (x_j - theta)^2/2 + (x_j - 1)^2/2 with x_1 > 1 has theta 1.433758, by the solver and by a kernel; a stop changes nothing. */
+static void coordinates_have_bounds(void **state)
+{
+    static const char *const how[] = {"", " --set settings=explicit --set kernel.type=mala --set kernel.step=0.4 "
+                                          "--set optimiser.rate=0.05 --set iterations=600"};
+    write_file("pair.yaml", "model: {type: hierarchical_gaussian, y: [1, 1], x_low: [1, -.inf]}\nobjective: mmle\n");
+    for (int k = 0; k < 2; k++) {
+        const char *said = says(0, "run pair.yaml --strict --out pair%d%s", k, how[k]);
+        double away = number_after(said, "theta ") - 1.433758, error_of = number_after(said, "Monte Carlo error ");
+        if (!(away * away < 16 * error_of * error_of) || !(error_of < 0.02)) fail_msg("theta is %g off", away);
+    }
+    (void)says(0, "run pair.yaml --out stopped --quiet --set limits.evaluations=20000");
+    (void)says(0, "run pair.yaml --out stopped --quiet --resume");
+    char *one = contents("pair0/trace.csv"), *other = contents("stopped/trace.csv");
+    assert_string_equal(one, other);
+    free(one);
+    free(other);
+    assert_contains(says(0, "check pair.yaml"), "gradient in x: ");
+    (void)says(0, "run pair.yaml --out tempered --quiet --set objective=temper --strict");
+    assert_contains(says(2, "run pair.yaml --set init=normal"),
+                    "in coordinate 0, where the model's bounds are 1 and inf");
+    assert_contains(says(2, "run pair.yaml --set model.x_high=1"),
+                    "in coordinate 0 model.x_low is 1 and model.x_high is 1");
+    assert_contains(says(2, "run pair.yaml --out other --set model.x_low=[1,2,3]"),
+                    "model.x_low has 3 numbers; expected 1 or 2");
+    assert_contains(says(2, "run toy.yaml --out other --set init=inside"), "needs bounds");
+}
+
 /* ---------------------------------------------------------------------------- limits */
 
 static void limits_and_budgets(void **state)
@@ -230,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_run_is_told),
         cmocka_unit_test(columns_are_not_guessed),
         cmocka_unit_test(a_resolved_file_replays),
+        cmocka_unit_test(coordinates_have_bounds),
         cmocka_unit_test(limits_and_budgets),
         cmocka_unit_test(ended_and_continued),
         cmocka_unit_test(judged_again),
