@@ -36,7 +36,7 @@ SOSMC_API sosmc_status sosmc_host_contract(sosmc_host *h, int64_t n, const doubl
  * allocates dim_theta rows of a tile while it works. */
 SOSMC_API sosmc_status sosmc_host_scores(sosmc_host *h, int64_t n, const double *x, double *D);
 
-/* U[i] = U_theta(x_i) for n points (n rows of dim_x, any dim_x). Infinity is an energy, a density of zero; NaN and
+/* U[i] = U_theta(x_i) for n points (n rows of dim_x, any dim_x); outside of the model's bounds of x it is infinity. Infinity is an energy, a density of zero; NaN and
  * -infinity are SOSMC_ENUMERIC. */
 SOSMC_API sosmc_status sosmc_energies(const sosmc_model *model, const double *theta, int64_t n, const double *x,
                                       int threads, double *U);
@@ -111,6 +111,8 @@ typedef struct {
     const sosmc_kernel *kernel; /* NULL: sosmc_ula(step). Its own h, at one theta: nothing is weighed or adapted */
     const double *start;        /* NULL: the box. Else chains rows of dim_x */
 } sosmc_fresh;
+
+/* Models with bounds of x are refused (SOSMC_EINVAL): temper.h samples them. */
 
 /* What to remember on the way. Zeros and NULLs: nothing. */
 typedef struct {

@@ -43,7 +43,8 @@ SOSMC_API void sosmc_law_free(sosmc_law *law); /* NULL is fine */
 SOSMC_API sosmc_status sosmc_law_add(sosmc_law *law, double weight, const double *mean, const double *sd);
 SOSMC_API sosmc_status sosmc_law_add_fit(sosmc_law *law, double weight, int64_t n, const double *x, const double *w);
 
-/* Zeros are the defaults of everything behind `start`. Models, laws and scores are borrowed. */
+/* Zeros are the defaults of everything behind `start`. Models, laws and scores are borrowed. A model with bounds of x (model.x_low, x_high)
+ * needs no start, NULL: the particles begin at N(0, 4 I) of its z, and a law given, which has mass outside, is refused. */
 typedef struct {
     sosmc_model model;
     const double *theta;
