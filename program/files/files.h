@@ -211,10 +211,13 @@ typedef struct trace trace;
  * missing is begun. `columns` is the header line without its end; the first column is the iteration. A link, a FIFO or anything
  * else than a file is refused. */
 int trace_open(trace **out, const char *path, const char *columns, int64_t from, char *error, size_t room);
-/* Numbers are written as %.17g, NaN as an empty field. The first error is kept and returned by trace_flush. */
+/* Numbers are written as %.17g, NaN as an empty field. The first error is kept and returned by trace_flush, which also fails
+ * where the file was removed, replaced or changed by somebody else. */
 void trace_append(trace *t, int64_t iteration, const double *value, int values);
 int trace_flush(trace *t, char *error, size_t room);
 int trace_close(trace *t, char *error, size_t room); /* flushes; t may be NULL */
+/* Notes rows that are missing: multiples of the stride before `from`. */
+void trace_note_missing(trace *t, int64_t from, int64_t stride);
 const char *trace_note(const trace *t); /* what was wrong with the file on opening, in a sentence; empty: nothing */
 /* A bound on the rows: of iterations 0, ..., n - 1 those stay that are multiples of `every` times the smallest power of two
  * that leaves at most `most` of them (0: no bound). It depends on n alone, so a resumed run has the rows of another. */

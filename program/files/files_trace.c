@@ -21,9 +21,9 @@ enum { BUFFER = 65536, ROW = 8192 /* longer lines are none of ours */, NOTE = FI
 
 struct trace {
     FILE *stream;
-    int earlier;       /* the columns are those of earlier versions, without mobility */
-    int error, commas; /* errno of the first failure; commas in every row */
-    int64_t kept;
+    int earlier;        /* the columns are those of earlier versions, without mobility */
+    int error, commas;  /* errno of the first failure; commas in every row */
+    int64_t kept, size; /* size: of the file, with what is not flushed yet */
     double kept_value;
     char path[FILES_PATH], note[NOTE];
 };
@@ -173,6 +173,13 @@ static int replace_damaged(trace *t, FILE *in, const char *columns, int64_t from
 
 enum { NO_LINK = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK }; /* NONBLOCK: a FIFO must not make us wait */
 
+static void note_size(trace *t)
+{
+    struct stat st = {0};
+    (void)fstat(fileno(t->stream), &st);
+    t->size = st.st_size;
+}
+
 static int append_to(trace *t, int created, char *error, size_t room)
 {
     int fd = open(t->path, O_RDWR | O_APPEND | NO_LINK | (created ? O_CREAT | O_EXCL : 0), 0666);
@@ -185,6 +192,7 @@ static int append_to(trace *t, int created, char *error, size_t room)
     (void)setvbuf(stream, NULL, _IOFBF, BUFFER);
     if (t->stream) (void)fclose(t->stream); /* flushed before */
     t->stream = stream;
+    note_size(t);
     return 0;
 }
 
@@ -193,7 +201,9 @@ static int begin_trace(trace *t, const char *columns, char *error, size_t room)
 {
     if (unlink(t->path) && errno != ENOENT) return files_cannot("remove", t->path, errno, error, room);
     if (append_to(t, 1, error, room)) return -1;
-    if (fprintf(t->stream, "%s\n", columns) < 0) t->error = errno;
+    int n = fprintf(t->stream, "%s\n", columns);
+    if (n < 0) t->error = errno;
+    t->size += n;
     if (trace_flush(t, error, room)) return -1;
     files_sync_directory(t->path);
     return 0;
@@ -210,6 +220,7 @@ static int continue_trace(trace *t, FILE *in, const char *columns, int64_t from,
     if (!status) status = append_to(t, 0, error, room);
     if (!status && !damaged && (ftruncate(fileno(t->stream), (off_t)s->end) || fsync(fileno(t->stream))))
         status = files_cannot("write", t->path, errno, error, room);
+    if (!status) note_size(t);
     t->kept = s->last;
     t->kept_value = s->kept_value;
     free(s);
@@ -256,18 +267,36 @@ const char *trace_note(const trace *t) { return t->note; }
 
 void trace_append(trace *t, int64_t iteration, const double *value, int values)
 {
-    int failed = fprintf(t->stream, "%" PRId64, iteration) < 0;
-    for (int i = 0; i < values; i++)
-        failed |= isnan(value[i]) ? putc(',', t->stream) == EOF : fprintf(t->stream, ",%.17g", value[i]) < 0;
+    int n = fprintf(t->stream, "%" PRId64, iteration), failed = n < 0;
+    t->size += n;
+    for (int i = 0; i < values; i++) {
+        n = isnan(value[i]) ? fprintf(t->stream, ",") : fprintf(t->stream, ",%.17g", value[i]);
+        failed |= n < 0;
+        t->size += n;
+    }
     failed |= putc('\n', t->stream) == EOF;
+    t->size++;
     if (failed && !t->error) t->error = errno ? errno : EIO;
+}
+
+/* Whether the file of this name is the one that is written, with every byte. */
+static int is_whole(const trace *t)
+{
+    struct stat here, there;
+    return fstat(fileno(t->stream), &here) == 0 && lstat(t->path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino && here.st_size == t->size;
 }
 
 int trace_flush(trace *t, char *error, size_t room)
 {
     errno = 0;
     if ((fflush(t->stream) || fsync(fileno(t->stream))) && !t->error) t->error = errno ? errno : EIO;
-    return t->error ? files_cannot("write", t->path, t->error, error, room) : 0;
+    if (t->error) return files_cannot("write", t->path, t->error, error, room);
+    if (is_whole(t)) return 0;
+    return files_fail(
+        error, room,
+        "%s was removed, replaced or changed while the run wrote to it; --resume goes on from the last checkpoint",
+        t->path);
 }
 
 /* ---------------------------------------------------------------------------- fewer rows */
@@ -279,12 +308,14 @@ int64_t trace_stride(int64_t n, int64_t every, int64_t most)
     return stride;
 }
 
-/* Copies the header and the rows of multiples of `stride` to `out` (NULL: nowhere); returns how many rows are left out. */
-static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
+/* Copies the header and the rows of multiples of `stride` to `out` (NULL: nowhere); returns how many rows are left out. *kept counts
+ * the others. */
+static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride, int64_t *kept)
 {
     char number[24];
     size_t digits = 0;
     int64_t others = 0;
+    *kept = -1;               /* the header */
     int keep = 1, inside = 1; /* the header is kept; inside: after the first field of a row */
     for (int c = getc(in); c != EOF; c = getc(in)) {
         if (!inside && c >= '0' && c <= '9' && digits + 1 < sizeof number) {
@@ -299,6 +330,7 @@ static int64_t copy_rows(FILE *in, atomic_file *out, int64_t stride)
         }
         inside = c != '\n';
         if (!inside) digits = 0;
+        *kept += !inside && keep;
         if (keep && out) (void)putc(c, out->stream); /* the file keeps the first error, and atomic_close returns it */
     }
     return others;
@@ -310,17 +342,32 @@ int trace_thin(trace *t, int64_t stride, char *error, size_t room)
     atomic_file out;
     FILE *in = stride > 1 ? files_open(t->path, &size, error, room) : NULL;
     if (!in) return stride > 1 ? -1 : 0;
-    int64_t others = copy_rows(in, NULL, stride);
+    int64_t kept, others = copy_rows(in, NULL, stride, &kept);
     int status = others > 0 ? atomic_open(&out, t->path, error, room) : 0;
     if (others > 0 && !status) {
         rewind(in);
-        (void)copy_rows(in, &out, stride);
+        (void)copy_rows(in, &out, stride, &kept);
         if (ferror(in) && !out.error) out.error = EIO;
         status = atomic_close(&out, error, room);
         if (!status) status = append_to(t, 0, error, room); /* to the file that took its place */
     }
     (void)fclose(in);
     return status;
+}
+
+void trace_note_missing(trace *t, int64_t from, int64_t stride)
+{
+    uint64_t size;
+    FILE *in = *t->note || from == 0 ? NULL : files_open(t->path, &size, NULL, 0);
+    if (!in) return;
+    int64_t kept, expected = (from + stride - 1) / stride;
+    (void)copy_rows(in, NULL, stride, &kept);
+    (void)fclose(in);
+    if (kept < expected)
+        (void)snprintf(t->note, sizeof t->note,
+                       "%.3800s has %" PRId64 " of the %" PRId64 " rows before %" PRId64
+                       ": the others were removed, or output.thin was larger; the run goes on without them",
+                       t->path, kept, expected, from);
 }
 
 int trace_close(trace *t, char *error, size_t room)

@@ -131,10 +131,12 @@ lock_status lock_take(run_lock *l, const char *dir, char *error, size_t room)
     return LOCK_BUSY;
 }
 
+int lock_lost(const run_lock *l) { return l->held && !is_current(l->held - 1, l->path); }
+
 void lock_give_back(run_lock *l)
 {
     if (!l->held) return;
-    (void)unlink(l->path); /* while it is held: who opens it now finds out that it is gone */
+    if (!lock_lost(l)) (void)unlink(l->path); /* while it is held: who opens it now finds out that it is gone */
     (void)close(l->held - 1);
     l->held = 0;
 }

@@ -25,6 +25,7 @@ typedef struct {
 
 /* Takes the lock of a directory that exists. It is refused too where another thread of this process holds it. */
 lock_status lock_take(run_lock *l, const char *dir, char *error, size_t room);
+int lock_lost(const run_lock *l); /* the file of a lock that was taken has been removed or replaced */
 void lock_give_back(run_lock *l); /* one that was not taken is fine */
 
 #endif

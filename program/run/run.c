@@ -266,14 +266,16 @@ static int open_traces(run *r)
     if (path_in(r, "timing.csv", path) ||
         stepper_open_timing(&r->at, &r->timing, path, from, r->error, sizeof r->error))
         return -1;
-    say_note(r, r->trace);
-    say_note(r, r->timing);
     (void)trace_kept(r->timing, &r->before);
     r->thin = config_integer(r->c, "output.thin");
     r->trace_rows = config_integer(r->c, "output.trace_rows");
     r->stride = trace_stride(from, r->thin, r->trace_rows);
     /* A last row that is not a multiple of the stride is removed too: it is no longer the last. */
     if (thin_traces(r)) return -1;
+    trace_note_missing(r->trace, from, r->stride);
+    trace_note_missing(r->timing, from, r->stride);
+    say_note(r, r->trace);
+    say_note(r, r->timing);
     if (moments_open(&r->moments, r->c, &r->job, r->dir, from, r->error, sizeof r->error)) return -1;
     return evaluation_open(&r->evaluation, r->c, &r->job, r->dir, from, r->hooks, r->error, sizeof r->error);
 }
@@ -392,8 +394,15 @@ static run_status begin_run(run *r)
 
 static double elapsed(const run *r) { return r->before + monotonic_seconds() - r->begun; }
 
+/* Nothing is written to a directory whose lock somebody has removed: another process may have taken it. */
 static run_status flush_rows(run *r)
 {
+    if (lock_lost(r->lock))
+        return fail(
+            r, RUN_EBUSY,
+            "%s was removed while this run wrote to %s, and another run may have begun there; this one ends as its last "
+            "checkpoint has it, and --resume goes on from there",
+            r->lock->path, r->dir);
     return trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
                    evaluation_flush(r->evaluation, r->error, sizeof r->error)
                ? tell_error(r, RUN_EIO)

@@ -293,6 +293,45 @@ static void a_full_disk_stops_a_trace(void **state)
     assert_int_equal(trace_close(t, ERROR), -1);
 }
 
+/* Rows that were deleted are noticed on opening, those that are no longer wanted are not. */
+static void missing_rows_are_named(void **state)
+{
+    trace *t = NULL;
+    for (int lost = 0; lost < 2; lost++) {
+        write_trace("m.csv", 0, ROWS);
+        char *text = slurp("m.csv", NULL);
+        if (lost) {
+            char *row = strstr(text, "\n4,");
+            memmove(row, strstr(row + 1, "\n"), strlen(strstr(row + 1, "\n")) + 1);
+        }
+        write_raw("m.csv", text, strlen(text));
+        free(text);
+        if (trace_open(&t, at("m.csv"), columns, RESUME, ERROR)) fail_msg("%s", sentence);
+        trace_note_missing(t, RESUME, 2);
+        if (lost)
+            assert_non_null(strstr(trace_note(t), "m.csv has 4 of the 5 rows before 9"));
+        else
+            assert_string_equal(trace_note(t), "");
+        assert_int_equal(trace_close(t, ERROR), 0);
+    }
+}
+
+/* A file that somebody removes, empties or cuts while it is written fails the next flush. */
+static void a_trace_is_not_lost_in_silence(void **state)
+{
+    for (int how = 0; how < 3; how++) {
+        trace *t = NULL;
+        if (trace_open(&t, at("g.csv"), columns, 0, ERROR)) fail_msg("%s", sentence);
+        append_rows(t, 0, 4);
+        assert_int_equal(trace_flush(t, ERROR), 0);
+        append_rows(t, 4, 6);
+        assert_int_equal(how == 0 ? unlink(at("g.csv")) : truncate(at("g.csv"), how == 1 ? 0 : 20), 0);
+        assert_int_equal(trace_flush(t, ERROR), -1);
+        assert_non_null(strstr(sentence, "g.csv was removed, replaced or changed while the run wrote to it"));
+        (void)trace_close(t, ERROR);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +345,8 @@ int main(void)
         cmocka_unit_test(the_info_becomes_a_row),
         cmocka_unit_test(a_trace_of_an_earlier_version_goes_on),
         cmocka_unit_test(a_full_disk_stops_a_trace),
+        cmocka_unit_test(missing_rows_are_named),
+        cmocka_unit_test(a_trace_is_not_lost_in_silence),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }

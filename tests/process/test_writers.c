@@ -200,6 +200,23 @@ static void a_dead_process_holds_nothing(void **state)
     (void)folder_remove(folder_path(folder, "run"));
 }
 
+/* A cleaner of old files removes the lock, and another run takes the directory: the first one ends, and the other is whole. */
+static void a_removed_lock_ends_the_run(void **state)
+{
+    program_setting s = {.folder = folder};
+    (void)folder_remove(folder_path(folder, "run"));
+    pid_t pid = program_start(
+        &s, "run run.yaml --out run --quiet --set iterations=100000000 --set output.checkpoint_every=1000");
+    for (int i = 0; i < 200000 && !is_there("run", "checkpoint"); i++) nap();
+    stop(pid);
+    assert_int_equal(unlink(folder_path(folder, "run/" LOCK)), 0);
+    expect(0, NULL, "run run.yaml --out run --quiet --overwrite");
+    (void)kill(pid, SIGCONT);
+    assert_int_equal(program_wait(pid), 6);
+    expect(0, NULL, "run run.yaml --out run --quiet --resume");
+    (void)folder_remove(folder_path(folder, "run"));
+}
+
 static void without_locks_it_is_said_once(void **state)
 {
     char said[PROGRAM_WORDS];
@@ -264,9 +281,9 @@ static int tear_down(void **state) { return folder_remove(folder); }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command_twice), cmocka_unit_test(side_by_side),
-                                       cmocka_unit_test(a_dead_process_holds_nothing),
-                                       cmocka_unit_test(without_locks_it_is_said_once),
-                                       cmocka_unit_test(launchers_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_twice),           cmocka_unit_test(side_by_side),
+        cmocka_unit_test(a_dead_process_holds_nothing),  cmocka_unit_test(a_removed_lock_ends_the_run),
+        cmocka_unit_test(without_locks_it_is_said_once), cmocka_unit_test(launchers_are_refused)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
