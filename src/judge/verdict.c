@@ -8,6 +8,7 @@
 
 static const double FROZEN = 0.01, FEW_SURVIVORS = 0.1, COVERS = 0.7, LEARNT = 0.01, UNSEEN = 0.1, /* nats */
     REACH = 0.1,                              /* of an independent draw */
+    BLUNT = 0.07,                             /* of a curvature, its standard error */
     BEHIND = 0.1,                             /* nats per point */
     SHORT = 0.05,                             /* of what there was to gain: so much may be missing */
     ROUNDING = 1e-12;                         /* of a loss */
@@ -257,12 +258,6 @@ static void judge_energy(const sosmc_measured *m, sosmc_verdict_words *v)
             m->wall_jump >= WALL ? "has a wall" : "jumps", at, m->wall_place);
 }
 
-/* So many times the particles, in whole hundreds. */
-static int enough_particles(int particles, double times)
-{
-    return (int)(100 * ceil(fmin(particles * times, 1e9) / 100));
-}
-
 /* What a solver cannot vouch for. It chose its settings itself, so what can be changed is particles, limits and the problem. */
 static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
 {
@@ -362,11 +357,12 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "the second derivative of the loss along a direction that is mostly %s changes by %.0f %% when its differences are shortened "
             "(at most 5 %% is allowed), so the errors of theta may be wrong; look for a jump or for rounding in U and dU/dtheta",
             which(m, m->bent_where, name), 100 * m->bent);
-    if (m->blunt > 0 && m->likelihood)
+    if (m->blunt > BLUNT && m->likelihood)
         say(v, SOSMC_NOT_CONVERGED,
-            "the curvature of the loss along a direction that is mostly %s has an error of %.0f %% (at most 10 %% is wanted), so the errors "
+            "the curvature of the loss along a direction that is mostly %s has an error of %.0f %% (at most 7 %% is wanted), so the errors "
             "of theta may be wrong; take %d particles",
-            which(m, m->blunt_where, name), 100 * m->blunt, enough_particles(m->particles, 100 * m->blunt * m->blunt));
+            which(m, m->blunt_where, name), 100 * m->blunt,
+            (int)(100 * ceil(m->particles * m->blunt * m->blunt / (100 * BLUNT * BLUNT))));
     if (m->off != 0)
         say(v, SOSMC_NOT_CONVERGED,
             "%s is off by %.2g behind its last step (its error is %.2g), because the loss is no quadratic there; take more particles, "

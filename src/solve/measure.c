@@ -22,7 +22,7 @@ enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
 static const double SEES = 0.5, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
 /* Of a curvature: how far half the difference may change it; its relative error, where it makes standard errors. Of a step: how far it
  * may be off, in errors of theta. Of differences: the shortest. */
-static const double BENT = 0.05, BLUNT = 0.1, OFF = 0.5, CLOSEST = 0.01;
+static const double BENT = 0.05, BLUNT = 0.05, OFF = 0.5, CLOSEST = 0.01;
 enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8 };
 
 double sosmc_i_wanted(const sosmc_solver *s)
@@ -592,17 +592,16 @@ static void note_off(staging *t, const double *delta, const double *change)
         double along = t->bad[a] ? 0 : sosmc_i_dot(p, t->B + a * p, rest) / t->value[a];
         for (size_t j = 0; j < p; j++) off[j] += along * t->B[a * p + j];
     }
-    for (size_t j = 0; j < p; j++) {
-        double worth = 0.5 * off[j] * off[j] / fmax(s->inverse[j * p + j], 1e-300), little = 0.1 * f->wanted / s->p;
-        if (fabs(off[j]) > OFF * s->error[j] && worth > fmax(f->off_worth, little)) {
+    for (size_t j = 0; j < p; j++) { /* the ten thousand millionth part of a standard error is rounding */
+        double worth = 0.5 * off[j] * off[j] / fmax(s->inverse[j * p + j], 1e-300);
+        if (fabs(off[j]) > OFF * s->error[j] && worth > fmax(f->off_worth, 0.1 * f->wanted / s->p)) {
             f->off_worth = worth;
             f->off_where = (int64_t)j;
             f->off = off[j];
             f->off_error = s->error[j];
         }
-    }
-    for (size_t j = 0; j < p; j++) {
-        for (size_t k = 0; k < p; k++) s->cov[j * p + k] += off[j] * off[k];
+        for (size_t k = 0; k < p; k++)
+            s->cov[j * p + k] += off[j] * off[k] + (j == k ? 1e-20 * s->inverse[j * p + j] : 0);
         s->error[j] = sqrt(fmax(s->cov[j * p + j], 0));
     }
 }

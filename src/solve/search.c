@@ -99,9 +99,9 @@ static int find_units(searching *v)
             v->F[j * p + m] = v->F[j * p + m] * v->unit[j] * v->unit[m] + (j == m ? 1e-3 : 0);
     memcpy(v->H, v->F, p * p * sizeof(double));
     if (sosmc_i_cholesky(p, v->H)) { /* C of few particles need not be positive definite */
-        memset(v->H, 0, p * p * sizeof(double));
-        for (size_t j = 0; j < p; j++) v->H[j * p + j] = v->F[j * p + j];
-        memcpy(v->F, v->H, p * p * sizeof(double));
+        for (size_t k = 0; k < p * p; k++)
+            if (k % (p + 1) != 0) v->F[k] = 0;
+        memcpy(v->H, v->F, p * p * sizeof(double));
         if (sosmc_i_cholesky(p, v->H)) return 1;
     }
     sosmc_i_cholesky_inverse(p, v->H, v->inverse);
