@@ -311,7 +311,7 @@ static sosmc_status examine(finder *f, int *found)
     sosmc_status status = find_new(f);
     for (int i = 0, located = 0; i < f->n && status == SOSMC_OK; i++) {
         path *v = &f->list[i];
-        double power = (v->half - fmin(v->a.U, v->b.U)) / (0.6931 * (HALVINGS - HALVINGS / 2));
+        double power = (v->half - fmin(v->a.U, v->b.U)) / (0.6931 * HALVINGS / 2);
         if (!(fabs(v->r) < HIGH) && fabs(power) > fabs(s->v.wall_power)) s->v.wall_power = power;
         if (v->is_new && located++ < LOCATED) status = mark_coordinates(f, v, found);
     }
