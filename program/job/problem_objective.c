@@ -91,14 +91,22 @@ typedef struct {
 
 static int eval_in_units(const void *self, const sosmc_batch *b, double *s)
 {
+    enum { ROOM = 16384 }; /* the numbers of the largest point */
+    _Alignas(64) double x[ROOM];
     const reward_of_data *r = self;
-    size_t n = (size_t)b->dim * (size_t)b->ld, row = (size_t)b->ld;
-    double *x = aligned_alloc(64, (n * sizeof *x + 63) / 64 * 64);
-    sosmc_batch in_units = *b;
-    in_units.x = x;
-    for (size_t i = 0; i < n && x; i++) x[i] = r->units->centre[i / row] + b->x[i] / r->units->factor[i / row];
-    int rc = x ? r->reward.eval(r->reward.self, &in_units, s) : -1;
-    free(x);
+    sosmc_batch some = *b;
+    int rc = 0;
+    some.x = x;
+    some.ld = ROOM / b->dim >= 8 ? ROOM / b->dim / 8 * 8 : 1;
+    for (int from = 0; from < b->n && rc == 0; from += some.ld) {
+        some.n = b->n - from < some.ld ? b->n - from : some.ld;
+        some.first = b->first + from;
+        for (int k = 0; k < b->dim * some.n; k++) {
+            int j = k / some.n, i = k % some.n;
+            x[j * some.ld + i] = r->units->centre[j] + b->x[j * b->ld + from + i] / r->units->factor[j];
+        }
+        rc = r->reward.eval(r->reward.self, &some, s + from);
+    }
     return rc;
 }
 
