@@ -137,9 +137,8 @@ static int check_point_reward(const flag_values *q, int inputs)
     model_file model;
     if (model_read_as(q->operand, NULL, q->value[FLAG_ACTIVATION], &model, error, sizeof error))
         return complain(-1, "%s", error);
-    const char **names = scaling_names(&model.scaling);
-    sosmc_expression *f = sosmc_expression_compile_named(reward, inputs, NULL, names, error, sizeof error);
-    free(names);
+    sosmc_expression *f = sosmc_expression_compile_named(reward, inputs, NULL, model.scaling.names, error,
+                                                         sizeof error);
     model_free(&model);
     if (!f) return complain(-1, "--reward is '%s'; expected lower, upper, left, right or a formula: %s", reward, error);
     sosmc_expression_free(f);

@@ -59,8 +59,7 @@ static ebm_flag chosen_move(const flag_values *q)
 static int is_tempered(const flag_values *q, const ebm_subject *s)
 {
     enum { MOST_TEMPERED = 20 };
-    if (flag_given(q, FLAG_BETA)) return 1;
-    if (chosen_move(q) != EBM_FLAGS) return 0;
+    if (flag_given(q, FLAG_BETA) || chosen_move(q) != EBM_FLAGS) return flag_given(q, FLAG_BETA);
     return flag_given(q, FLAG_SMC) ||
            (!ebm_of_pictures(s) && s->inputs <= MOST_TEMPERED && !flag_given(q, FLAG_CHAINS) && !ebm_set_chooses(q));
 }

@@ -28,11 +28,10 @@ static int formula_reward(builder *b, sosmc_score *out)
         picture.columns = shape.columns;
         picture.mask = mask;
     }
-    const char **names = scaling_names(job_scaling(b->job));
+    const points_scaling *units = job_scaling(b->job);
     sosmc_expression *f = sosmc_expression_compile_named(config_text(b->c, "objective.reward.formula"),
-                                                         b->job->problem.model.dim_x, pictures ? &picture : NULL, names,
-                                                         words, sizeof words);
-    free(names);
+                                                         b->job->problem.model.dim_x, pictures ? &picture : NULL,
+                                                         units ? units->names : NULL, words, sizeof words);
     if (!f) return job_wrong(b, "objective.reward.formula", "is not a formula: %s", words);
     if (!job_keep(b->job, f, release_formula)) return job_no_memory(b);
     *out = sosmc_expression_score(f);
@@ -101,10 +100,9 @@ static int eval_in_units(const void *self, const sosmc_batch *b, double *s)
     for (int from = 0; from < b->n && rc == 0; from += some.ld) {
         some.n = b->n - from < some.ld ? b->n - from : some.ld;
         some.first = b->first + from;
-        for (int k = 0; k < b->dim * some.n; k++) {
-            int j = k / some.n, i = k % some.n;
-            x[j * some.ld + i] = r->units->centre[j] + b->x[j * b->ld + from + i] / r->units->factor[j];
-        }
+        for (int j = 0; j < b->dim; j++)
+            for (int i = 0; i < some.n; i++)
+                x[j * some.ld + i] = r->units->centre[j] + b->x[j * b->ld + from + i] / r->units->factor[j];
         rc = r->reward.eval(r->reward.self, &some, s + from);
     }
     return rc;
@@ -123,13 +121,11 @@ static int typed_reward(builder *b, sosmc_score *out)
 
 static int build_reward(builder *b, sosmc_score *out)
 {
-    const points_scaling *units = job_units(b->job);
-    reward_of_data *r = units ? job_take(b->job, sizeof *r) : NULL;
-    if (typed_reward(b, out)) return -1;
-    if (!units) return 0;
+    reward_of_data *r = job_take(b->job, sizeof *r);
     if (!r) return job_no_memory(b);
-    *r = (reward_of_data){.reward = *out, .units = units};
-    *out = (sosmc_score){.self = r, .eval = eval_in_units};
+    if (typed_reward(b, &r->reward)) return -1;
+    r->units = job_units(b->job);
+    *out = r->units ? (sosmc_score){.self = r, .eval = eval_in_units} : r->reward;
     return 0;
 }
 

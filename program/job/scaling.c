@@ -30,6 +30,7 @@ void scaling_free(points_scaling *s)
 {
     free(s->centre);
     free(s->columns);
+    free(s->names);
     *s = (points_scaling){.dim = 0};
 }
 
@@ -42,16 +43,13 @@ void scaling_map(const points_scaling *s, int to_data, int64_t rows, double *x)
 
 int scaling_name(points_scaling *s, int dim, const char *columns)
 {
-    return (s->dim > 0 || !scaling_make(s, dim)) && (s->columns = strdup(columns)) ? 0 : -1;
-}
-
-const char **scaling_names(const points_scaling *s)
-{
-    size_t heads = s ? (size_t)s->dim * sizeof(char *) : 0, room = s && s->columns ? strlen(s->columns) + 1 : 0;
-    const char **name = room ? malloc(heads + room) : NULL;
-    char *at = name ? memcpy((char *)name + heads, s->columns, room) : NULL;
-    for (int j = 0; name && j < s->dim; j++) name[j] = at ? strsep(&at, "\t") : "";
-    return name;
+    const size_t room = strlen(columns) + 1;
+    if (s->dim == 0 && scaling_make(s, dim)) return -1;
+    s->columns = strdup(columns);
+    s->names = malloc((size_t)dim * sizeof *s->names + room);
+    char *at = s->columns && s->names ? memcpy(s->names + dim, columns, room) : NULL;
+    for (int j = 0; j < dim && s->columns && s->names; j++) s->names[j] = at ? strsep(&at, "\t") : "";
+    return s->columns && s->names ? 0 : -1;
 }
 
 double scaling_log_density(const points_scaling *s)

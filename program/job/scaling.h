@@ -7,10 +7,11 @@
 
 /* A fitted point is y = factor (x - centre), coordinate by coordinate, of a point x in its own units. */
 typedef struct {
-    int dim;        /* 0: y is x, and its coordinates have no names */
-    double *centre; /* dim numbers */
-    double *factor; /* dim positive numbers, in the same block */
-    char *columns;  /* the names of the coordinates with tabs between; NULL: they have none */
+    int dim;            /* 0: y is x, and its coordinates have no names */
+    double *centre;     /* dim numbers */
+    double *factor;     /* dim positive numbers, in the same block */
+    char *columns;      /* the names of the coordinates with tabs between; NULL: they have none */
+    const char **names; /* dim of them, or NULL */
 } points_scaling;
 
 /* Room for dim coordinates, with y = x; -1: no memory, or a dim below 1. *s need not be anything before. */
@@ -22,8 +23,6 @@ void scaling_free(points_scaling *s);                           /* zeros are fin
 void scaling_map(const points_scaling *s, int to_data, int64_t rows, double *x);
 /* Gives coordinates without names these, tabs between; where s is empty its units become those of the data themselves. -1: no memory. */
 int scaling_name(points_scaling *s, int dim, const char *columns);
-/* dim names, in one block that the caller frees; NULL: there are none, or there is no memory. */
-const char **scaling_names(const points_scaling *s);
 
 /* What is to be added to log p(y) to have log p(x): the sum of the logarithms of the factors. */
 double scaling_log_density(const points_scaling *s);

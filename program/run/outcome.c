@@ -416,24 +416,16 @@ static int take_units(const subject *s)
 {
     outcome *o = s->o;
     const points_scaling *units = job_scaling(s->job);
-    const char **name = scaling_names(units);
     const size_t room = sizeof o->units - 100;
-    size_t used = 0;
     int k = 0;
-    o->log_density = units && !job_units(s->job) ? scaling_log_density(units) : 0;
-    if (job_units(s->job))
-        used = (size_t)snprintf(o->units, room, "points and densities are in the units of the data");
-    else if (units)
-        used = (size_t)snprintf(
-            o->units, room,
-            "points and densities are in the units of the fit: x stands for centre + x / factor of the data "
-            "(see summary.json), and log-densities of the data are larger by %.6g",
-            o->log_density);
-    for (; name && k < units->dim && used < room; k++)
-        used += (size_t)snprintf(o->units + used, 100, "%sx%d is %.60s", k ? ", " : "; ", k + 1, name[k]);
-    if (name && k < units->dim) (void)snprintf(o->units + used, 100, ", ...");
-    free(name);
-    return units ? scaling_copy(&o->scaling, units) : 0;
+    if (!units) return 0;
+    o->log_density = job_units(s->job) ? 0 : scaling_log_density(units);
+    size_t used = (size_t)snprintf(o->units, room, "points and densities are in the units of the %s",
+                                   job_units(s->job) ? "data" : "fit (scaling in summary.json has those of the data)");
+    for (; units->names && k < units->dim && used < room; k++)
+        used += (size_t)snprintf(o->units + used, 100, "%sx%d is %.60s", k ? ", " : "; ", k + 1, units->names[k]);
+    if (units->names && k < units->dim) (void)snprintf(o->units + used, 100, ", ...");
+    return scaling_copy(&o->scaling, units);
 }
 
 /* ---------------------------------------------------------------------------- theta and the verdict */
@@ -580,14 +572,11 @@ static int judge(const subject *s)
         strcmp(config_text(s->from->c, "optimiser.type"), "sgd") == 0)
         return judge_way(s) || judge_residuals(s) ? -1 : 0;
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
-    if (status == SOSMC_OK) {
-        if (!o->optimises && !o->weighted)
-            say_against(
-                &o->judged.verdict,
-                "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
-                "tempering (objective.type: temper, or sosmc sample MODEL --smc)");
-        return judge_residuals(s);
-    }
+    if (status == SOSMC_OK && !o->optimises && !o->weighted)
+        say_against(&o->judged.verdict,
+                    "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
+                    "tempering (objective.type: temper)");
+    if (status == SOSMC_OK) return judge_residuals(s);
     if (status == SOSMC_STOPPED) {
         o->stopped = 1;
         judge_without(s, why_not_judged(s));
@@ -757,11 +746,9 @@ static void put_scaling(const outcome *o, json_writer *w)
     json_put_numbers(w, "centre", s->centre, s->dim);
     json_put_numbers(w, "factor", s->factor, s->dim);
     json_put_number(w, "log_density", o->log_density);
-    const char **names = scaling_names(s);
-    if (names) json_open_list(w, "columns");
-    for (int j = 0; names && j < s->dim; j++) json_put_text(w, NULL, names[j]);
-    if (names) json_close(w);
-    free(names);
+    if (s->names) json_open_list(w, "columns");
+    for (int j = 0; s->names && j < s->dim; j++) json_put_text(w, NULL, s->names[j]);
+    if (s->names) json_close(w);
     json_close(w);
 }
 

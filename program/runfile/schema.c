@@ -131,8 +131,8 @@ const schema_key schema_keys[] = {
     {"model.base_sd", TYPE_NUMBER, "(0, inf)", ABSENT, "model.base=gaussian",
      "The standard deviation of the base; without it, the root mean square coordinate of the data."},
     {"model.units", TYPE_CHOICE, "data|scaled", "data", "model.type=mlp|stored",
-     "The units of points, rewards and densities, where the network was fitted to scaled points. Laws of `init`, steps, "
-     "`kernel.clamp` and the lattice of `evaluate` are in those of the scaled points in either case."},
+     "The units of points, rewards and densities of a network that was fitted to scaled points. Laws of `init`, steps, clamps "
+     "and the lattice of `evaluate` are in those of the fit."},
     {"model.layers", TYPE_TEXT, NULL, REQUIRED, LAYERS,
      "A network of pictures: its size and its layers, such as `\"1x28x28; conv 16 5 stride 2 pad 4 swish; dense 1; energy "
      "-1\"`, or the name of one, `mnist`. Weights and biases start uniform on +-1/sqrt(fan-in), named by `seed`."},
