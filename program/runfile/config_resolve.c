@@ -362,7 +362,8 @@ static int fill(config *c, const schema_key *row, node *parent, const char *path
     int derived = row->fallback[0] == '=';
     if (row->fallback[0] == 0 || derived != round) return 0;
     if (derived && !source_of(c, row->fallback)) return 0;
-    node *n = derived ? make_derived(c, row->fallback) : make_default(c, row->fallback);
+    int former = c->stored && !strcmp(row->path, "model.units"); /* as runs were before there was this key */
+    node *n = derived ? make_derived(c, row->fallback) : make_default(c, former ? "scaled" : row->fallback);
     if (!n) return -1;
     node_append(parent, n, schema_leaf(row->path));
     return config_check_value(c, row, n, path);

@@ -140,6 +140,13 @@ static void rewards_are_in_the_units_of_the_data(void **state)
     for (int64_t i = 0; i < 1000; i++) assert_near(a[i], centre[i % 2] + b[i] / factor[i % 2], 1e-9);
     npy_free(&x);
     npy_free(&y);
+    /* run files of earlier versions, which had no such key */
+    char *former = slurp("d/run.yaml", NULL), *key = strstr(former, "  units: data\n");
+    assert_non_null(key);
+    memmove(key, key + strlen("  units: data\n"), strlen(key + strlen("  units: data\n")) + 1);
+    write_text("former.yaml", former);
+    assert_contains(program_says(scratch, 0, "run former.yaml --print"), "  units: scaled\n");
+    free(former);
     /* tuned by steps of its own from particles of its own: the files between the runs are in the units of the data too */
     for (int k = 0; k < 2; k++)
         (void)program_says(scratch, 0,
