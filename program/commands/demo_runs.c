@@ -199,12 +199,11 @@ int demo_run_reward(demo *d)
     config_free(c);
     json_t *s = left_by(d, DEMO_REWARD, "summary.json");
     if (!s) return SOSMC_EXIT_IO;
-    const json_t *exact = json_object_get(s, "evaluated");
-    r->reward = number_of(exact, "reward");
-    r->loss = number_of(exact, "loss");
-    r->start_reward = number_of(exact, "ref_reward");
-    r->best_reward = number_of(exact, "best_reward");
-    r->best_loss = number_of(exact, "best_loss");
+    r->reward = number_of(s, "reward");
+    r->loss = number_of(s, "loss");
+    r->start_reward = number_of(json_object_get(s, "evaluated"), "ref_reward");
+    r->best_reward = number_of(s, "best_reward");
+    r->best_loss = number_of(s, "best_loss");
     r->particles = (int)number_of(s, "particles");
     r->iterations = (int)number_of(s, "iterations");
     read_warnings(&r->warnings, s);

@@ -397,7 +397,8 @@ int evaluation_summary(const evaluation *e, json_writer *w)
     json_open_object(w, "evaluated");
     json_put_whole(w, "iteration", e->iteration);
     json_put_whole(w, names[UPDATES], (int64_t)e->row[UPDATES]);
-    for (int i = UPDATES + 1; i < COLUMNS; i++) json_put_number(w, names[i], e->row[i]);
+    for (int i = REF_REWARD; i < LOGLIK; i++) /* of the rest the summary has the run's results */
+        if (i == REF_REWARD || i >= EDGE) json_put_number(w, names[i], e->row[i]);
     json_close(w);
     return 0;
 }

@@ -412,8 +412,9 @@ static void the_summary_has_the_last_row(void **state)
     sosmc_exact x = by_hand(&r, 0.3);
     assert_int_equal(json_integer_value(json_object_get(exact, "iteration")), 7);
     assert_int_equal(json_integer_value(json_object_get(exact, "updates")), 8);
-    assert_true(json_real_value(json_object_get(exact, "excess")) == x.excess);
+    assert_true(json_real_value(json_object_get(exact, "ref_reward")) == x.ref_reward);
     assert_true(json_is_null(json_object_get(exact, "fresh")));
+    assert_null(json_object_get(exact, "loss")); /* a run has one */
     json_decref(json);
     free(none);
     free(nothing);
