@@ -368,6 +368,7 @@ static void points_with_gaps(void **state)
         assert_int_equal(gaps.dropped, 1);
         assert_true(x[0] == 1 && x[1] == 2 && x[2] == 5 && x[3] == 6);
         free(x);
+        free(gaps.columns);
         (void)unlink(path);
     }
 }
