@@ -17,7 +17,7 @@
 #include "base/linear.h"
 #include "solve_inside.h"
 
-enum { BLOCK = 32, BLOCKS = 64, BLOCKS_LARGE_DIM = 4, HALVINGS = 20, MOST_HALVINGS = 48 };
+enum { BLOCK = 32, HALVINGS = 20, MOST_HALVINGS = 48 };
 enum {
     LARGEST,
     ANY,
@@ -43,16 +43,7 @@ static double noise_of(const sosmc_solver *s)
 /* A stored path: from, to, r. */
 static size_t path_doubles(const sosmc_solver *s) { return 2 * (size_t)s->dim + 1; }
 static int blocks_per_tile(const sosmc_solver *s) { return (s->tile + BLOCK - 1) / BLOCK; }
-static int every_tile(const sosmc_solver *s)
-{
-    int most = s->dim <= SHIFTED ? BLOCKS : BLOCKS_LARGE_DIM;
-    return (s->tiles * blocks_per_tile(s) + most - 1) / most;
-}
-static size_t path_count(const sosmc_solver *s)
-{
-    int every = every_tile(s);
-    return KINDS * (size_t)((s->tiles + every - 1) / every) * (size_t)blocks_per_tile(s);
-}
+static size_t path_count(const sosmc_solver *s) { return KINDS * (size_t)s->tiles * (size_t)blocks_per_tile(s); }
 size_t sosmc_i_paths_doubles(const sosmc_solver *s) { return path_count(s) * path_doubles(s); }
 
 static int is_across(const sosmc_solver *s, size_t j, double a, double b)
@@ -64,9 +55,7 @@ static int is_across(const sosmc_solver *s, size_t j, double a, double b)
 void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, const tile_points *at,
                          const tile_points *to, const double *w, uint64_t step, double *r)
 {
-    int every = every_tile(s), blocks = blocks_per_tile(s);
     size_t dim = (size_t)s->dim, ld = (size_t)b->ld;
-    if (tile % every) return;
     memset(r, 0, (size_t)b->n * sizeof *r);
     for (size_t j = 0; j < dim; j++)
         for (size_t i = j * ld; i < j * ld + (size_t)b->n; i++)
@@ -81,7 +70,7 @@ void sosmc_i_paths_store(const sosmc_solver *s, int tile, const sosmc_batch *b, 
         for (size_t j = 0; s->v.walls && r[i] > LITTLE && j < dim && !known; j++)
             known = is_across(s, j, at->x[j * ld + (size_t)i], to->x[j * ld + (size_t)i]);
         int kind = known ? KNOWN : i % BLOCK == any ? ANY : LARGEST;
-        double *path = s->paths + (size_t)((tile / every * blocks + block) * KINDS + kind) * path_doubles(s);
+        double *path = s->paths + (size_t)((tile * blocks_per_tile(s) + block) * KINDS + kind) * path_doubles(s);
         if (!(r[i] > 0) || (kind != ANY && !(r[i] > path[2 * dim]))) continue;
         for (size_t j = 0; j < dim; j++) {
             path[j] = at->x[j * ld + (size_t)i];
@@ -258,8 +247,8 @@ static sosmc_status find_changing(finder *f)
     sosmc_solver *s = f->s;
     int n = f->n < EXAMINED ? f->n : EXAMINED;
     for (int j = 0; j < s->p && s->v.wall_moves == 0; j++) {
-        double e = NUDGE * (s->v.has_unit ? s->unit[j] : fmax(1, fabs(s->theta[j])));
         memcpy(s->try_theta, s->theta, (size_t)s->p * sizeof(double));
+        double e = NUDGE * s->unit[j];
         s->try_theta[j] += s->o.low < s->o.high && s->theta[j] + e > s->o.high ? -e : e;
         for (int i = 0; i < n; i++)
             memcpy(f->x + (size_t)(2 * i) * f->dim, f->list[i].a.x, 2 * f->dim * sizeof(double));
@@ -350,13 +339,12 @@ static sosmc_status compare(sosmc_solver *s, const cloud *c, int n, const int *c
 {
     size_t dim = (size_t)s->dim, p = (size_t)s->p, ld = (size_t)s->at.ld, many = (size_t)n;
     double noise = fmax(noise_of(s), 1e-9), *x = room, *g = x + many * dim, *U = g + many * dim, *sums = U + many;
-    double coefficient[LARGE], size = 0;
+    double coefficient[LARGE], was[LARGE];
     sosmc_host *host;
     memset(sums, 0, p * sizeof *sums);
     for (size_t k = 0; k < many; k++) {
         for (size_t j = 0; j < dim; j++) x[k * dim + j] = c->x[particle_at(s, chosen[k]) + j * ld];
-        coefficient[k] = (k % 2 ? -1.0 : 1.0) / (double)(1 + k % (size_t)tile);
-        size = fmax(size, fabs(c->U[chosen[k]]));
+        coefficient[k] = 1.0 / (double)(1 + k);
     }
     sosmc_status status = sosmc_host_create(&host, &s->problem.model, s->theta, tile);
     if (status == SOSMC_OK) status = sosmc_host_gradients(host, n, x, U, g);
@@ -365,27 +353,27 @@ static sosmc_status compare(sosmc_solver *s, const cloud *c, int n, const int *c
     if (status != SOSMC_OK) return status;
     s->v.evaluations += n;
     s->v.contractions += n;
-    for (size_t k = 0; k < many; k++)
-        if (!(fabs(U[k] - c->U[chosen[k]]) <= SAME + noise * size)) s->v.batch = BATCH_ENERGY;
-    for (size_t j = 0; j < dim; j++) {
-        double square = 0;
-        for (size_t k = 0; k < many; k++) square += g[k * dim + j] * g[k * dim + j] / n;
+    for (size_t j = 0; j <= dim; j++) { /* the last column is U */
+        double square = 0, most = 0;
         for (size_t k = 0; k < many; k++) {
-            double was = c->g[particle_at(s, chosen[k]) + j * ld],
-                   allowed = (SAME + noise) * (sqrt(square) + fabs(was));
-            if (!(fabs(g[k * dim + j] - was) <= allowed + 1e-300)) s->v.batch = BATCH_ENERGY;
+            was[k] = j < dim ? c->g[particle_at(s, chosen[k]) + j * ld] : c->U[chosen[k]];
+            square += was[k] * was[k] / n;
+            most = fmax(most, fabs(was[k]));
         }
+        double allowed = SAME * (j < dim ? sqrt(square) : 1) + noise * most + 1e-300;
+        for (size_t k = 0; k < many; k++)
+            if (!(fabs((j < dim ? g[k * dim + j] : U[k]) - was[k]) <= allowed)) s->v.batch = BATCH_ENERGY;
     }
     for (size_t j = 0; j < p; j++) { /* the sum in these batches against the scores in those of the solver */
-        double mean = 0, square = 0, was = 0;
+        double mean = 0, square = 0, sum = 0;
         for (size_t k = 0; k < many; k++) {
             double D = s->D[(size_t)chosen[k] * p + j];
             mean += D / n;
             square += D * D / n;
-            was += coefficient[k] * D;
+            sum += coefficient[k] * D;
         }
         double sd = sqrt(fmax(square - mean * mean, 0)), allowed = SAME * sd + noise * sqrt(square);
-        if (fabs(sums[j] - was) > 4 * allowed + 1e-300 && s->v.batch == 0) s->v.batch = BATCH_SCORES;
+        if (fabs(sums[j] - sum) > 4 * allowed + 1e-300 && s->v.batch == 0) s->v.batch = BATCH_SCORES;
     }
     return SOSMC_OK;
 }
