@@ -126,6 +126,7 @@ set(sosmc_tests
     "solve taken_back fault"
     "solve tune property"
     "solve walls stat both"
+    "solve modes stat both"
     "untuned untuned stat"
     "kernels feynman_kac stat"
     "kernels geweke stat"

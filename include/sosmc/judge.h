@@ -44,6 +44,8 @@ SOSMC_API const char *sosmc_verdict_name(sosmc_verdict_status status); /* "conve
 /* What was measured of a run, for sosmc_verdict. NaN, or a negative count: not measured, and then not judged. */
 typedef struct {
     int dim_theta, particles, weighted, optimises;
+    const char *names; /* of the parameters, `name_room` characters apart; NULL: theta_1, theta_2, ... */
+    int name_room;
     int tilts;      /* particles go on from the model to the law that its reward tilts */
     int likelihood; /* the loss is minus a marginal log-likelihood: steps are judged in nats */
     int64_t iterations;
@@ -111,13 +113,15 @@ typedef struct {
     double off,
         off_error; /* how far the last step of a parameter is off as the loss is no quadratic, and its error; 0: little */
     int off_where;
-    double reach;  /* where modes are too many to list: of a jump, as a share of an independent draw */
-    int negative;  /* directions in which the loss curves downwards */
-    int downhill;  /* directions without curvature in which the loss falls beyond doubt */
-    int vertex;    /* no parameter changes the law of the particles any more */
-    int runs_away; /* a parameter that the loss hardly needs any more and that goes on, counted from 1, with its direction as sign; 0: none */
-    int wall_moves; /* a parameter, counted from 1, with which a jump of U changes; 0: none */
-    int wall_where; /* the coordinate of x that U jumps across, from 0 */
+    double reach;      /* where modes are too many to list: of a jump, as a share of an independent draw */
+    int negative;      /* directions in which the loss curves downwards */
+    int downhill;      /* directions without curvature in which the loss falls beyond doubt */
+    int vertex;        /* no parameter changes the law of the particles any more */
+    int runs_away;     /* a parameter that ran far and goes on, counted from 1, with its direction as sign; 0: none */
+    int keeps_falling; /* the loss falls further in that direction, as far as the particles see */
+    double runs_from, runs_to; /* where it began, where it is */
+    int wall_moves;            /* a parameter, counted from 1, with which a jump of U changes; 0: none */
+    int wall_where;            /* the coordinate of x that U jumps across, from 0 */
     double wall_place,
         wall_jump;     /* where, and by how much: 0: no jump where the particles are; -inf: U is -inf there */
     double wall_power; /* c where U is c log(distance) at a wall; 0: it is finite there */

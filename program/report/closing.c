@@ -40,7 +40,8 @@ static void print_theta(const outcome *o, FILE *out)
         if ((int)strlen(o->name[k]) > width) width = (int)strlen(o->name[k]);
     for (int k = 0; k < o->dim_theta && k < SHOWN; k++) {
         fprintf(out, "%-*s %.6g", width, o->name[k], o->theta[k]);
-        if (j->theta_mc_error) fprintf(out, ", Monte Carlo error %.2g", j->theta_mc_error[k]);
+        if (j->theta_mc_error && isfinite(j->theta_mc_error[k]))
+            fprintf(out, ", Monte Carlo error %.2g", j->theta_mc_error[k]);
         if (j->theta_standard_error) fprintf(out, ", standard error %.3g", j->theta_standard_error[k]);
         if (o->low) fprintf(out, ", 95 %% from %.5g to %.5g", o->low[k], o->high[k]);
         fputc('\n', out);

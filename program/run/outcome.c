@@ -464,12 +464,32 @@ static void explain_missing_errors(const subject *s)
         (void)snprintf(j->why_no_standard_error, SOSMC_WHY, "%s", why);
 }
 
+/* The user's names of the parameters. */
+static int take_names(const subject *s)
+{
+    outcome *o = s->o;
+    if (o->network) return 0;
+    o->name = calloc((size_t)o->dim_theta + 1, sizeof *o->name);
+    for (int k = 0; o->name && k < o->dim_theta; k++) job_theta_name(s->job, k, o->name[k]);
+    return o->name ? 0 : -1;
+}
+
+/* The verdict once more, with these names. */
+static void name_parameters(outcome *o)
+{
+    if (!o->name) return;
+    o->judged.measured.names = o->name[0];
+    o->judged.measured.name_room = JOB_NAME;
+    sosmc_verdict(&o->judged.measured, &o->judged.verdict);
+}
+
 /* The solver's own judgement. */
 static int take_solution(const subject *s)
 {
     sosmc_solution solution;
     sosmc_status status = sosmc_solver_solution(s->at->solver, &solution);
     s->o->judged = solution.judgement;
+    name_parameters(s->o);
     return status == SOSMC_OK ? 0 : files_fail(s->error, s->room, "out of memory for what the solver has found");
 }
 
@@ -572,10 +592,12 @@ static int judge(const subject *s)
         strcmp(config_text(s->from->c, "optimiser.type"), "sgd") == 0)
         return judge_way(s) || judge_residuals(s) ? -1 : 0;
     sosmc_status status = sosmc_judge(s->at->engine, &options, &o->judged, message, sizeof message);
+    if (status == SOSMC_OK) name_parameters(o);
     if (status == SOSMC_OK && !o->optimises && !o->weighted)
-        say_against(&o->judged.verdict,
-                    "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
-                    "tempering (objective.type: temper)");
+        say_against(
+            &o->judged.verdict,
+            "the masses of the modes were not checked: chains may miss a mode or leave one too rarely; sample by "
+            "tempering (objective.type: temper)");
     if (status == SOSMC_OK) return judge_residuals(s);
     if (status == SOSMC_STOPPED) {
         o->stopped = 1;
@@ -598,11 +620,9 @@ static int take_theta(const subject *s)
     memcpy(o->theta, o->judged.theta && o->optimises ? o->judged.theta : average, bytes);
     if (o->network) return 0;
     o->last_theta = malloc(2 * bytes + 1);
-    o->name = calloc(p + 1, sizeof *o->name);
-    if (!o->last_theta || !o->name) return -1;
+    if (!o->last_theta) return -1;
     memcpy(o->last_theta, stepper_theta(s->at), bytes);
     memcpy(o->last_theta + p, average, bytes);
-    for (int k = 0; k < o->dim_theta; k++) job_theta_name(s->job, k, o->name[k]);
     return 0;
 }
 
@@ -673,6 +693,7 @@ int outcome_take(outcome *o, const outcome_source *from, char *error, size_t roo
     if (from->warning && *from->warning) warn(o, "%s", from->warning);
     o->told_before = o->warnings;
     o->left_out = job_left_out(from->job);
+    if (take_names(&s)) return files_fail(error, room, "out of memory for the %d parameters", o->dim_theta);
     if (judge(&s)) return -1;
     explain_missing_errors(&s);
     if (take_theta(&s) || take_interval(o) || take_units(&s))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Mapping
@@ -147,7 +148,9 @@ class Result:
         self.kl = judgement.kl if judgement else none
         self.reward = judgement.reward if judgement else none
         self.verdict = judgement.verdict if judgement else "not judged"
-        self.reasons = list(judgement.reasons) if judgement else []
+        names = model.names
+        self.reasons = [re.sub(r"\btheta_(\d+)\b", lambda m: names[int(m[1]) - 1] if 0 < int(m[1]) <= len(names) else m[0], r)
+                        for r in (judgement.reasons if judgement else [])]
         self.particles: Array | None = None if cloud is None else cloud[0]
         self.log_weights: Array | None = None if cloud is None else cloud[1]
         self.weights: Array | None = None if cloud is None else np.exp(cloud[1])

@@ -68,6 +68,8 @@ sosmc_measured sosmc_nothing_measured(void)
                             .start_gap = NAN,
                             .start_gap_error = NAN,
                             .reach = NAN,
+                            .runs_from = NAN,
+                            .runs_to = NAN,
                             .moves_wanted = NAN};
 }
 
@@ -83,9 +85,10 @@ static void say(sosmc_verdict_words *v, sosmc_verdict_status status, const char 
     va_end(arguments);
 }
 
-/* "theta", or which of several parameters, counted from 1 as in the trace. */
+/* The user's name of a parameter, or "theta", or which of several, counted from 1 as in the trace. */
 static const char *which(const sosmc_measured *m, int parameter, char text[32])
 {
+    if (m->names) return m->names + (size_t)parameter * (size_t)m->name_room;
     (void)snprintf(text, 32, m->dim_theta > 1 ? "theta_%d" : "theta", parameter + 1);
     return text;
 }
@@ -258,6 +261,36 @@ static void judge_energy(const sosmc_measured *m, sosmc_verdict_words *v)
             m->wall_jump >= WALL ? "has a wall" : "jumps", at, m->wall_place);
 }
 
+/* So many times the particles, in whole hundreds. */
+static int enough_particles(int particles, double times)
+{
+    return (int)(100 * ceil(fmin(particles * times, 1e9) / 100));
+}
+
+/* A parameter that ran far: whether the loss asks for it, or hardly depends on it. */
+static void judge_running(const sosmc_measured *m, sosmc_verdict_words *v)
+{
+    char text[32];
+    int up = m->runs_away > 0;
+    if (!m->runs_away) return;
+    const char *name = which(m, (up ? m->runs_away : -m->runs_away) - 1, text), *end = up ? "plus" : "minus";
+    if (m->vertex)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s ran to %s infinity (it went from %.4g to %.4g), where no particle tells the parameters apart; does U contain every term with "
+            "theta, the normalising constant of the prior included?",
+            name, end, m->runs_from, m->runs_to);
+    else if (m->keeps_falling)
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s keeps %s (it went from %.4g to %.4g), and the loss falls further as far as the particles see; does U contain every term with "
+            "theta, the normalising constant of the prior included? If it does, fix the parameter or leave it out",
+            name, up ? "increasing" : "decreasing", m->runs_from, m->runs_to);
+    else
+        say(v, SOSMC_NOT_CONVERGED,
+            "%s is not determined: it went from %.4g to %.4g, where the loss hardly depends on it; its best value may be %s infinity%s, or U lacks "
+            "a term with theta, such as the normalising constant of the prior; fix the parameter, leave it out, or take more particles",
+            name, m->runs_from, m->runs_to, end, up ? "" : " (of the logarithm of a scale: a scale of 0)");
+}
+
 /* What a solver cannot vouch for. It chose its settings itself, so what can be changed is particles, limits and the problem. */
 static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
 {
@@ -315,22 +348,19 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "the particles hardly move: half of a particle's place is forgotten after %.0f moves only (at most 48 are allowed); scale "
             "the model's coordinates, or write it in others",
             m->moves_wanted);
-    if (m->vertex)
+    if (m->vertex && !m->runs_away)
         say(v, SOSMC_NOT_CONVERGED,
             "no particle tells the parameters apart any more: theta has gone to the border of what the model can be");
-    if (m->runs_away != 0)
-        say(v, SOSMC_NOT_CONVERGED,
-            "%s goes to %s infinity: the loss does not ask for it; leave the parameter out, or fix it",
-            which(m, (m->runs_away < 0 ? -m->runs_away : m->runs_away) - 1, name), m->runs_away < 0 ? "minus" : "plus");
+    judge_running(m, v);
     if (m->at_bound >= 0)
         say(v, SOSMC_NOT_CONVERGED,
             "%s ended at its bound %g: the loss still falls there; widen the bound, or leave the parameter out",
             which(m, m->at_bound, name), m->bound);
     if (m->newton_expected > 2 * m->newton_limit)
         say(v, SOSMC_NOT_CONVERGED,
-            "theta is not known well enough: its Monte Carlo error is worth %.2g of the loss (at most %.2g is wanted); take more "
-            "particles, or ask for less precision",
-            m->newton_expected, m->newton_limit);
+            "theta is not known well enough: its Monte Carlo error is worth %.2g of the loss (at most %.2g is wanted); some %d particles "
+            "would do, or ask for less precision",
+            m->newton_expected, m->newton_limit, enough_particles(m->particles, m->newton_expected / m->newton_limit));
     else if (m->newton > 0.25 * m->newton_limit + 4 * m->newton_expected)
         say(v, SOSMC_NOT_CONVERGED,
             "theta has not settled: a Newton step would still gain %.2g of the loss, of which %.2g is noise (%s would move by %.3g, its "
@@ -342,12 +372,13 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "theta is not determined along a direction that is mostly %s: the curvature of the loss is not known there, and its slope "
             "may hide %.2g of the loss; take more particles, or leave the parameter out",
             which(m, m->unresolved_where, name), m->unresolved_hides);
-    else if (m->unresolved > 0 && m->likelihood)
-        say(v, SOSMC_NOT_CONVERGED,
-            "the likelihood is flat along a direction that is mostly %s, so the data do not determine it; leave the parameter out, or "
-            "start from another theta",
-            which(m, m->unresolved_where, name));
-    else if (m->downhill > 0)
+    else if (m->unresolved > 0 && m->likelihood) {
+        if (!m->runs_away) /* else that is the reason */
+            say(v, SOSMC_NOT_CONVERGED,
+                "the likelihood is flat along a direction that is mostly %s, so the data do not determine it; leave the parameter out, or "
+                "start from another theta",
+                which(m, m->unresolved_where, name));
+    } else if (m->downhill > 0)
         say(v, SOSMC_NOT_CONVERGED,
             "theta is not at a minimum: along a direction that is mostly %s the loss still falls, and does not curve upwards; start from "
             "another theta",

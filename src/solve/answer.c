@@ -205,6 +205,10 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->negative = (int)f->negative;
     m->vertex = (int)f->vertex;
     m->runs_away = (int)f->runs_away;
+    m->keeps_falling = (int)f->falls;
+    int64_t runs = m->runs_away > 0 ? m->runs_away : -m->runs_away;
+    if (runs) m->runs_from = s->theta0[runs - 1];
+    if (runs) m->runs_to = s->answer[runs - 1];
     m->downhill = (int)f->downhill;
     m->newton_limit = f->wanted;
     m->imprecise = f->wanted;
@@ -321,6 +325,8 @@ sosmc_status sosmc_i_answer(const sosmc_solver *s, sosmc_solution *out)
     sosmc_i_result_errors(j, o, measured ? &e : NULL, measured && f->predicted <= 0.25 * f->wanted + 4 * f->excess,
                           (int)v->freedom > 0 ? (int)v->freedom : GROUPS - 1);
     if (j->theta_mc_error) status = give_covariance(s, j);
+    if (j->theta_mc_error && f->runs_away)
+        j->theta_mc_error[(f->runs_away > 0 ? f->runs_away : -f->runs_away) - 1] = NAN;
     if (v->pass_done) {
         j->loss = v->loss;
         j->log_z = v->log_z;

@@ -664,14 +664,58 @@ static int note_drift(sosmc_solver *s, const double *newton)
     return where >= 0 && s->v.stage < DRIFTING_STAGES;
 }
 
+static double gone(const sosmc_solver *s, int64_t j) { return (s->theta[j] - s->theta0[j]) / s->first_unit[j]; }
+
+static void note_gone(sosmc_solver *s, int64_t j)
+{
+    if (fabs(gone(s, j)) > FAR_GONE) s->v.found.runs_away = gone(s, j) < 0 ? -(j + 1) : j + 1;
+}
+
 /* A direction of a likelihood that is flat, and into which the search has gone far. */
 static void note_flat(sosmc_solver *s)
 {
+    if (s->v.found.unresolved > 0 && is_likelihood(s)) note_gone(s, s->v.found.hides_where);
+}
+
+/* The parameter that has gone farthest, where none matters any more. */
+static void note_farthest(sosmc_solver *s)
+{
+    int64_t most = 0;
+    for (int64_t j = 1; j < s->p; j++)
+        if (fabs(gone(s, j)) > fabs(gone(s, most))) most = j;
+    if (s->v.has_unit) note_gone(s, most);
+}
+
+/* Whether the loss falls on, where a parameter has run: its slope beyond doubt, and to the farthest theta that each cloud sees. */
+static sosmc_status note_falls(sosmc_solver *s)
+{
     findings *f = &s->v.found;
-    int64_t j = f->hides_where;
-    if (f->unresolved == 0 || !is_likelihood(s)) return;
-    double gone = s->theta[j] - s->theta0[j];
-    if (fabs(gone) > FAR_GONE * s->first_unit[j]) f->runs_away = gone < 0 ? -(j + 1) : j + 1;
+    size_t p = (size_t)s->p, j = (size_t)(f->runs_away > 0 ? f->runs_away : -f->runs_away) - 1;
+    double sign = f->runs_away > 0 ? 1 : -1, slope = 0, variance = 0, *g = s->small;
+    f->falls = 1;
+    for (int which = 0; which < CLOUDS; which++) {
+        const size_t e = KEPT + (size_t)which;
+        double now = INFINITY, down = 0;
+        look l = {.c = &s->c[which], .k = &s->k[which], .every = 1};
+        (void)sosmc_i_solver_weights(s, l.c, ALL);
+        double total = sosmc_i_log_sum(s->simd, s->n, l.c->logw, s->scratch);
+        for (int i = 0; i < s->n; i++) s->lw[i] = l.c->logw[i] - total;
+        for (double step = 0.1 * s->unit[j]; step < 1e6 * s->unit[j]; step *= 2) {
+            memcpy(s->try_theta, s->theta, p * sizeof(double));
+            s->try_theta[j] += sign * step;
+            sosmc_status status = sosmc_i_look(s, &l, s->try_theta, g);
+            if (status != SOSMC_OK) return status;
+            if (!(l.cess >= SEES)) break;
+            down = l.loss < now && sign * g[j] < 0;
+            now = l.loss;
+        }
+        if (!(down > 0)) f->falls = 0;
+        slope += 0.5 * sign * s->entry_g[e * p + j];
+        for (size_t k = 0; k < GROUPS; k++)
+            variance += 0.25 * s->entry_d[(e * GROUPS + k) * p + j] * s->entry_d[(e * GROUPS + k) * p + j];
+    }
+    if (!(slope < -3 * sqrt(variance))) f->falls = 0;
+    return SOSMC_OK;
 }
 
 /* Behind the rounds of a stage: the Newton step, errors, and whether that is enough. */
@@ -698,6 +742,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     if (find_directions(&t)) {
         f->vertex = 1;
         *done = 1;
+        note_farthest(s);
+        memcpy(s->answer, s->theta, p * sizeof(double));
         f->excess = f->predicted = NAN;
         return SOSMC_OK;
     }
@@ -782,7 +828,7 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     s->v.last_excess = shortened ? INFINITY : f->excess;
     *done = f->converged || s->v.drifts >= RUNS_AWAY || s->v.stage + 1 >= STAGES ||
             s->v.stages_after >= MOST_MOVES_IN_ALL || (*again && s->v.kept + CLOUDS > KEPT);
-    return SOSMC_OK;
+    return *done && f->runs_away ? note_falls(s) : SOSMC_OK;
 }
 
 /* ---------------------------------------------------------------------------- the phase */

@@ -88,6 +88,7 @@ typedef struct {
     int64_t measured, unresolved, negative, vertex, at_bound, converged;
     int64_t downhill;  /* directions without curvature along which the loss falls beyond doubt */
     int64_t runs_away; /* the parameter, counted from 1, with the sign of its direction; 0: none */
+    int64_t falls;     /* the loss falls further there, as far as the clouds see */
     double excess, predicted, hides, wanted; /* in the loss */
     int64_t hides_where;
     int64_t worst; /* where searched and fresh particles differ most; -1: nowhere */

@@ -23,7 +23,7 @@
 static const double sigma[8] = {15, 10, 16, 11, 9, 11, 10, 18};
 
 /* x_j ~ N(theta_1, e^(2 theta_2)), y_j ~ N(x_j, sigma_j^2). With the data as they were published the likelihood is largest where the
- * schools do not differ at all: theta_2 goes to minus infinity. */
+ * schools do not differ at all: theta_2 has no best value but minus infinity. */
 static const double published[8] = {28, 8, -3, 7, -1, 1, 18, 12};
 
 static int schools_energy(const void *self, const double *t, const sosmc_batch *b, double *U, double *gx)
@@ -75,11 +75,71 @@ static void a_parameter_that_runs_away_is_named(void **state)
     sosmc_solution r;
     assert_int_equal(sosmc_solve(&r, &p, NULL), SOSMC_OK);
     assert_int_equal(r.judgement.verdict.status, SOSMC_NOT_CONVERGED);
-    assert_true(says(&r.judgement, "theta_2 goes to minus infinity"));
+    assert_true(says(&r.judgement, "its best value may be minus infinity (of the logarithm of a scale"));
+    assert_true(says(&r.judgement, "theta_2 is not determined: it went from"));
+    assert_false(says(&r.judgement, "keeps"));
+    assert_true(isnan(r.judgement.theta_mc_error[1])); /* a sentence, no error */
+    assert_true(r.judgement.theta_mc_error[0] > 0);
     assert_null(r.judgement.theta_standard_error);
     assert_true(r.judgement.why_no_standard_error[0]);
     assert_true(fabs(r.judgement.theta[0] - 7.686) < 0.4); /* the mean is known all the same */
     sosmc_solution_free(&r);
+}
+
+/* y_j ~ N(x_j, e^(2 c)), x_j ~ N(theta_1, e^(2 theta_2)), y_j from -3 to 5, without the terms of the normalising constants that are left out. */
+typedef struct {
+    int without; /* 1: of the prior; 2: of both, and both have the scale e^theta_2 */
+} lacking;
+
+static int lacking_energy(const void *self, const double *t, const sosmc_batch *b, double *U, double *gx)
+{
+    const lacking *l = self;
+    double prior = exp(-2 * t[1]), data = l->without > 1 ? prior : 1;
+    for (int i = 0; i < b->n; i++) {
+        U[i] = l->without ? 0 : b->dim * t[1];
+        for (int j = 0; j < b->dim; j++) {
+            size_t at = (size_t)j * (size_t)b->ld + (size_t)i;
+            double apart = b->x[at] - t[0], off = b->x[at] + 3 - 8.0 * j / (b->dim - 1);
+            U[i] += 0.5 * (prior * apart * apart + data * off * off);
+            if (gx) gx[at] = prior * apart + data * off;
+        }
+    }
+    return 0;
+}
+
+static int lacking_grad(const void *self, const double *t, const sosmc_batch *b, const double *c, double *g)
+{
+    const lacking *l = self;
+    double prior = exp(-2 * t[1]);
+    for (int i = 0; i < b->n; i++)
+        for (int j = 0; j < b->dim; j++) {
+            double x = b->x[(size_t)j * (size_t)b->ld + (size_t)i], apart = x - t[0],
+                   off = x + 3 - 8.0 * j / (b->dim - 1);
+            g[0] -= c[i] * prior * apart;
+            g[1] += c[i] * ((l->without ? 0 : 1) - prior * (apart * apart + (l->without > 1 ? off * off : 0)));
+        }
+    return 0;
+}
+
+static void a_missing_constant_is_named(void **state)
+{
+    static const char *const words[] = {"theta_2", "theta_2 ran to plus infinity (it went from 0 to",
+                                        "theta_2 keeps increasing (it went from 0 to"};
+    static const double theta0[2] = {0, 0};
+    for (int k = 0; k < 3; k++) {
+        lacking l = {.without = k};
+        sosmc_problem p = {
+            .model = {.dim_x = 20, .dim_theta = 2, .self = &l, .energy = lacking_energy, .grad_theta = lacking_grad},
+            .objective = sosmc_mmle(),
+            .theta0 = theta0};
+        sosmc_solution r;
+        assert_int_equal(sosmc_solve(&r, &p, NULL), SOSMC_OK);
+        assert_int_equal(r.judgement.verdict.status, k ? SOSMC_NOT_CONVERGED : SOSMC_CONVERGED);
+        assert_int_equal(says(&r.judgement, words[k]), k > 0);
+        assert_int_equal(says(&r.judgement, "the normalising constant of the prior included?"), k > 0);
+        assert_int_equal(r.judgement.theta[1] > 5, k > 0); /* where it went, not where it began */
+        sosmc_solution_free(&r);
+    }
 }
 
 static void a_theta_at_a_bound_is_named(void **state)
@@ -325,11 +385,12 @@ static void a_saved_file_survives_damage(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parameter_that_runs_away_is_named),   cmocka_unit_test(a_theta_at_a_bound_is_named),
-        cmocka_unit_test(what_it_cannot_do_is_refused_in_words), cmocka_unit_test(a_model_that_fails_is_told),
-        cmocka_unit_test(a_model_without_slopes_is_solved),      cmocka_unit_test(a_wrong_gradient_is_found),
-        cmocka_unit_test(a_check_tests_what_the_solver_does),    cmocka_unit_test(an_observer_may_stop_it),
-        cmocka_unit_test(the_cloud_is_weighted_and_in_place),    cmocka_unit_test(a_saved_file_survives_damage),
+        cmocka_unit_test(a_missing_constant_is_named),  cmocka_unit_test(a_parameter_that_runs_away_is_named),
+        cmocka_unit_test(a_theta_at_a_bound_is_named),  cmocka_unit_test(what_it_cannot_do_is_refused_in_words),
+        cmocka_unit_test(a_model_that_fails_is_told),   cmocka_unit_test(a_model_without_slopes_is_solved),
+        cmocka_unit_test(a_wrong_gradient_is_found),    cmocka_unit_test(a_check_tests_what_the_solver_does),
+        cmocka_unit_test(an_observer_may_stop_it),      cmocka_unit_test(the_cloud_is_weighted_and_in_place),
+        cmocka_unit_test(a_saved_file_survives_damage),
     };
     return cmocka_run_group_tests(tests, scratch_make, scratch_remove);
 }
