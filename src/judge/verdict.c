@@ -393,7 +393,7 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             "the curvature of the loss along a direction that is mostly %s has an error of %.0f %% (at most 7 %% is wanted), so the errors "
             "of theta may be wrong; take %d particles",
             which(m, m->blunt_where, name), 100 * m->blunt,
-            (int)(100 * ceil(m->particles * m->blunt * m->blunt / (100 * BLUNT * BLUNT))));
+            enough_particles(m->particles, m->blunt * m->blunt / (BLUNT * BLUNT)));
     if (m->off != 0)
         say(v, SOSMC_NOT_CONVERGED,
             "%s is off by %.2g behind its last step (its error is %.2g), because the loss is no quadratic there; take more particles, "
