@@ -562,7 +562,7 @@ static void random_files(void **state)
     }
     print_message("%d run files: %d ran, %d were refused, %d stopped at numbers that are not finite\n", files, count[0],
                   count[1], count[2]);
-    if (files >= 20) assert_true(4 * count[0] > files); /* or the test would say little */
+    if (files >= 20) assert_true(20 * count[0] >= files); /* a quarter runs on average, few of 20 by chance */
 }
 
 static int make_folder(void **state) { return folder_make(folder, "random_runs"); }
