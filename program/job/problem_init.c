@@ -1,16 +1,21 @@
 /* problem_init.c: where the particles of a run file start: a law with or without a density, or the points of a file. Model
  * and objective are known. Invariant: a weighted run never gets a start whose weights are unknown. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files/files.h"
+#include "files/memory.h"
 #include "points.h"
 #include "problem_inside.h"
 
 int job_normal_memory(builder *b, double **mean, double **factor)
 {
     size_t dim = (size_t)b->job->problem.model.dim_x;
+    char what[96];
+    (void)snprintf(what, sizeof what, "an initial normal distribution of %zu coordinates", dim);
+    if (memory_check(what, (double)dim * (double)dim * sizeof **factor, "", b->error, b->room)) return -1;
     *mean = job_take(b->job, dim * sizeof **mean);
     *factor = job_take(b->job, dim * dim * sizeof **factor);
     return *mean && *factor ? 0 : job_no_memory(b);

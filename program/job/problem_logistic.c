@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "files/files.h"
 #include "problem_inside.h"
@@ -57,16 +58,39 @@ static int check_unasked(builder *b, const csv_table *t, int column)
             "%s: column '%s' counts or names the rows, as an identifier does, and would be a feature; leave it "
             "out with model.exclude: ['%s'], or name it in model.features if it is one",
             t->path, name, name);
-    for (int i = 0; i < column; i++)
-        if (strcmp(t->column[i].name, name) == 0)
-            job_note(b, "columns %d and %d of %.300s are both called '%.60s', and both are features", i + 1, column + 1,
-                     files_last_part(t->path), name);
     if (how == JOB_PERHAPS_IDENTIFIER)
         job_note(
             b,
             "column '%.60s' of %.300s has a different whole number in every row; if it is an identifier, leave it out "
             "with model.exclude",
             name, files_last_part(t->path));
+    return 0;
+}
+
+typedef struct {
+    const char *name;
+    int column;
+} column_name;
+
+static int compare_names(const void *a, const void *b)
+{
+    const column_name *one = a, *other = b;
+    int order = strcmp(one->name, other->name);
+    return order ? order : one->column - other->column;
+}
+
+/* Features of the same name, by sorting: a table may have thousands. */
+static int note_twins(builder *b, const csv_table *t, const int *column, int count)
+{
+    column_name *all = malloc((size_t)count * sizeof *all + 1);
+    if (!all) return job_no_memory(b);
+    for (int i = 0; i < count; i++) all[i] = (column_name){t->column[column[i]].name, column[i]};
+    qsort(all, (size_t)count, sizeof *all, compare_names);
+    for (int i = 1; i < count; i++)
+        if (strcmp(all[i - 1].name, all[i].name) == 0)
+            job_note(b, "columns %d and %d of %.300s are both called '%.60s', and both are features",
+                     all[i - 1].column + 1, all[i].column + 1, files_last_part(t->path), all[i].name);
+    free(all);
     return 0;
 }
 
@@ -84,6 +108,7 @@ static int choose_features(builder *b, const csv_table *t, const int roles[2], i
         if (out < 0 || (!out && check_unasked(b, t, i))) return -1;
         if (!out) column[count++] = i;
     }
+    if (named == 0 && note_twins(b, t, column, count)) return -1;
     return count > 0 ? count : job_wrong(b, "model.features", "leaves no column of %s; expected at least one", t->path);
 }
 

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -108,6 +109,28 @@ static void time_ends_the_preparation(void **state)
     assert_int_not_equal(access(folder_path(folder, "heavy"), F_OK), 0);
 }
 
+/* 20,000 columns: the matrix of the initial distribution is refused with its size, and soon. */
+static void a_wide_table_is_refused_with_numbers(void **state)
+{
+    enum { COLUMNS = 20000, ROWS = 4 };
+    char said[PROGRAM_WORDS];
+    FILE *f = fopen(folder_path(folder, "wide.csv"), "w");
+    assert_non_null(f);
+    for (int r = -1; r < ROWS; r++)
+        for (int j = 0; j < COLUMNS; j++)
+            if (r < 0)
+                (void)fprintf(f, "c%d%s", j, j + 1 < COLUMNS ? "," : "\n");
+            else
+                (void)fprintf(f, "%d%s", j ? (7 * j + r * (j % 5 + 1)) % 97 : r % 2, j + 1 < COLUMNS ? "," : "\n");
+    assert_int_equal(fclose(f), 0);
+    runtext_save(folder_path(folder, "wide.yaml"),
+                 "model: {type: logistic_regression, data: wide.csv, label: c0}\nobjective: mmle\n");
+    assert_int_equal(setenv("SOSMC_MEMORY", "2G", 1), 0);
+    assert_int_equal(run_limited("run wide.yaml --quiet --out wide", said), 2);
+    assert_int_equal(unsetenv("SOSMC_MEMORY"), 0);
+    assert_contains(said, "an initial normal distribution of 19999 coordinates needs 3.20 GB of memory, and ");
+}
+
 static int set_up(void **state)
 {
     if (folder_make(folder, "limits") || program_furnish(folder)) return -1;
@@ -125,6 +148,7 @@ int main(void)
         cmocka_unit_test(no_space_ends_it_with_a_signal),
         cmocka_unit_test(a_small_stack_is_told),
         cmocka_unit_test(time_ends_the_preparation),
+        cmocka_unit_test(a_wide_table_is_refused_with_numbers),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
