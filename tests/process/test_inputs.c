@@ -95,6 +95,8 @@ static void outputs_are_no_inputs(void **state)
     must_keep("m/model.safetensors", "model.file",
               "tune m/model.safetensors --reward lower --beta 1 --particles 20 --iterations 8 --out m --quiet");
     assert_int_not_equal(access(folder_path(folder, "m/start"), F_OK), 0); /* refused before anything was made */
+    must_keep("m/model.safetensors", "model.file",
+              "tune m/model.safetensors --reward lower --beta 1 --out m --quiet"); /* by the solver */
     must_keep("m/model.safetensors", "model.file", "sample m/model.safetensors --chains 9 --steps 9 --out m --quiet");
     /* under another name, too */
     make_folder("linked");
