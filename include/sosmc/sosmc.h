@@ -170,7 +170,7 @@ typedef struct {
     /* Optional: bounds of x, dim_x numbers each, borrowed; -INFINITY, INFINITY or NULL: none. A coordinate with bounds is replaced
      * by z, x = low + e^z, high - e^z or low + (high - low) / (1 + e^-z), and U gets the Jacobian (maths.md BOUNDS). Moves,
      * tempering and energies in infos are of z; your functions, starts, data and the particles that you get are of x, strictly
-     * inside of the bounds. Without an init the particles begin at N(0, I) of z. Not with a prox. */
+     * inside of the bounds. Without an init the particles begin at N(0, I) of z. Not with a prox, an H or energy2. */
     const double *x_low, *x_high;
 } sosmc_model;
 

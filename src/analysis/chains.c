@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/arithmetic.h"
+#include "base/bounds.h"
 #include "host.h"
 #include "base/table.h"
 
@@ -263,7 +264,7 @@ static sosmc_status run(ensemble e, const sosmc_fresh_record *record, double *me
 {
     e.kernel = e.f.kernel ? *e.f.kernel : sosmc_ula(e.f.step);
     if (record) e.record = *record;
-    if (e.model->dim_x < 1 || e.model->x_low || e.model->x_high || !is_fresh(&e.f) || !is_kernel(&e.kernel))
+    if (e.model->dim_x < 1 || sosmc_i_first_bound(e.model) >= 0 || !is_fresh(&e.f) || !is_kernel(&e.kernel))
         return SOSMC_EINVAL;
     e.steps = e.f.burn_in + e.f.averaged;
     if (!is_record(&e)) return SOSMC_EINVAL;

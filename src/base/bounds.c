@@ -55,25 +55,21 @@ typedef struct {
 
 static void transform(range r, const sosmc_simd *simd, int n, const double *z, image *to)
 {
-    double e[BLOCK] = {0}, width = r.high - r.low, log_width = sosmc_i_log1(simd, width);
+    double e[BLOCK] = {0}, sum[BLOCK], width = r.high - r.low, log_width = sosmc_i_log1(simd, width);
     int both = has_both(r), rising = r.low > -INFINITY;
     for (int i = 0; i < n; i++) e[i] = both ? -fabs(z[i]) : fmin(z[i], LARGEST_Z);
     sosmc_exp(simd, n, e, e);
-    for (int i = 0; i < n && !both; i++) {
-        to->x[i] = held(r, rising ? r.low + e[i] : r.high - e[i]);
-        to->slope[i] = rising ? e[i] : -e[i];
-        to->volume[i] = z[i] > LARGEST_Z ? -INFINITY : z[i]; /* no number x: no density */
-        to->bend[i] = 1;
-    }
-    if (!both) return;
-    for (int i = 0; i < n; i++) to->volume[i] = 1 + e[i];
-    sosmc_log(simd, n, to->volume, to->volume);
+    for (int i = 0; i < n; i++) sum[i] = 1 + e[i];
+    if (both) sosmc_log(simd, n, sum, to->volume);
     for (int i = 0; i < n; i++) {
-        double near = e[i] / (1 + e[i]); /* the distance from the nearer bound, in widths */
-        to->x[i] = held(r, z[i] > 0 ? r.high - width * near : r.low + width * near);
-        to->slope[i] = width * near / (1 + e[i]);
-        to->volume[i] = log_width - fabs(z[i]) - 2 * to->volume[i];
-        to->bend[i] = z[i] > 0 ? 2 * near - 1 : 1 - 2 * near;
+        double near = e[i] / sum[i], gap = both ? width * near : e[i]; /* from the nearer bound */
+        to->x[i] = held(r, (both ? z[i] <= 0 : rising) ? r.low + gap : r.high - gap);
+        to->slope[i] = both ? gap / sum[i] : rising ? e[i] : -e[i];
+        to->bend[i] = !both ? 1 : z[i] > 0 ? 2 * near - 1 : 1 - 2 * near;
+        if (both)
+            to->volume[i] = log_width - fabs(z[i]) - 2 * to->volume[i];
+        else
+            to->volume[i] = z[i] > LARGEST_Z ? -INFINITY : z[i]; /* no number x: no density */
     }
 }
 
@@ -193,13 +189,6 @@ static int scores(const void *self, const double *theta, const sosmc_batch *b, d
     return k->model.scores(k->model.self, theta, &at, D);
 }
 
-static int H(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g)
-{
-    const bounded *k = self;
-    sosmc_batch at = seen(k, b);
-    return k->H(k->model.self, theta, &at, c, g);
-}
-
 /* Whoever asks for a reward or a density lends the model's scratch. */
 static int reward(const void *self, const sosmc_batch *b, double *s)
 {
@@ -241,7 +230,8 @@ static const char *refused(const sosmc_problem *p, char *text, size_t room)
     const sosmc_model *m = &p->model;
     if (m->prox)
         return "the model has a proximal map (model.prox), which does not go with bounds (model.x_low, x_high)";
-    if (p->objective.energy2 != 0) return "objective.energy2 does not go with bounds of x (model.x_low, x_high)";
+    if (p->objective.energy2 != 0 || p->objective.H)
+        return "objective.energy2 and objective.H do not go with bounds of x (model.x_low, x_high)";
     for (int j = 0; j < m->dim_x; j++) {
         range r = range_of(m, j);
         if (r.low < r.high && r.first < r.last && !(has_both(r) && r.high - r.low == INFINITY)) continue;
@@ -259,7 +249,7 @@ const char *sosmc_i_bound(bounded *k, sosmc_problem *p, int differences_too, cha
     int bounds = sosmc_i_first_bound(m) >= 0;
     const char *why = bounds ? refused(p, text, room) : NULL;
     if (why || (!bounds && !(m->no_gx && differences_too))) return why;
-    *k = (bounded){.model = *m, .score = p->objective.score, .init = p->init, .H = p->objective.H};
+    *k = (bounded){.model = *m, .score = p->objective.score, .init = p->init};
     m->self = k;
     m->x_low = m->x_high = NULL;
     m->no_gx = m->no_gx && !differences_too;
@@ -268,7 +258,6 @@ const char *sosmc_i_bound(bounded *k, sosmc_problem *p, int differences_too, cha
     if (m->prepare) m->prepare = prepare;
     if (m->grad_theta) m->grad_theta = grad_theta;
     if (m->scores) m->scores = scores;
-    if (p->objective.H) p->objective.H = H;
     if (p->objective.score.eval) p->objective.score = (sosmc_score){.self = k, .eval = reward};
     if (p->init.draw)
         p->init = (sosmc_source){
@@ -313,11 +302,9 @@ const char *sosmc_i_points_outside(const sosmc_problem *p, uint64_t seed, int64_
 int64_t sosmc_i_bounds_hash(const sosmc_model *m)
 {
     uint64_t hash = 0;
-    m = sosmc_i_original(m);
-    for (int j = 0; sosmc_i_first_bound(m) >= 0 && j < m->dim_x; j++) {
-        range r = range_of(m, j);
-        hash = sosmc_i_mix(hash, &r, sizeof r);
-    }
+    const double *of[] = {sosmc_i_original(m)->x_low, sosmc_i_original(m)->x_high};
+    for (int k = 0; k < 2; k++)
+        if (of[k]) hash = sosmc_i_mix(hash + (uint64_t)k + 1, of[k], (size_t)m->dim_x * sizeof(double));
     return (int64_t)(hash >> 1);
 }
 

@@ -1,5 +1,5 @@
 /* bounds.h: a problem whose model has bounds of x becomes one without, in coordinates z (maths.md BOUNDS). Where a problem enters the
- * library its model, reward, H and initial distribution are replaced, and everything inside works on z; the user's functions see x.
+ * library its model, reward and initial distribution are replaced, and everything inside works on z; the user's functions see x.
  * Rows of an objective's data stay points x, and go to the user's own model, sosmc_i_original. A model without dU/dx is replaced
  * by one with differences of U where that is asked for. */
 #ifndef SOSMC_BASE_BOUNDS_H
@@ -12,7 +12,6 @@ typedef struct {
     sosmc_model model;
     sosmc_score score;
     sosmc_source init;
-    int (*H)(const void *self, const double *theta, const sosmc_batch *b, const double *c, double *g);
 } bounded;
 
 /* Replaces what p holds, where there are bounds or differences are wanted. With bounds a missing initial distribution becomes N(0, I)

@@ -48,7 +48,7 @@ static void describe_problem(const sosmc *s, uint64_t word[WORDS])
     const sosmc_objective *o = &s->p.objective;
     size_t dim = (size_t)m->dim_theta * sizeof(double);
     MIX(MODEL, m->dim_x, m->dim_theta, (double)m->work, (double)m->prep, m->tile, m->rounding, m->prepare != NULL,
-        m->grad_theta != NULL, m->prox != NULL);
+        m->grad_theta != NULL, m->prox != NULL, (double)sosmc_i_bounds_hash(m));
     MIX(INITIAL_LAW, s->p.init.logpdf != NULL, s->p.init.exact, (double)s->p.init.rows, s->p.init.fixed);
     MIX(OBJECTIVE, o->a, o->b, o->kl, o->scale, o->H != NULL, o->penalty != NULL, o->energy2, o->score.eval != NULL,
         (double)o->ramp, o->batch, o->loss, o->data.logpdf != NULL, (double)o->data.rows, o->data.fixed);

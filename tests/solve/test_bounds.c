@@ -452,7 +452,11 @@ static void checks_know_bounds(void **state)
     assert_int_equal(outside, 0);
 }
 
-static int begin(void **state) { return outside = 0; }
+static int begin(void **state)
+{
+    outside = 0;
+    return 0;
+}
 
 int main(void)
 {
