@@ -28,7 +28,7 @@ endif()
 
 # A release build, also one of a distribution, is position independent, has canaries on the stack, calls that know the sizes of their
 # buffers, tables that are read-only once the program has started, stacks that grow page by page, checked jumps, and local variables
-# that are zero until they are set: each where the compiler knows it (test `builds`).
+# that are zero until they are set: each where the compiler knows it, and does it right (test `builds`).
 set(sosmc_hardened OFF)
 if(top_level AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$" AND NOT SOSMC_SANITIZE AND NOT SOSMC_COVERAGE)
     set(sosmc_hardened ON)
@@ -37,13 +37,24 @@ if(top_level AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$
     set(CMAKE_POSITION_INDEPENDENT_CODE ON)
     add_compile_options(-fstack-protector-strong)
     include(CheckCCompilerFlag)
-    foreach(flag IN ITEMS -fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero)
+    foreach(flag IN ITEMS -fstack-clash-protection -fcf-protection)
         string(MAKE_C_IDENTIFIER "SOSMC_COMPILER_HAS${flag}" known)
         check_c_compiler_flag(${flag} ${known})
         if(${known})
             add_compile_options(${flag})
         endif()
     endforeach()
+    # gcc 12 knows this flag and damages variables with it, so a program is run that would notice.
+    if(NOT CMAKE_CROSSCOMPILING)
+        file(READ "${CMAKE_CURRENT_LIST_DIR}/zeroed.c" zeroed)
+        set(CMAKE_REQUIRED_FLAGS -ftrivial-auto-var-init=zero)
+        include(CheckCSourceRuns)
+        check_c_source_runs("${zeroed}" SOSMC_ZEROED_VARIABLES_ARE_RIGHT)
+        unset(CMAKE_REQUIRED_FLAGS)
+        if(SOSMC_ZEROED_VARIABLES_ARE_RIGHT)
+            add_compile_options(-ftrivial-auto-var-init=zero)
+        endif()
+    endif()
     # Level 3 needs a compiler that follows sizes through variables, and headers that use it; others warn and fall back to 2.
     set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
     check_c_source_compiles("#include <string.h>

@@ -56,6 +56,9 @@ configure CC="$compiler" -- -DCMAKE_BUILD_TYPE=RelWithDebInfo || fault "RelWithD
 printf '#include <string.h>\nint main(void) { return 0; }\n' >"$work/flag.c"
 for flag in -fstack-protector-strong -fstack-clash-protection -fcf-protection -ftrivial-auto-var-init=zero -D_FORTIFY_SOURCE=3; do
     "$compiler" -O2 -Werror -U_FORTIFY_SOURCE "$flag" -c "$work/flag.c" -o "$work/flag.o" 2>/dev/null || continue
+    if [ "$flag" = -ftrivial-auto-var-init=zero ]; then # a compiler that damages variables with it (cmake/zeroed.c) does not get it
+        "$compiler" "$flag" "$source/cmake/zeroed.c" -o "$work/zeroed" && "$work/zeroed" || continue
+    fi
     missing=$(grep '"command"' "$work/tree/compile_commands.json" | grep -vc -e " $flag" || true)
     [ "$missing" = 0 ] || fault "RelWithDebInfo compiles $missing files without $flag"
 done
