@@ -213,6 +213,30 @@ static void many_conditions_have_many_sentences(void **state)
     assert_contains(v.reason[0], "iteration 77");
 }
 
+static void parameters_have_the_users_names(void **state)
+{
+    static const char names[2][8] = {"mu", "log_tau"};
+    sosmc_measured m = sosmc_nothing_measured();
+    sosmc_verdict_words v;
+    m.automatic = m.optimises = 1;
+    m.dim_theta = 2;
+    m.runs_away = -2;
+    m.runs_from = 0;
+    m.runs_to = -7.25;
+    for (int k = 0; k < 4; k++) {
+        m.names = k % 2 ? names[0] : NULL;
+        m.name_room = 8;
+        m.keeps_falling = k / 2;
+        sosmc_verdict(&m, &v);
+        const char *words = k / 2 ? " keeps decreasing (it went from 0 to -7.25)"
+                                  : " is not determined: it went from 0 to -7.25";
+        const char *name = k % 2 ? "log_tau" : "theta_2";
+        assert_int_equal(v.reasons, 1);
+        assert_memory_equal(v.reason[0], name, strlen(name));
+        assert_memory_equal(v.reason[0] + strlen(name), words, strlen(words));
+    }
+}
+
 static void states_have_names(void **state)
 {
     assert_string_equal(sosmc_verdict_name(SOSMC_CONVERGED), "converged");
@@ -308,6 +332,7 @@ int main(void)
         cmocka_unit_test(without_a_condition_it_has_converged),
         cmocka_unit_test(what_was_not_measured_is_not_judged),
         cmocka_unit_test(many_conditions_have_many_sentences),
+        cmocka_unit_test(parameters_have_the_users_names),
         cmocka_unit_test(states_have_names),
         cmocka_unit_test(spoiled_runs_are_named),
     };
