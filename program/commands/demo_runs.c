@@ -70,17 +70,10 @@ static int run_text(const demo *d, const char *text, const char *name, const cha
     return code;
 }
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 /* The first number of a list. */
 static double first_of(const json_t *object, const char *key)
 {
-    const json_t *v = json_array_get(json_object_get(object, key), 0);
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    return json_value(json_array_get(json_object_get(object, key), 0));
 }
 
 static void read_list(demo_warnings *w, const json_t *list)
@@ -176,9 +169,9 @@ int demo_run_likelihood(demo *d)
     json_t *s = left_by(d, DEMO_LIKELIHOOD, "summary.json");
     if (!s) return SOSMC_EXIT_IO;
     l->theta = (demo_estimate){first_of(s, "theta"), first_of(s, "theta_standard_error")};
-    l->log_likelihood = (demo_estimate){number_of(s, "log_z"), number_of(s, "log_z_error")};
-    l->particles = (int)number_of(s, "particles");
-    l->iterations = (int)number_of(s, "iterations");
+    l->log_likelihood = (demo_estimate){json_value_of(s, "log_z"), json_value_of(s, "log_z_error")};
+    l->particles = (int)json_value_of(s, "particles");
+    l->iterations = (int)json_value_of(s, "iterations");
     read_warnings(&l->warnings, s);
     json_decref(s);
     read_skills(l, d->out);
@@ -199,13 +192,13 @@ int demo_run_reward(demo *d)
     config_free(c);
     json_t *s = left_by(d, DEMO_REWARD, "summary.json");
     if (!s) return SOSMC_EXIT_IO;
-    r->reward = number_of(s, "reward");
-    r->loss = number_of(s, "loss");
-    r->start_reward = number_of(json_object_get(s, "evaluated"), "ref_reward");
-    r->best_reward = number_of(s, "best_reward");
-    r->best_loss = number_of(s, "best_loss");
-    r->particles = (int)number_of(s, "particles");
-    r->iterations = (int)number_of(s, "iterations");
+    r->reward = json_value_of(s, "reward");
+    r->loss = json_value_of(s, "loss");
+    r->start_reward = json_value_of(json_object_get(s, "evaluated"), "ref_reward");
+    r->best_reward = json_value_of(s, "best_reward");
+    r->best_loss = json_value_of(s, "best_loss");
+    r->particles = (int)json_value_of(s, "particles");
+    r->iterations = (int)json_value_of(s, "iterations");
     read_warnings(&r->warnings, s);
     json_decref(s);
     return SOSMC_EXIT_OK;
@@ -317,11 +310,11 @@ static int read_figures(demo *d)
     demo_photograph *p = &d->photograph;
     json_t *j = left_by(d, DEMO_PHOTOGRAPH, "deblur.json");
     if (!j) return SOSMC_EXIT_IO;
-    p->noise = number_of(j, "noise");
-    p->strength = number_of(j, "strength");
-    p->before = number_of(json_object_get(j, "before"), "psnr");
-    p->after = number_of(json_object_get(j, "after"), "psnr");
-    p->coverage = number_of(j, "coverage_95");
+    p->noise = json_value_of(j, "noise");
+    p->strength = json_value_of(j, "strength");
+    p->before = json_value_of(json_object_get(j, "before"), "psnr");
+    p->after = json_value_of(json_object_get(j, "after"), "psnr");
+    p->coverage = json_value_of(j, "coverage_95");
     json_decref(j);
     return SOSMC_EXIT_OK;
 }

@@ -508,3 +508,7 @@ int json_read(const char *path, json_t **out, char *error, size_t room)
     if (no_memory) return files_fail(error, room, "no memory to read %s", path);
     return *out ? 0 : files_fail(error, room, "%s:%d: %s", path, why.line, why.text);
 }
+
+double json_value(const json_t *v) { return json_is_number(v) ? json_number_value(v) : NAN; }
+
+double json_value_of(const json_t *object, const char *key) { return json_value(json_object_get(object, key)); }

@@ -195,6 +195,9 @@ json_t *json_parse(const char *bytes, size_t n, json_error_t *why);
 /* A JSON file of at most 64 MiB; duplicate keys are an error, and whole numbers beyond 63 bits become text. The caller calls
  * json_decref. */
 int json_read(const char *path, json_t **out, char *error, size_t room);
+/* A number, and that of an object under a key; NaN: there is none. The pointers may be NULL. */
+double json_value(const json_t *v);
+double json_value_of(const json_t *object, const char *key);
 
 /* ------------------------------------------------------------------------------------------------ traces */
 

@@ -188,7 +188,7 @@ double job_strength(const job *j, const sosmc *s)
     return j->parts->kind->log_strength ? exp(sosmc_theta(s)[0]) : NAN;
 }
 
-const sosmc_deblur *job_restores(const job *j) { return j->parts->kind->seen ? j->parts->kind->seen(j) : NULL; }
+const sosmc_deblur *job_restores(const job *j) { return j->parts->restores; }
 
 void job_theta_name(const job *j, int k, char out[JOB_NAME])
 {

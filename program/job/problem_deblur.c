@@ -103,6 +103,7 @@ static int deblur_build(builder *b)
     photograph *p = job_keep(b->job, calloc(1, sizeof *p), release);
     if (!p) return job_no_memory(b);
     b->p->model = p;
+    b->p->restores = &p->deblur;
     if (read_seen(b, config_text(b->c, "model.picture"), &p->seen)) return -1;
     if (config_has(b->c, "model.mask") && read_seen_mask(b, p)) return -1;
     p->deblur = (sosmc_deblur){.blur = blur_of(b, p),
@@ -164,8 +165,6 @@ static sosmc_kernel deblur_gibbs(const builder *b, double h)
     return sosmc_deblur_gibbs(&p->deblur, h);
 }
 
-static const sosmc_deblur *deblur_seen(const job *j) { return &((const photograph *)j->parts->model)->deblur; }
-
 static void deblur_theta_name(const job *j, int k, char out[JOB_NAME])
 {
     (void)j;
@@ -178,7 +177,6 @@ const model_kind kind_deblur = {.build = deblur_build,
                                 .picture = deblur_picture,
                                 .theta_name = deblur_theta_name,
                                 .gibbs = deblur_gibbs,
-                                .seen = deblur_seen,
                                 .keeps_shape = 1,
                                 .per_number = 1,
                                 .log_strength = 1};

@@ -21,18 +21,19 @@ typedef struct model_kind model_kind;
 /* What a job keeps until job_free. The values of the library that point here are in the job itself. */
 struct parts {
     const model_kind *kind;
-    void *model;               /* what kind->build made, of a type that only the file of this kind knows */
-    model_file *network;       /* the network whose weights theta is; NULL: the model is not a network */
-    const double *theta;       /* where theta of the model starts */
-    sosmc_rows rows;           /* the points of the objective; rows 0: it has none */
-    const double *points;      /* these points as doubles; NULL: there are none, or they are pictures in bytes */
-    int64_t held_out;          /* points behind them that are not fitted */
-    points_scaling scaling;    /* how these points were scaled */
-    int scaled;                /* model.units: particles, rewards and densities are in the units of the fit */
-    sosmc_tempering tempering; /* of objective.type anneal */
-    struct kept *kept;         /* everything that job_free releases */
-    int64_t left_out;          /* rows of tables that are left out because a value is missing */
-    int notes;                 /* see job_note_at */
+    void *model;                  /* what kind->build made, of a type that only the file of this kind knows */
+    model_file *network;          /* the network whose weights theta is; NULL: the model is not a network */
+    const sosmc_deblur *restores; /* see job_restores */
+    const double *theta;          /* where theta of the model starts */
+    sosmc_rows rows;              /* the points of the objective; rows 0: it has none */
+    const double *points;         /* these points as doubles; NULL: there are none, or they are pictures in bytes */
+    int64_t held_out;             /* points behind them that are not fitted */
+    points_scaling scaling;       /* how these points were scaled */
+    int scaled;                   /* model.units: particles, rewards and densities are in the units of the fit */
+    sosmc_tempering tempering;    /* of objective.type anneal */
+    struct kept *kept;            /* everything that job_free releases */
+    int64_t left_out;             /* rows of tables that are left out because a value is missing */
+    int notes;                    /* see job_note_at */
     char note[JOB_NOTES][JOB_SENTENCE];
 };
 
@@ -70,7 +71,6 @@ struct model_kind {
     int (*picture)(const job *j, picture_shape *out);
     /* The kernel `gibbs`, which draws from the model's own conditional laws. */
     sosmc_kernel (*gibbs)(const builder *b, double h);
-    const sosmc_deblur *(*seen)(const job *j); /* the picture that is restored; see job_restores */
     int keeps_shape; /* job_shape tells channels, rows and columns; otherwise a particle is stored as a vector */
     /* The objective mmle divides the gradient by the numbers of a particle: one learning rate then suits all sizes. */
     int per_number;

@@ -59,24 +59,17 @@ static int read_moment(const results *r, const char *name, image *out, char *err
                                    path, seen->channels, seen->rows, seen->columns);
 }
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 static int read_summary(results *r, char *error, size_t room)
 {
     char path[FILES_PATH];
     if (files_join(path, r->o->dir, "summary.json", error, room) || json_read(path, &r->summary, error, room))
         return -1;
     const json_t *summary = r->summary;
-    const json_t *theta = json_array_get(json_object_get(summary, "theta"), 0);
-    r->theta = json_is_number(theta) ? json_number_value(theta) : NAN;
-    r->iterations = (int64_t)number_of(summary, "iterations");
-    r->seconds = number_of(summary, "seconds");
-    r->particles = (int64_t)number_of(summary, "particles");
-    r->clouds = (int64_t)number_of(summary, "moments_clouds");
+    r->theta = json_value(json_array_get(json_object_get(summary, "theta"), 0));
+    r->iterations = (int64_t)json_value_of(summary, "iterations");
+    r->seconds = json_value_of(summary, "seconds");
+    r->particles = (int64_t)json_value_of(summary, "particles");
+    r->clouds = (int64_t)json_value_of(summary, "moments_clouds");
     r->finished = json_is_true(json_object_get(summary, "finished"));
     r->per_megapixel = r->seconds / ((double)r->iterations * 1e-6 * (double)pixels_of(r->o->seen));
     return 0;
@@ -313,9 +306,9 @@ static void put_residuals(page *p, const results *r)
     const json_t *all = json_object_get(r->summary, "residuals"), *one;
     const char *name;
     if (all) page_heading(p, "What is left");
-    json_object_foreach((json_t *)all, name, one)
-        page_paragraph(p, "%s of the residuals: %.2g, where %.2g +- %.2g is expected.", name, number_of(one, "value"),
-                       number_of(one, "expected"), number_of(one, "limit"));
+    json_object_foreach((json_t *)all, name, one) page_paragraph(
+        p, "The %s of the residuals is %.2g, where %.2g +- %.2g is expected.", name, json_value(json_array_get(one, 0)),
+        json_value(json_array_get(one, 1)), json_value(json_array_get(one, 2)));
 }
 
 /* theta against the iteration, as far as gnuplot is there. */

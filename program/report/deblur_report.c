@@ -12,12 +12,6 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-static double number_of(const json_t *object, const char *key)
-{
-    const json_t *v = json_object_get(object, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
-}
-
 /* DIR/seen.npy: channels planes of rows lines. */
 static int read_stored(const char *dir, image *out, char *error, size_t room)
 {
@@ -77,11 +71,11 @@ int deblur_report(const char *dir, char *error, size_t room)
                         .photo_path = text_of(j, "photo_path"),
                         .seen_stored = json_is_true(json_object_get(j, "seen_stored")),
                         .blur = text_of(j, "blur"),
-                        .sigma = number_of(j, "noise"),
-                        .estimated = number_of(j, "noise_estimated"),
-                        .theta0 = number_of(j, "theta_start"),
-                        .frame = (int)fmax(number_of(j, "frame"), 0),
-                        .bits = number_of(j, "bits") > 8 ? 16 : 8,
+                        .sigma = json_value_of(j, "noise"),
+                        .estimated = json_value_of(j, "noise_estimated"),
+                        .theta0 = json_value_of(j, "theta_start"),
+                        .frame = (int)fmax(json_value_of(j, "frame"), 0),
+                        .bits = json_value_of(j, "bits") > 8 ? 16 : 8,
                         .quiet = 1,
                         .warning = json_string_value(json_array_get(json_object_get(j, "warnings"), 0))};
     int rc = o.photo && o.photo_path && o.blur

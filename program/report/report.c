@@ -111,8 +111,7 @@ static double summary_number(const report_data *r, const char *name, const char 
 {
     char key[VALUE];
     (void)snprintf(key, sizeof key, "%s%s", name, suffix);
-    const json_t *v = json_object_get(r->summary, key);
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    return json_value_of(r->summary, key);
 }
 
 /* "exact", "quadrature", "judged" or "chains"; NULL: the summary has no such value. */
@@ -210,8 +209,7 @@ static void put_missing(page *p, const report_data *r)
 
 static double item(const report_data *r, const char *key, size_t i)
 {
-    const json_t *v = json_array_get(json_object_get(r->summary, key), i);
-    return json_is_number(v) ? json_number_value(v) : NAN;
+    return json_value(json_array_get(json_object_get(r->summary, key), i));
 }
 
 static const char *short_number(const char *format, double v, char out[VALUE])

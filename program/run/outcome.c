@@ -534,7 +534,8 @@ static const struct {
                                "give another blur or noise, or a picture that was not compressed"},
     [SOSMC_RESIDUAL_DOWN] = {"autocorrelation along columns",
                              "give another blur or noise, or a picture that was not compressed"},
-    [SOSMC_RESIDUAL_FAR] = {"share beyond 4 standard deviations", "mask the pixels that are wrong"}};
+    [SOSMC_RESIDUAL_FAR] = {"share beyond 4 standard deviations",
+                            "give another noise, or mask the pixels that are wrong"}};
 
 /* Whether what is left of the picture looks like the noise that is assumed: a posterior predictive check. */
 static int judge_residuals(const subject *s)
@@ -878,11 +879,8 @@ static void put_residuals(const outcome *o, json_writer *w)
 {
     json_open_object(w, "residuals");
     for (int k = 0; k < SOSMC_RESIDUALS; k++) {
-        json_open_object(w, residual_words[k].what);
-        json_put_number(w, "value", o->residual[k].value);
-        json_put_number(w, "expected", o->residual[k].expected);
-        json_put_number(w, "limit", o->residual[k].limit);
-        json_close(w);
+        const double of[] = {o->residual[k].value, o->residual[k].expected, o->residual[k].limit};
+        json_put_numbers(w, residual_words[k].what, of, 3);
     }
     json_close(w);
 }

@@ -500,7 +500,7 @@ const schema_key schema_keys[] = {
      "From this iteration on, average the weighted cloud over time: mean.npy and sd.npy hold the mean and the standard "
      "deviation of every coordinate."},
     {"output.moments_settle", TYPE_FLAG, NULL, "false", DEBLUR,
-     "The run ends when theta has settled: its means over the two halves of what is averaged differ by at most 2 / sqrt(d), d "
+     "With `output.moments_from`, the run ends when theta has settled: its means over the two halves of what is averaged differ by at most 2 / sqrt(d), d "
      "being the numbers of the picture: two standard errors of theta if the picture were known. What is averaged is 20 iterations or, if "
      "more, half of those before them; while theta moves, averaging begins anew behind them, and `iterations` is the most. For a "
      "constant rate."},
