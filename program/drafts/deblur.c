@@ -307,9 +307,14 @@ static void warn_of_jpeg(plan *p)
     (void)complain(0, "%s", p->warning);
 }
 
-static sosmc_deblur as_seen(const plan *p)
+/* What was seen, or the same with its frame, which is what the run has. */
+static sosmc_deblur as_seen(const plan *p, const image *im, const double *mask)
 {
-    return (sosmc_deblur){.blur = p->blur, .channels = p->seen.channels, .y = p->seen.pixel, .sigma = p->sigma};
+    sosmc_deblur d = {.blur = p->blur, .channels = im->channels, .y = im->pixel, .sigma = p->sigma};
+    d.blur.rows = im->rows;
+    d.blur.columns = im->columns;
+    d.blur.mask = mask;
+    return d;
 }
 
 /* Why the noise cannot be estimated. */
@@ -332,24 +337,13 @@ static int settle_noise(plan *p)
 {
     if (isfinite(p->sigma)) return SOSMC_EXIT_OK;
     sosmc_noise found;
-    sosmc_deblur seen = as_seen(p);
+    sosmc_deblur seen = as_seen(p, &p->seen, p->mask);
     sosmc_status status = sosmc_estimate_noise(&seen, &found);
     if (status != SOSMC_OK) return complain_of_noise(p, status, &found);
     p->estimated = found.sigma;
     p->sigma = fmax(p->estimated, sosmc_rounding_noise(p->seen.bits == 16 ? 1 / 257.0 : 1));
     if (p->seen.jpeg) warn_of_jpeg(p);
     return SOSMC_EXIT_OK;
-}
-
-/* The picture with its frame, as the run has it. */
-static sosmc_deblur whole_of(const plan *p)
-{
-    sosmc_deblur d = as_seen(p);
-    d.blur.rows = p->whole.rows;
-    d.blur.columns = p->whole.columns;
-    d.blur.mask = p->whole_mask;
-    d.y = p->whole.pixel;
-    return d;
 }
 
 /* Missing pixels are filled in, those of the frame too, and the strength of the prior gets a first value. */
@@ -359,7 +353,7 @@ static int settle_theta(plan *p)
         return complain(SOSMC_EXIT_NUMERIC, "out of memory to fill in missing pixels");
     if (image_frame(&p->seen, p->mask, p->frame, &p->whole, &p->whole_mask))
         return complain(SOSMC_EXIT_NUMERIC, "out of memory for the picture and its frame");
-    sosmc_deblur whole = whole_of(p);
+    sosmc_deblur whole = as_seen(p, &p->whole, p->whole_mask);
     if (sosmc_fill_missing(&whole.blur, whole.channels, p->whole.pixel) == SOSMC_ENOMEM ||
         sosmc_estimate_theta(&whole, &p->theta) != SOSMC_OK)
         return complain(SOSMC_EXIT_NUMERIC, "out of memory for a first reconstruction");
@@ -374,9 +368,10 @@ static int settle_theta(plan *p)
 static double bytes_for(const plan *p, double particles, double threads)
 {
     const double parked_most = (double)sosmc_defaults().work_limit, margin = 1.15;
-    sosmc_deblur model = as_seen(p);
-    model.blur.rows += 2 * p->frame;
-    model.blur.columns += 2 * p->frame;
+    image framed = p->seen;
+    framed.rows += 2 * p->frame;
+    framed.columns += 2 * p->frame;
+    sosmc_deblur model = as_seen(p, &framed, NULL);
     model.sigma = 1;
     double d = (double)model.blur.rows * model.blur.columns * model.channels;
     double work = (double)sosmc_deblur_model(&model).work, vectors = sosmc_deblur_gibbs(&model, 1).scratch;
@@ -531,7 +526,7 @@ static int write_seen(plan *p)
 
 static int estimate_start(plan *p, double *x)
 {
-    sosmc_deblur whole = whole_of(p);
+    sosmc_deblur whole = as_seen(p, &p->whole, p->whole_mask);
     sosmc_status status = sosmc_estimate_start(&whole, p->theta, x);
     if (status == SOSMC_OK) return 0;
     return files_fail(p->error, sizeof p->error, "%s",

@@ -69,11 +69,12 @@ static int frame_seen(builder *b, photograph *p)
     if ((double)(blur.rows + 2 * p->frame) * (blur.columns + 2 * p->frame) > (double)IMAGE_PIXELS)
         return job_wrong(b, "model.border",
                          "is unknown, and with %d pixels more on every side the picture is too large", p->frame);
-    if (image_frame(&p->seen, p->mask, p->frame, &seen, &mask)) return job_no_memory(b);
+    int rc = image_frame(&p->seen, p->mask, p->frame, &seen, &mask);
     image_free(&p->seen);
     free(p->mask);
     p->seen = seen;
     p->mask = mask;
+    if (rc) return job_no_memory(b);
     p->deblur.blur.rows = p->seen.rows;
     p->deblur.blur.columns = p->seen.columns;
     p->deblur.blur.mask = p->mask;

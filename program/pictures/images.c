@@ -107,11 +107,7 @@ int image_frame(const image *im, const double *mask, int width, image *out, doub
     out->columns += 2 * width;
     out->pixel = framed(im->pixel, (size_t)im->channels, rows, columns, (size_t)width);
     *out_mask = framed(mask, 1, rows, columns, (size_t)width);
-    if (out->pixel && *out_mask) return 0;
-    image_free(out);
-    free(*out_mask);
-    *out_mask = NULL;
-    return -1;
+    return out->pixel && *out_mask ? 0 : -1;
 }
 
 /* ------------------------------------------------------------------------------------------------ grids */

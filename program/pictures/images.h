@@ -29,7 +29,8 @@ void image_free(image *im);
 /* A mask of a picture of so many pixels: 1 where the file is light, 0 where it is dark; the caller frees. -1: it cannot be
  * read; 1: it has another size or no light pixel, and `error` begins with the path. */
 int image_read_mask(const char *path, int rows, int columns, double **mask, char *error, size_t room);
-/* Copies a picture and its mask (NULL: ones) with `width` pixels of 0 on every side; the caller frees both. -1: no memory. */
+/* Copies a picture and its mask (NULL: ones) with `width` pixels of 0 on every side; the caller frees both, also after -1, which is for
+ * lack of memory. */
 int image_frame(const image *im, const double *mask, int width, image *out, double **out_mask);
 
 /* An 8- or 16-bit PNG. Values from low to high become dark to light, those outside are clipped, NaN is dark; 0 and 255

@@ -537,24 +537,17 @@ static const struct {
     [SOSMC_RESIDUAL_FAR] = {"share beyond 4 standard deviations",
                             "give another noise, or mask the pixels that are wrong"}};
 
-/* Whether what is left of the picture looks like the noise that is assumed: a posterior predictive check. */
+/* Whether what is left of the picture by the first particle looks like the noise that is assumed: a posterior predictive check. */
 static int judge_residuals(const subject *s)
 {
     outcome *o = s->o;
     size_t n = (size_t)o->particles, dim = (size_t)s->job->problem.model.dim_x;
     const sosmc_deblur *seen = job_restores(s->job);
     if (!seen) return 0;
-    double *x = malloc(n * (dim + 1) * sizeof *x), *logw = x + n * dim;
+    double *x = malloc(n * dim * sizeof *x);
     if (!x) return files_fail(s->error, s->room, "out of memory for %d particles", o->particles);
-    o->has_residuals = stepper_cloud(s->at, x, logw) == SOSMC_OK;
-    for (size_t i = 0; i < n && o->has_residuals; i++) {
-        sosmc_residual one[SOSMC_RESIDUALS];
-        o->has_residuals = sosmc_deblur_residuals(seen, x + i * dim, one) == SOSMC_OK;
-        for (int k = 0; o->has_residuals && k < SOSMC_RESIDUALS; k++) {
-            one[k].value = o->residual[k].value + exp(logw[i]) * one[k].value;
-            o->residual[k] = one[k];
-        }
-    }
+    o->has_residuals = stepper_cloud(s->at, x, NULL) == SOSMC_OK &&
+                       sosmc_deblur_residuals(seen, x, o->residual) == SOSMC_OK;
     free(x);
     for (int k = 0; o->has_residuals && k < SOSMC_RESIDUALS; k++) {
         const sosmc_residual *r = &o->residual[k];
