@@ -83,7 +83,7 @@ python-module: deps-build build/venv/python-ready build/venv-python/ready build/
 test-python: python-module
 	cd python/tests && $(call with_frameworks,$(frameworks),jax numpyro pymc arviz nbclient) $(run_pytest) \
 	    test_jax.py test_numpyro.py test_pymc.py test_arviz.py test_framework_docs.py test_notebooks.py
-	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_framework_docs.py test_notebooks.py
+	cd python/tests && $(call with_frameworks,$(pytorch),torch nbclient) $(run_pytest) test_torch.py test_torch_weights.py test_framework_docs.py test_notebooks.py
 
 # Ratios beside C, NumPy, JAX and PyTorch by hand; PyTorch in an environment of its own.
 bench-python: python-module
