@@ -36,7 +36,7 @@ static void wrong_files(void **state)
          "run.yaml:5: unknown key 'adapt.factr'; did you mean 'adapt.factor'?"},
         {SMALL "kernel: {zzz: 1}",
          "run.yaml:3: unknown key 'kernel.zzz'; kernel has the keys type, step, noise, spread, gradient_clip, "
-         "clamp, lambda, weight, leapfrog, mass and friction"},
+         "clamp, forward, backward, lambda, weight, leapfrog, mass and friction"},
         {SMALL "zzz: 1",
          "run.yaml:3: unknown key 'zzz'; a run file has the keys settings, model, objective, init, scheme, kernel, "
          "resampling, adapt, optimiser, particles, iterations, seed, threads, on_nonfinite, on_collapse, precision, limits, judge, evaluate and output"},
@@ -175,7 +175,7 @@ static void wrong_files(void **state)
         {"model: {type: hierarchical_gaussian, y: {}}", "run.yaml:1: model.y is a mapping; expected a list of numbers"},
         {LOGIT "init: {type: normal, sd: [1, -1]}", "run.yaml:3: init.sd.1 is '-1'; expected a positive number"},
         {LOGIT "init: {type: normal, sd: 0}", "run.yaml:3: init.sd is '0'; expected a list of positive numbers"},
-        {LOGIT "init: model", "run.yaml:3: init.type is 'model'; expected laplace, normal or own"},
+        {LOGIT "init: model", "run.yaml:3: init.type is 'model'; expected laplace, inside, normal or own"},
         {"model: {type: logistic_regression, data: d, label: 0}",
          "run.yaml:1: model.label is '0'; expected a column's name, or its number counted from 1"},
         {"model: {type: logistic_regression, data: d, label: a, features: [b, -1]}",
