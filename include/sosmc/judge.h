@@ -106,12 +106,11 @@ typedef struct {
     int64_t updates;                   /* of theta in the search */
     int out_of_updates;                /* these ended it while theta still moved */
     double moves_wanted;               /* until particles have half forgotten where they were */
-    double bent,
-        blunt; /* of the curvature of the loss along a direction, relative: what half the difference changes of it; its
-                         * standard error; 0: little */
+    /* Of the curvature of the loss along a direction, relative: what half the difference changes of it, and its standard error;
+     * 0: little. */
+    double bent, blunt;
     int bent_where, blunt_where; /* the parameter that the direction mostly is */
-    double off,
-        off_error; /* how far the last step of a parameter is off as the loss is no quadratic, and its error; 0: little */
+    double off; /* how far the last step of a parameter is off as the loss is no quadratic; 0: little */
     int off_where;
     double reach;      /* where modes are too many to list: of a jump, as a share of an independent draw */
     int negative;      /* directions in which the loss curves downwards */

@@ -396,9 +396,9 @@ static void judge_solver(const sosmc_measured *m, sosmc_verdict_words *v)
             enough_particles(m->particles, m->blunt * m->blunt / (BLUNT * BLUNT)));
     if (m->off != 0)
         say(v, SOSMC_NOT_CONVERGED,
-            "%s is off by %.2g behind its last step (its error is %.2g), because the loss is no quadratic there; take more particles, "
-            "or start from the theta that was found",
-            which(m, m->off_where, name), m->off, m->off_error);
+            "%s is off by %.2g behind its last step, because the loss is no quadratic there; take more particles, or start from "
+            "the theta that was found",
+            which(m, m->off_where, name), m->off);
     if (m->negative)
         say(v, SOSMC_NOT_CONVERGED,
             "the loss curves downwards in %d direction%s of theta: this is no minimum; start from another theta",

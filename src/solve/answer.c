@@ -223,7 +223,6 @@ static void describe(const sosmc_solver *s, sosmc_measured *m)
     m->blunt = f->blunt;
     m->blunt_where = (int)f->blunt_where;
     m->off = f->off_worth > f->wanted / s->p ? f->off : 0;
-    m->off_error = f->off_error;
     m->off_where = (int)f->off_where;
     m->unresolved = (int)f->unresolved;
     m->unresolved_hides = f->hides;

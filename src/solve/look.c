@@ -186,12 +186,10 @@ sosmc_status sosmc_i_complete(sosmc_solver *s, cloud *c, const double *F)
     double high[SOSMC_SOLVE_PARAMETERS], low[SOSMC_SOLVE_PARAMETERS], *C = s->complete, all = 0;
     look l = {.c = c, .k = &none, .every = sosmc_i_share(s)};
     for (int k = 0; k < s->n; k++) all += left_out(&l, tile_with(s, k)) ? 0 : c->w[k];
-    if (!(all > 0)) return SOSMC_OK; /* what was known stays */
     for (int k = 0; k < s->n; k++) s->coefficient[k] = c->w[k] / all;
     for (size_t j = 0; j < p; j++) {
-        double own = C[j * p + j] > 0 ? F[j * p + j] + C[j * p + j] : F[j * p + j], size = fmax(1, fabs(s->theta[j]));
-        double e = own > 0 ? LENGTH_OF_DIFFERENCE / sqrt(own) : INFINITY;
-        if (!(C[j * p + j] > 0)) e = fmin(e, 1e-3 * size);
+        double e = LENGTH_OF_DIFFERENCE / sqrt(F[j * p + j] + fmax(C[j * p + j], 0));
+        if (!(C[j * p + j] > 0)) e = fmin(e, 1e-3 * fmax(1, fabs(s->theta[j]))); /* where nothing is known of it */
         for (int tries = 0; tries < 3; tries++) {
             memcpy(s->try_theta, s->theta, p * sizeof(double));
             s->try_theta[j] = s->theta[j] + e;
@@ -199,13 +197,10 @@ sosmc_status sosmc_i_complete(sosmc_solver *s, cloud *c, const double *F)
             s->try_theta[j] = s->theta[j] - e;
             if (status == SOSMC_OK) status = mean_scores(s, &l, s->try_theta, low);
             if (status != SOSMC_OK) return status;
-            for (size_t k = 0; k < p; k++) {
-                double second = (high[k] - low[k]) / (2 * e);
-                C[j * p + k] = isfinite(second) ? second : 0;
-            }
+            for (size_t k = 0; k < p; k++) C[j * p + k] = isfinite(high[k] - low[k]) ? (high[k] - low[k]) / (2 * e) : 0;
             double wanted = LENGTH_OF_DIFFERENCE / sqrt(F[j * p + j] + fmax(C[j * p + j], 0));
             if (!isfinite(wanted) || (e < 3 * wanted && wanted < 3 * e)) break;
-            e = wanted; /* the first guess knew nothing of the model's units */
+            e = wanted;
         }
     }
     for (size_t j = 0; j < p; j++)

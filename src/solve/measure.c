@@ -274,15 +274,17 @@ static int find_directions(staging *t)
     int likelihood = o->loss == SOSMC_LOSS_MMLE;
     size_t p = t->p;
     double most = 0, *unit = t->work, *values = t->value;
-    int seen = 0, held[SOSMC_SOLVE_PARAMETERS];
+    double length[SOSMC_SOLVE_PARAMETERS]; /* the unit, also where nothing is seen; 0 at a bound */
+    int seen = 0;
     for (size_t j = 0; j < p; j++) most = fmax(most, s->fisher[j * p + j]);
     for (size_t j = 0; j < p; j++) {
         double own = s->fisher[j * p + j] + (likelihood ? fmax(s->H[j * p + j], 0) : 0);
         /* Where a parameter has ceased to matter, as a weight that has gone to zero does, it stays where it is. */
         double C = fmax(s->complete[j * p + j], 0), all = s->fisher[j * p + j] + C;
         int visible = (s->seen[j] >= SEEN || C > 0.5 * all) && all * 900 * s->unit[j] * s->unit[j] > 1;
-        held[j] = s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high);
-        unit[j] = visible && !held[j] ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : 0;
+        int held = s->o.low < s->o.high && (s->theta[j] <= s->o.low || s->theta[j] >= s->o.high);
+        length[j] = held ? 0 : visible ? 1 / sqrt(fmax(own, 1e-12 * most + 1e-300)) : s->unit[j];
+        unit[j] = visible ? length[j] : 0;
         seen += unit[j] > 0;
     }
     if (!seen) return -1;
@@ -293,13 +295,9 @@ static int find_directions(staging *t)
     t->r = t->flat = 0;
     for (size_t m = 0; m < p; m++) {
         if (!(values[m] > (likelihood ? 1e-9 : 1e-7) * values[p - 1])) {
-            size_t where = 0;
-            for (size_t j = 0; j < p; j++)
-                if (fabs(t->E[m * p + j]) > fabs(t->E[m * p + where])) where = j;
-            if (!likelihood || held[where]) continue;
-            double *row = t->B + (p - ++t->flat) * p; /* alone where nothing is seen of it */
-            for (size_t j = 0; j < p; j++)
-                row[j] = unit[where] > 0 ? unit[j] * t->E[m * p + j] : j == where ? s->unit[j] : 0;
+            double *row = t->B + (p - 1 - t->flat) * p, size = 0;
+            for (size_t j = 0; j < p; j++) size += fabs(row[j] = length[j] * t->E[m * p + j]);
+            t->flat += likelihood && size > 0;
             continue;
         }
         for (size_t j = 0; j < p; j++) t->B[t->r * p + j] = unit[j] * t->E[m * p + j] / sqrt(values[m]);
@@ -598,7 +596,6 @@ static void note_off(staging *t, const double *delta, const double *change)
             f->off_worth = worth;
             f->off_where = (int64_t)j;
             f->off = off[j];
-            f->off_error = s->error[j];
         }
         for (size_t k = 0; k < p; k++)
             s->cov[j * p + k] += off[j] * off[k] + (j == k ? 1e-20 * s->inverse[j * p + j] : 0);

@@ -98,8 +98,7 @@ typedef struct {
     /* of the curvature along a direction, relative: what half the difference changes; its error. 0: little */
     double bent, blunt;
     int64_t bent_where, blunt_where, off_where;
-    double off, off_error,
-        off_worth; /* how far the last step is off as the loss is no quadratic; what that is worth, 0: little */
+    double off, off_worth; /* how far the last step is off as the loss is no quadratic; its worth, 0: little */
 } findings;
 
 /* Everything that is plain numbers and decides where the solver goes; saved as it is. */

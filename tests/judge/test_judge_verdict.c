@@ -119,6 +119,31 @@ static void is_unknown(sosmc_measured *m) { m->theta_unknown = "it has too many 
 static void does_not_arrive(sosmc_measured *m) { m->pass_arrived = 0.42; }
 static void has_few_survivors(sosmc_measured *m) { m->pass_survivors = 0.034; }
 
+/* Of a solver. */
+static void is_solved(sosmc_measured *m)
+{
+    m->automatic = m->likelihood = 1;
+    m->fresh_worst = -1;
+}
+static void has_a_bent_hessian(sosmc_measured *m)
+{
+    is_solved(m);
+    m->bent = 0.12;
+    m->bent_where = 1;
+}
+static void has_a_blunt_hessian(sosmc_measured *m)
+{
+    is_solved(m);
+    m->blunt = 0.14;
+    m->blunt_where = 5;
+}
+static void has_a_step_that_is_off(sosmc_measured *m)
+{
+    is_solved(m);
+    m->off = -0.0612;
+    m->off_where = 6;
+}
+
 typedef struct {
     const char *name;
     void (*spoil)(sosmc_measured *m);
@@ -145,6 +170,9 @@ static const condition conditions[] = {
     {"imprecise excess", may_be_far_from_the_best, SOSMC_NOT_CONVERGED, {"0.046", "0.079", "judge: cost"}},
     {"unknown", is_unknown, SOSMC_NOT_CONVERGED, {"not known", "too many parameters"}},
     {"pass", does_not_arrive, SOSMC_NOT_CONVERGED, {"0.42", "temperature"}},
+    {"bent", has_a_bent_hessian, SOSMC_NOT_CONVERGED, {"theta_2", "12 %", "jump"}},
+    {"blunt", has_a_blunt_hessian, SOSMC_NOT_CONVERGED, {"theta_6", "14 %", "take 1400 particles"}},
+    {"off", has_a_step_that_is_off, SOSMC_NOT_CONVERGED, {"theta_7", "-0.061", "more particles"}},
     {"survivors", has_few_survivors, SOSMC_NOT_CONVERGED, {"0.034", "512", "not to be trusted"}},
 };
 enum { CONDITIONS = sizeof conditions / sizeof *conditions };
