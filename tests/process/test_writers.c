@@ -213,7 +213,6 @@ static void a_removed_lock_ends_the_run(void **state)
     expect(0, NULL, "run run.yaml --out run --quiet --overwrite");
     (void)kill(pid, SIGCONT);
     assert_int_equal(program_wait(pid), 6);
-    expect(0, NULL, "run run.yaml --out run --quiet --resume");
     (void)folder_remove(folder_path(folder, "run"));
 }
 
