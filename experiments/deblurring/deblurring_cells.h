@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------------------------------------ setups and methods */
 
-/* The paper's three (B on a picture of our own), and two drawn pictures with A's blur and noise. */
+/* The paper's three (B on a picture of our own where its photograph is not given), and two drawn pictures with A's blur and noise. */
 typedef enum {
     DEBLURRING_A,
     DEBLURRING_B,
@@ -33,7 +33,6 @@ typedef struct {
     deblurring_picture picture;
     int patch;
     double noise, start_sd; /* of the data; of the pixels at the start, around 50 */
-    int published;          /* there are published values for this picture */
 } deblurring_setting;
 extern const deblurring_setting deblurring_settings[DEBLURRING_SETUPS];
 
@@ -113,7 +112,8 @@ deblurring_scale deblurring_scale_full(void);
 typedef struct {
     deblurring_scale scale;
     const char *out;
-    const char *data;       /* the folder of the photograph; NULL: not at hand */
+    const char *data;       /* the folder of the guitar; NULL: not at hand */
+    const char *flower;     /* of the flower */
     char files[FILES_PATH]; /* the folder of the run files */
     uint64_t seed;
     int threads;                        /* of one run */

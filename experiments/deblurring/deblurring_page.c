@@ -242,7 +242,7 @@ static int section(const context *x, deblurring_setup s)
         "N(50, %g²). MSE and SSIM are weighted means over the particles; 'of mean' is that of the mean picture.%s",
         deblurring_picture_names[set->picture], rows, columns, 2 * (set->patch / 2) + 1, 2 * (set->patch / 2) + 1,
         set->noise, set->start_sd,
-        s == DEBLURRING_B ? " The paper's photograph is not at hand, so its values are not compared." : "");
+        s == DEBLURRING_B && !x->plan->flower ? " A drawn flower stands for the paper's photograph." : "");
     table_of(x, s, 0);
     return figures_of(x, s);
 }
@@ -279,8 +279,8 @@ static void introduce(const context *x)
         x->plan->scale.particles, x->plan->scale.iterations, x->plan->scale.theta);
     page_paragraph(
         x->page,
-        "The paper prints six rows: both methods on setups A, B and C. Four of them, those of A and C, can be compared; "
-        "the two of B cannot, because its photograph is not at hand and a drawn flower stands for it.");
+        "The paper prints six rows: both methods on setups A, B and C. Those of B are compared where --data DIR names the "
+        "folder of its photograph, flower.jpeg; otherwise a drawn flower stands for it.");
     if (!x->plan->scale.guitar)
         page_note(x->page,
                   "This is the quick version: it runs none of the paper's setups, only small drawn pictures, so no "

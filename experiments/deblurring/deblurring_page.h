@@ -22,7 +22,7 @@ deblurring_known deblurring_known_of(const deblurring_plan *plan, deblurring_set
 experiment_mean deblurring_over_seeds(const deblurring_plan *plan, deblurring_setup setup, deblurring_method method,
                                       deblurring_value value);
 
-enum { DEBLURRING_CLAIMS = 7 };
+enum { DEBLURRING_CLAIMS = 9 };
 void deblurring_judge(const deblurring_plan *plan, claim out[DEBLURRING_CLAIMS]);
 
 typedef struct {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "files/files.h"
+#include "pictures/images.h"
 
 const char *const deblurring_picture_names[DEBLURRING_PICTURES] = {"guitar", "flower", "shapes", "texture"};
 
@@ -104,12 +105,14 @@ void deblurring_draw(deblurring_picture what, int rows, int columns, double *out
 
 /* ---------------------------------------------------------------------------- reading */
 
-#define GUITAR "guitar_292x119"
-
-int deblurring_has_guitar(const char *dir)
+int deblurring_find_photograph(const char *dir, deblurring_picture what, char path[FILES_PATH])
 {
-    char path[FILES_PATH];
-    return files_join(path, dir, GUITAR ".f64", NULL, 0) == 0 && access(path, R_OK) == 0;
+    static const char *const names[2][4] = {{"guitar_292x119.f64", "guitar.png", "guitar.jpg", "guitar.jpeg"},
+                                            {"flower_292x150.f64", "flower.png", "flower.jpg", "flower.jpeg"}};
+    for (int i = 0; i < 4; i++)
+        if (files_join(path, dir, names[what][i], NULL, 0) == 0 && access(path, R_OK) == 0) return i == 0 ? 1 : 2;
+    (void)files_join(path, dir, names[what][0], NULL, 0);
+    return 0;
 }
 
 static double read_double(const unsigned char *byte)
@@ -120,21 +123,28 @@ static double read_double(const unsigned char *byte)
     return value;
 }
 
-int deblurring_read_guitar(const char *dir, double *out, char *error, size_t room)
+int deblurring_read_photograph(const char *dir, deblurring_picture what, double *out, char *error, size_t room)
 {
-    const size_t pixels = (size_t)DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS, wanted = 8 * pixels;
+    int rows = DEBLURRING_PHOTOGRAPH_ROWS, columns = DEBLURRING_COLUMNS(what);
+    const size_t pixels = (size_t)rows * (size_t)columns, wanted = 8 * pixels;
     char path[FILES_PATH], *bytes = NULL;
     size_t size = 0, e = 0;
-    if (files_join(path, dir, GUITAR ".f64", error, room) || files_read(path, wanted + 1, &bytes, &size, error, room))
-        return -1;
+    image im;
+    if (deblurring_find_photograph(dir, what, path) == 2) {
+        if (image_read(path, &im, error, room)) return -1;
+        image_grey(&im, rows, columns, out);
+        image_free(&im);
+        return 0;
+    }
+    if (files_read(path, wanted + 1, &bytes, &size, error, room)) return -1;
     for (; size == wanted && e < pixels; e++) {
         out[e] = read_double((const unsigned char *)bytes + 8 * e);
         if (!(out[e] >= 0 && out[e] <= 255)) break;
     }
     free(bytes);
     if (size != wanted)
-        return files_fail(error, room, "%s has %zu bytes; expected %zu: %d x %d doubles", path, size, wanted,
-                          (int)DEBLURRING_GUITAR_ROWS, (int)DEBLURRING_GUITAR_COLUMNS);
+        return files_fail(error, room, "%s has %zu bytes; expected %zu: %d x %d doubles", path, size, wanted, rows,
+                          columns);
     if (e < pixels)
         return files_fail(error, room, "%s: pixel %zu is %g; expected a value from 0 to 255", path, e, out[e]);
     return 0;

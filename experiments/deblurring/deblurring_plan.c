@@ -7,9 +7,9 @@
 #include "deblurring_cells.h"
 
 const deblurring_setting deblurring_settings[DEBLURRING_SETUPS] = {
-    {"A", DEBLURRING_GUITAR, 5, 0.47, 10, 1},        {"B", DEBLURRING_FLOWER, 5, 0.47, 10, 0},
-    {"C", DEBLURRING_GUITAR, 10, 1, 30, 1},          {"shapes", DEBLURRING_SHAPES, 5, 0.47, 10, 0},
-    {"texture", DEBLURRING_TEXTURE, 5, 0.47, 10, 0},
+    {"A", DEBLURRING_GUITAR, 5, 0.47, 10},        {"B", DEBLURRING_FLOWER, 5, 0.47, 10},
+    {"C", DEBLURRING_GUITAR, 10, 1, 30},          {"shapes", DEBLURRING_SHAPES, 5, 0.47, 10},
+    {"texture", DEBLURRING_TEXTURE, 5, 0.47, 10},
 };
 
 /* The large step is 0.99 lambda, the bound that the step of the published run reaches. With exact weights the authors' program
@@ -117,7 +117,7 @@ static int list_cells(deblurring_plan *p)
         rc |= add(p, DEBLURRING_C, DEBLURRING_LARGE_STEP, 0, 1);
     }
     if (guitar) rc |= add_pair(p, DEBLURRING_A, s->seeds);
-    if (s->b) rc |= add_pair(p, DEBLURRING_B, 1);
+    if (s->b || p->flower) rc |= add_pair(p, DEBLURRING_B, p->flower ? s->seeds : 1);
     if (guitar && s->c) rc |= add_pair(p, DEBLURRING_C, s->seeds);
     rc |= add_pair(p, DEBLURRING_FLAT, s->seeds < 2 ? s->seeds : 2);
     return rc | add_pair(p, DEBLURRING_GRAIN, 1);
@@ -125,13 +125,14 @@ static int list_cells(deblurring_plan *p)
 
 static int take_picture(deblurring_plan *p, deblurring_picture what, char *error, size_t room)
 {
-    int guitar = what == DEBLURRING_GUITAR, flower = what == DEBLURRING_FLOWER;
+    int flower = what == DEBLURRING_FLOWER;
+    const char *photograph = what == DEBLURRING_GUITAR ? p->data : flower ? p->flower : NULL;
     if (p->truth[what]) return 0;
-    p->rows[what] = guitar ? DEBLURRING_GUITAR_ROWS : flower ? p->scale.flower_rows : p->scale.rows;
-    p->columns[what] = guitar ? DEBLURRING_GUITAR_COLUMNS : flower ? p->scale.flower_columns : p->scale.columns;
+    p->rows[what] = photograph ? DEBLURRING_PHOTOGRAPH_ROWS : flower ? p->scale.flower_rows : p->scale.rows;
+    p->columns[what] = photograph ? DEBLURRING_COLUMNS(what) : flower ? p->scale.flower_columns : p->scale.columns;
     p->truth[what] = malloc((size_t)p->rows[what] * (size_t)p->columns[what] * sizeof(double));
     if (!p->truth[what]) return files_fail(error, room, "out of memory for a picture");
-    if (guitar) return deblurring_read_guitar(p->data, p->truth[what], error, room);
+    if (photograph) return deblurring_read_photograph(photograph, what, p->truth[what], error, room);
     deblurring_draw(what, p->rows[what], p->columns[what], p->truth[what]);
     return 0;
 }

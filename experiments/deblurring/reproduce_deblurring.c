@@ -28,16 +28,21 @@ static void announce(const study *s, const char *what)
     if (!s->o->quiet) (void)fprintf(stderr, "%s\n", what);
 }
 
-/* A folder that was named must have the photograph; without a name it is the one that comes with the program. */
+/* A folder that was named must have a photograph; a guitar that it has not is the one that comes with the program. */
 static int find_data(study *s)
 {
     if (!s->plan.scale.guitar) return SOSMC_EXIT_OK;
-    if (s->o->data && !deblurring_has_guitar(s->o->data))
-        return complain(SOSMC_EXIT_IO, "--data is %s, where guitar_292x119.f64 cannot be read; expected its folder",
-                        s->o->data);
-    if (s->o->data)
-        s->plan.data = s->o->data;
-    else if (share_find("deblurring", "guitar_292x119.f64", s->data) == 0)
+    const char *dir = s->o->data;
+    char path[FILES_PATH];
+    if (dir && deblurring_find_photograph(dir, DEBLURRING_GUITAR, path)) s->plan.data = dir;
+    if (dir && deblurring_find_photograph(dir, DEBLURRING_FLOWER, path)) s->plan.flower = dir;
+    if (dir && !s->plan.data && !s->plan.flower)
+        return complain(SOSMC_EXIT_IO,
+                        "--data is %s, where neither guitar_292x119.f64 nor flower_292x150.f64, nor guitar or "
+                        "flower as .png, .jpg or .jpeg, can be read; expected the folder of one",
+                        dir);
+    if (s->plan.data) return SOSMC_EXIT_OK;
+    if (share_find("deblurring", "guitar_292x119.f64", s->data) == 0)
         s->plan.data = s->data;
     else
         announce(s,

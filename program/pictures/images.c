@@ -53,6 +53,35 @@ static int read_known(FILE *file, const char *path, uint64_t size, image *out, c
     return files_fail(error, room, "%s is no picture that can be read; expected PNG, JPEG, PGM or PPM", path);
 }
 
+static double grey_at(const image *im, int row, int column)
+{
+    size_t plane = (size_t)im->rows * (size_t)im->columns;
+    const double *p = im->pixel + (size_t)row * (size_t)im->columns + (size_t)column;
+    return im->channels == 1 ? *p : floor((19595 * p[0] + 38470 * p[plane] + 7471 * p[2 * plane]) / 65536 + 0.5);
+}
+
+/* The place among n inputs of output i of m: the input before it, and how far behind that it is. */
+static int place_of(int i, int m, int n, double *behind)
+{
+    double at = m > 1 ? (double)i * (n - 1) / (m - 1) : 0;
+    int before = (int)at < n - 1 ? (int)at : n > 1 ? n - 2 : 0;
+    *behind = at - before;
+    return before;
+}
+
+void image_grey(const image *im, int rows, int columns, double *out)
+{
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < columns; j++) {
+            double down, right;
+            int r = place_of(i, rows, im->rows, &down), c = place_of(j, columns, im->columns, &right);
+            int below = r + (im->rows > 1), beside = c + (im->columns > 1);
+            double above = (1 - right) * grey_at(im, r, c) + right * grey_at(im, r, beside);
+            double under = (1 - right) * grey_at(im, below, c) + right * grey_at(im, below, beside);
+            out[(size_t)i * (size_t)columns + (size_t)j] = (1 - down) * above + down * under;
+        }
+}
+
 int image_read(const char *path, image *out, char *error, size_t room)
 {
     uint64_t size = 0;

@@ -33,6 +33,10 @@ int image_read_mask(const char *path, int rows, int columns, double **mask, char
  * lack of memory. */
 int image_frame(const image *im, const double *mask, int width, image *out, double **out_mask);
 
+/* `out`: rows * columns greys. Colours become whole greys by the luma of ITU-R 601; the size changes bilinearly with aligned
+ * corners and without a low-pass filter. */
+void image_grey(const image *im, int rows, int columns, double *out);
+
 /* An 8- or 16-bit PNG. Values from low to high become dark to light, those outside are clipped, NaN is dark; 0 and 255
  * keep a picture as it was read. */
 int image_write(const char *path, const image *im, int bits, double low, double high, char *error, size_t room);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,38 +64,40 @@ static void drawn_pictures(void **state)
 
 static void the_photograph(void **state)
 {
-    enum { N = DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS };
+    enum { N = DEBLURRING_PHOTOGRAPH_ROWS * DEBLURRING_COLUMNS(DEBLURRING_GUITAR) };
     static double x[N];
     double sum = 0;
-    if (deblurring_read_guitar(reference_file("deblurring"), x, ERROR)) fail_msg("%s", error);
+    if (deblurring_read_photograph(reference_file("deblurring"), DEBLURRING_GUITAR, x, ERROR)) fail_msg("%s", error);
     for (int e = 0; e < N; e++) sum += x[e];
     assert_true(fabs(sum / N - 87.453020249) < 1e-8);
     assert_true(fabs(sosmc_image_range(N, x) - 253.474576271) < 1e-8);
     assert_true(
-        fabs(sosmc_tv(SOSMC_TV_ISOTROPIC, DEBLURRING_GUITAR_ROWS, DEBLURRING_GUITAR_COLUMNS, x) - 1170588.7198) < 1e-3);
+        fabs(sosmc_tv(SOSMC_TV_ISOTROPIC, DEBLURRING_PHOTOGRAPH_ROWS, DEBLURRING_COLUMNS(DEBLURRING_GUITAR), x) -
+             1170588.7198) < 1e-3);
 }
 
 static void damaged_photographs(void **state)
 {
-    enum { N = DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS };
+    enum { N = DEBLURRING_PHOTOGRAPH_ROWS * DEBLURRING_COLUMNS(DEBLURRING_GUITAR) };
     double *x = calloc(N + 1, sizeof *x);
     const char *path = folder_path(folder, "guitar_292x119.f64");
     assert_non_null(x);
-    assert_false(deblurring_has_guitar(folder));
-    assert_int_equal(deblurring_read_guitar(folder, x, ERROR), -1);
+    char found[FILES_PATH];
+    assert_false(deblurring_find_photograph(folder, DEBLURRING_GUITAR, found));
+    assert_int_equal(deblurring_read_photograph(folder, DEBLURRING_GUITAR, x, ERROR), -1);
     assert_int_equal(files_write(path, x, N * sizeof *x - 1, ERROR), 0);
-    assert_int_equal(deblurring_read_guitar(folder, x, ERROR), -1);
+    assert_int_equal(deblurring_read_photograph(folder, DEBLURRING_GUITAR, x, ERROR), -1);
     assert_non_null(strstr(error, "expected 277984"));
     assert_int_equal(files_write(path, x, (N + 1) * sizeof *x, ERROR), 0);
-    assert_int_equal(deblurring_read_guitar(folder, x, ERROR), -1);
+    assert_int_equal(deblurring_read_photograph(folder, DEBLURRING_GUITAR, x, ERROR), -1);
     x[7] = NAN;
     assert_int_equal(files_write(path, x, N * sizeof *x, ERROR), 0);
-    assert_int_equal(deblurring_read_guitar(folder, x, ERROR), -1);
+    assert_int_equal(deblurring_read_photograph(folder, DEBLURRING_GUITAR, x, ERROR), -1);
     assert_non_null(strstr(error, "pixel 7"));
     x[7] = 3.25;
     assert_int_equal(files_write(path, x, N * sizeof *x, ERROR), 0);
     x[7] = 0;
-    if (deblurring_read_guitar(folder, x, ERROR)) fail_msg("%s", error);
+    if (deblurring_read_photograph(folder, DEBLURRING_GUITAR, x, ERROR)) fail_msg("%s", error);
     assert_true(x[7] == 3.25 && x[6] == 0);
     free(x);
 }
@@ -131,8 +134,8 @@ static int count(const deblurring_plan *p, deblurring_setup s, deblurring_method
 /* A photograph of the right size. */
 static const char *made_up_photograph(void)
 {
-    static double x[DEBLURRING_GUITAR_ROWS * DEBLURRING_GUITAR_COLUMNS];
-    deblurring_draw(DEBLURRING_SHAPES, DEBLURRING_GUITAR_ROWS, DEBLURRING_GUITAR_COLUMNS, x);
+    static double x[DEBLURRING_PHOTOGRAPH_ROWS * DEBLURRING_COLUMNS(DEBLURRING_GUITAR)];
+    deblurring_draw(DEBLURRING_SHAPES, DEBLURRING_PHOTOGRAPH_ROWS, DEBLURRING_COLUMNS(DEBLURRING_GUITAR), x);
     if (files_write(folder_path(folder, "guitar_292x119.f64"), x, sizeof x, ERROR)) fail_msg("%s", error);
     return folder;
 }
@@ -303,14 +306,14 @@ static void verdicts(void **state)
     deblurring_judge(&v.plan, c);
     assert_int_equal(c[0].verdict, CLAIM_CONFIRMED);
     assert_int_equal(c[1].verdict, CLAIM_CONFIRMED);
-    assert_int_equal(c[2].verdict, CLAIM_CORRECTED);
-    assert_int_equal(c[3].verdict, CLAIM_NOT_SEEN); /* was not run */
-    assert_int_equal(c[4].verdict, CLAIM_CONFIRMED);
-    assert_int_equal(c[5].verdict, CLAIM_CORRECTED); /* the step alone does nearly as well */
-    assert_int_equal(c[6].verdict, CLAIM_NOT_SEEN);
+    assert_int_equal(c[4].verdict, CLAIM_CORRECTED);
+    assert_int_equal(c[5].verdict, CLAIM_NOT_SEEN); /* was not run */
+    assert_int_equal(c[6].verdict, CLAIM_CONFIRMED);
+    assert_int_equal(c[7].verdict, CLAIM_CORRECTED); /* the step alone does nearly as well */
+    assert_int_equal(c[8].verdict, CLAIM_NOT_SEEN);
     v.plan.cells = 11; /* all seeds of two methods and one of the third */
     deblurring_judge(&v.plan, c);
-    assert_int_equal(c[2].verdict, CLAIM_NOT_SEEN);
+    assert_int_equal(c[4].verdict, CLAIM_NOT_SEEN);
     v.plan.cells = 0; /* drawn pictures alone correct nothing that the paper says of its own */
     invent(&v, DEBLURRING_FLAT, DEBLURRING_MYPGD, -3, 100, 0.7);
     invent(&v, DEBLURRING_FLAT, DEBLURRING_P, -3, 110, 0.7);
@@ -323,9 +326,9 @@ static void verdicts(void **state)
     invent(&v, DEBLURRING_FLAT, DEBLURRING_MYPGD, -3, 110, 0.7);
     invent(&v, DEBLURRING_FLAT, DEBLURRING_P, -3, 100, 0.7);
     deblurring_judge(&v.plan, c);
-    assert_int_equal(c[4].verdict, CLAIM_NOT_SEEN);
-    assert_non_null(strstr(c[4].because, "the quick version runs drawn pictures alone"));
-    assert_non_null(strstr(c[4].because, "smaller on 1 of 1 drawn pictures"));
+    assert_int_equal(c[6].verdict, CLAIM_NOT_SEEN);
+    assert_non_null(strstr(c[6].because, "the quick version runs drawn pictures alone"));
+    assert_non_null(strstr(c[6].because, "smaller on 1 of 1 drawn pictures"));
     for (int i = 0; i < DEBLURRING_CLAIMS; i++) assert_null(strstr(c[i].because, "0 of 0"));
     deblurring_known k = deblurring_known_of(&v.plan, DEBLURRING_B,
                                              DEBLURRING_P); /* of another picture: not compared */
@@ -416,7 +419,47 @@ static void the_shipped_photograph(void **state)
     assert_non_null(strstr(summary, "\"picture\": \"guitar\""));
     assert_non_null(strstr(summary, "2 seeds: theta -14.98"));
     assert_non_null(strstr(summary, "setup C is run by --full alone"));
+    assert_non_null(strstr(summary, "its photograph was not given by --data DIR"));
     free(summary);
+}
+
+/* The owner of the flower fills both rows of setup B; the guitar is the one that comes with the program. */
+static void the_flower_of_others(void **state)
+{
+    enum { ROWS = 3, COLUMNS = 2, N = DEBLURRING_PHOTOGRAPH_ROWS * 150 };
+    double pixel[3 * ROWS * COLUMNS] = {200, 10, 30, 40, 50, 60, 100, 20, 30, 40, 50, 61, 50, 30, 30, 40, 50, 62};
+    const image im = {.channels = 3, .rows = ROWS, .columns = COLUMNS, .pixel = pixel};
+    const char *dir = folder_path(folder, "flower");
+    char out[FILES_PATH], path[FILES_PATH], why[512];
+    static double x[N];
+    size_t size;
+    deblurring_scale scale = tiny();
+    reproduce_options o = {.out = out, .quiet = 1, .threads = 2, .seed = 7};
+    assert_int_equal(mkdir(dir, 0777), 0);
+    (void)snprintf(out, sizeof out, "%s", dir);
+    assert_int_equal(files_join(path, out, "flower.jpeg", ERROR), 0);
+    assert_int_equal(files_write(path, "no picture", 10, ERROR), 0);
+    assert_int_equal(deblurring_read_photograph(out, DEBLURRING_FLOWER, x, why, sizeof why), -1);
+    assert_non_null(strstr(why, "flower.jpeg is no picture that can be read"));
+    if (image_write(path, &im, 8, 0, 255, ERROR)) fail_msg("%s", error); /* what it is its bytes say */
+    if (deblurring_read_photograph(out, DEBLURRING_FLOWER, x, ERROR)) fail_msg("%s", error);
+    assert_true(x[0] == 124 && x[149] == 18 && x[N - 150] == 50 && x[N - 1] == 61); /* corners stay */
+    assert_true(fabs(x[75] - (124 - 106 * 75 / 149.0)) < 1e-9);
+    char *data = strdup(out);
+    o.data = data;
+    (void)snprintf(out, sizeof out, "%s", folder_path(folder, "with-flower"));
+    scale.guitar = 1;
+    scale.particles = scale.iterations = 2;
+    scale.every = 1;
+    assert_int_equal(reproduce_deblurring_scaled(&o, &scale), SOSMC_EXIT_OK);
+    assert_int_equal(files_join(path, out, "summary.json", ERROR), 0);
+    char *summary = contents(path, &size);
+    assert_non_null(strstr(summary, "\"rows\": 292,\n      \"columns\": 150"));
+    assert_null(strstr(summary, "its photograph was not given"));
+    assert_null(strstr(summary, "one was run"));
+    assert_non_null(strstr(summary, "experiments/deblurring"));
+    free(summary);
+    free(data);
 }
 
 static void refusals(void **state)
@@ -494,6 +537,7 @@ int main(void)
         cmocka_unit_test(magnifiers),
         cmocka_unit_test(the_whole),
         cmocka_unit_test(the_shipped_photograph),
+        cmocka_unit_test(the_flower_of_others),
         cmocka_unit_test(run_files_are_the_published_settings),
         cmocka_unit_test(run_files_are_setup_a),
         cmocka_unit_test(refusals),
