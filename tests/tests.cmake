@@ -69,6 +69,7 @@ set(sosmc_tests
     "engine/checkpoints checkpoint_streams fault"
     "engine/estimates calibration stat"
     "engine/estimates coverage stat"
+    "engine/estimates mirror stat"
     "engine/estimates mmle_data stat"
     "engine/estimates mmle_toy stat"
     "engine/estimates objectives stat"

@@ -19,6 +19,9 @@ typedef struct {
     int dim, components;
     const double *means; /* components rows of dim */
     double variance, eps;
+    /* 0: the weights are the softmax of theta. 1: theta are the weights, for sosmc_mirror(rate, SOSMC_MIRROR_ENTROPY); U is that of
+     * theta over its sum, and a theta that is not above 0 is an error of `prepare`. */
+    int probabilities;
 } sosmc_mixture;
 
 SOSMC_API sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture);
@@ -26,7 +29,8 @@ SOSMC_API sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture);
 /* Exact draws from the mixture (eps neglected) at a given theta, with normalised density: initial or reference law. */
 typedef struct {
     const sosmc_mixture *mixture;
-    const double *theta; /* components of them */
+    const double
+        *theta; /* components of them, whose softmax are the weights: logarithms where theta are probabilities */
 } sosmc_mixture_law;
 SOSMC_API sosmc_source sosmc_mixture_source(const sosmc_mixture_law *law);
 

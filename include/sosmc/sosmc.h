@@ -377,6 +377,7 @@ struct sosmc_optimiser {
     double low, high; /* theta is held between them after every update; equal: nowhere */
     double noise;     /* of the update, times sqrt(2 rate / N); 0: none, 1: Langevin */
     int slots;        /* theta-sized memories the step keeps, zero at the start */
+    int map;          /* of mirror descent: a sosmc_mirror_map; 0 for every other rule */
     const void *self; /* for a user's own rule: a given path of theta, an outer optimiser */
     /* theta <- theta - ...; k counts updates from 0; o->lr is the rate of this update (schedule applied) */
     void (*step)(const sosmc_optimiser *o, int64_t k, int dim, const double *g, double *theta, double *slots);
@@ -392,6 +393,14 @@ SOSMC_API sosmc_optimiser sosmc_rmsprop(double lr, double decay);
 SOSMC_API sosmc_optimiser sosmc_adagrad(double lr);
 SOSMC_API sosmc_optimiser sosmc_adam(double lr);
 SOSMC_API sosmc_optimiser sosmc_adamw(double lr, double weight_decay);
+
+/* Mirror descent on theta, which stays in its domain and is shown in its own units: theta_j <- theta_j exp(-lr g_j).
+ * SOSMC_MIRROR_ENTROPY: theta is one probability vector, divided by its sum (exponentiated gradient). SOSMC_MIRROR_LOG: every theta_j
+ * is positive. A theta0 outside of the domain is SOSMC_EINVAL, a theta that leaves it in an update SOSMC_ENUMERIC. There is no noise
+ * on theta, and with probabilities no bound. sosmc_judge tells no error of probabilities: their second derivative is that along a sum
+ * of 1, which it does not take. */
+typedef enum { SOSMC_MIRROR_ENTROPY = 1, SOSMC_MIRROR_LOG } sosmc_mirror_map;
+SOSMC_API sosmc_optimiser sosmc_mirror(double lr, sosmc_mirror_map map);
 
 typedef enum {
     SOSMC_SCHEDULE_CONSTANT = 0,

@@ -1,4 +1,4 @@
-/* problem_mixture.c: model.type gaussian_mixture, a mixture of normal laws whose weights are the softmax of theta. */
+/* problem_mixture.c: model.type gaussian_mixture, a mixture of normal laws whose weights are the softmax of theta, or theta. */
 #include <math.h>
 #include <stdio.h>
 
@@ -14,7 +14,12 @@ static int mixture_build(builder *b)
                          .components = rows,
                          .means = means,
                          .variance = config_number(b->c, "model.variance"),
-                         .eps = config_number(b->c, "model.eps")};
+                         .eps = config_number(b->c, "model.eps"),
+                         .probabilities = is(b, "model.weights", "probabilities")};
+    int sampled = is(b, "objective.type", "none") || is(b, "objective.type", "anneal") ||
+                  is(b, "objective.type", "temper");
+    if (m->probabilities && !sampled && !is(b, "optimiser.map", "entropy"))
+        return job_wrong(b, "model.weights", "probabilities take `optimiser: {type: mirror, map: entropy}`");
     b->p->model = m;
     b->job->problem.model = sosmc_mixture_model(m);
     return 0;
@@ -25,6 +30,12 @@ static int mixture_law(builder *b, const double *theta, sosmc_source *out)
     sosmc_mixture_law *law = job_take(b->job, sizeof *law);
     if (!law) return job_no_memory(b);
     *law = (sosmc_mixture_law){.mixture = b->p->model, .theta = theta};
+    if (law->mixture->probabilities) {
+        double *logs = job_take(b->job, (size_t)law->mixture->components * sizeof *logs);
+        if (!logs) return job_no_memory(b);
+        sosmc_log(NULL, law->mixture->components, theta, logs);
+        law->theta = logs;
+    }
     *out = sosmc_mixture_source(law);
     return 0;
 }
@@ -40,11 +51,10 @@ static int mixture_init(builder *b)
     return 0;
 }
 
-/* theta are logits: the weights of the components are their softmax. */
 static void mixture_theta_name(const job *j, int k, char out[JOB_NAME])
 {
-    (void)j;
-    (void)snprintf(out, JOB_NAME, "logit_%d", k + 1);
+    const sosmc_mixture *m = j->parts->model;
+    (void)snprintf(out, JOB_NAME, "%s_%d", m->probabilities ? "weight" : "logit", k + 1);
 }
 
 static double mixture_log_z(const job *j, const double *theta)

@@ -83,13 +83,15 @@ static sosmc_optimiser build_optimiser(const builder *b)
 {
     double lr = config_number(b->c, "optimiser.rate"), momentum = config_number(b->c, "optimiser.momentum");
     sosmc_optimiser o;
-    switch (CHOICE(b, "optimiser.type", "sgd", "momentum", "nesterov", "rmsprop", "adagrad", "adam", "adamw")) {
+    switch (
+        CHOICE(b, "optimiser.type", "sgd", "momentum", "nesterov", "rmsprop", "adagrad", "adam", "mirror", "adamw")) {
     case 0: o = sosmc_sgd(lr); break;
     case 1: o = sosmc_momentum(lr, momentum); break;
     case 2: o = sosmc_nesterov(lr, momentum); break;
     case 3: o = sosmc_rmsprop(lr, config_number(b->c, "optimiser.decay")); break;
     case 4: o = sosmc_adagrad(lr); break;
     case 5: o = sosmc_adam(lr); break;
+    case 6: o = sosmc_mirror(lr, is(b, "optimiser.map", "log") ? SOSMC_MIRROR_LOG : SOSMC_MIRROR_ENTROPY); break;
     default: o = sosmc_adamw(lr, config_number(b->c, "optimiser.weight_decay")); break;
     }
     if (config_has(b->c, "optimiser.beta1")) o.beta1 = config_number(b->c, "optimiser.beta1");

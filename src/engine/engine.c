@@ -152,6 +152,11 @@ static sosmc_status optimise(sosmc *s)
             return sosmc_i_fail(s, SOSMC_ENUMERIC,
                                 "iteration %lld: the update made theta[%d] %g (it was %g, gradient %g, rate %g)",
                                 (long long)st->v.iteration, j, st->theta[j], old[j], s->grad[j], opt.lr);
+    char text[MESSAGE];
+    const char *outside = sosmc_i_outside_mirror(&opt, dim, st->theta, text, sizeof text);
+    if (outside)
+        return sosmc_i_fail(s, SOSMC_ENUMERIC, "iteration %lld: after the update %s", (long long)st->v.iteration,
+                            outside);
     void *prep = s->prep;
     s->prep = s->prep_prev;
     s->prep_prev = prep;
@@ -361,7 +366,9 @@ static sosmc_status begin(sosmc *s)
             return sosmc_i_fail(s, SOSMC_EINVAL, "theta0[%d] is %g; it must be finite", j, st->theta[j]);
     st->v = (vital){.h = s->cfg.kernel.h, .rate = 1};
     char text[MESSAGE];
-    const char *outside = sosmc_i_points_outside(&s->p, s->cfg.seed, s->cut.particles, text, sizeof text);
+    const char *outside = sosmc_i_outside_mirror(&s->cfg.optimiser, s->p.model.dim_theta, st->theta, text, sizeof text);
+    if (outside) return sosmc_i_fail(s, SOSMC_EINVAL, "at the start %s", outside);
+    outside = sosmc_i_points_outside(&s->p, s->cfg.seed, s->cut.particles, text, sizeof text);
     if (outside) return sosmc_i_fail(s, SOSMC_EINVAL, "%s", outside);
     TRY(prepare(s, st->theta, s->prep));
     if (s->p.objective.theta_ref) TRY(prepare(s, s->p.objective.theta_ref, s->prep_ref));

@@ -206,6 +206,8 @@ struct sosmc {
 /* engine.c */
 sosmc_status sosmc_i_fail(const sosmc *s, sosmc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* NULL, or what keeps theta from the domain of the optimiser's map. */
+const char *sosmc_i_outside_mirror(const sosmc_optimiser *o, int dim, const double *theta, char *text, size_t room);
 const char *sosmc_i_theta_words(const sosmc *s, char *text, size_t room); /* the first few numbers */
 sosmc_status sosmc_i_report(sosmc *s, sosmc_status status, int tasks);    /* turns the first fault into a message */
 

@@ -75,7 +75,7 @@ static void describe_settings(const sosmc *s, uint64_t word[WORDS])
     }
     word[OPTIMISER] = mix_name(word[OPTIMISER], o->name);
     MIX(OPTIMISER, o->lr, o->momentum, o->beta1, o->beta2, o->eps, o->weight_decay, o->clip, o->low, o->high, o->noise,
-        o->slots);
+        o->slots, o->map);
     MIX(SCHEDULE, d->kind, d->a, d->b, (double)d->warmup);
     MIX(POLICIES, s->cfg.average, (double)s->cfg.average_from, s->nonfinite, s->cfg.on_collapse);
 }

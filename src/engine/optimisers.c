@@ -8,12 +8,13 @@
  *     Adam       m = beta1 m + (1 - beta1) g      theta -= lr mhat / (sqrt(shat) + eps)
  *                s = beta2 s + (1 - beta2) g^2    mhat = m / (1 - beta1^(k+1)), shat = s / (1 - beta2^(k+1))
  *     AdamW      theta -= lr weight_decay theta, then Adam
+ *     mirror     theta *= exp(-lr g)              over its sum, where theta are probabilities (map entropy)
  *
  * Invariant: a step depends on k, g, theta and the slots alone, so a checkpoint of these continues the run bit by bit.
  * No libm but sqrt and floor: powers are repeated products, exp, log and cosine the library's own. */
-#include "base/table.h"
+#include "engine_inside.h"
 
-#include <math.h>
+#include <float.h>
 
 static void sgd_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g, double *restrict theta,
                      double *restrict slots)
@@ -85,6 +86,44 @@ static void adam_step(const sosmc_optimiser *o, int64_t k, int dim, const double
     }
 }
 
+/* The largest factor is exp(-lr (g_j - shift)) = 1 with the map entropy. A probability that would be 0 stays the smallest number, so
+ * that it can grow again. */
+static void mirror_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g, double *restrict theta,
+                        double *restrict slots)
+{
+    double shift = g[0], sum = 0;
+    if (o->lr == 0) return;
+    for (int j = 1; j < dim; j++) shift = g[j] < shift ? g[j] : shift;
+    if (o->map == SOSMC_MIRROR_LOG) shift = 0;
+    for (int j = 0; j < dim; j++) {
+        theta[j] *= sosmc_i_exp1(NULL, -o->lr * (g[j] - shift));
+        sum += theta[j];
+    }
+    for (int j = 0; o->map == SOSMC_MIRROR_ENTROPY && j < dim; j++) {
+        theta[j] /= sum;
+        if (theta[j] < DBL_MIN) theta[j] = DBL_MIN;
+    }
+}
+
+const char *sosmc_i_outside_mirror(const sosmc_optimiser *o, int dim, const double *theta, char *text, size_t room)
+{
+    static const char *const name[] = {[SOSMC_MIRROR_ENTROPY] = "entropy", [SOSMC_MIRROR_LOG] = "log"};
+    double sum = 0;
+    for (int j = 0; o->map && j < dim; j++) {
+        sum += theta[j];
+        if (theta[j] > 0) continue;
+        (void)snprintf(text, room, "theta[%d] is %g; the mirror optimiser with the map %s takes numbers above 0", j,
+                       theta[j], name[o->map]);
+        return text;
+    }
+    /* Probabilities that were rounded to single precision are taken. */
+    if (o->map != SOSMC_MIRROR_ENTROPY || fabs(sum - 1) <= 1e-6) return NULL;
+    (void)snprintf(text, room,
+                   "the sum of theta is %.9g; the mirror optimiser with the map entropy takes numbers whose sum is 1",
+                   sum);
+    return text;
+}
+
 sosmc_optimiser sosmc_sgd(double lr) { return (sosmc_optimiser){.name = "sgd", .lr = lr, .step = sgd_step}; }
 
 sosmc_optimiser sosmc_momentum(double lr, double momentum)
@@ -120,6 +159,14 @@ sosmc_optimiser sosmc_adamw(double lr, double weight_decay)
     o.name = "adamw";
     o.weight_decay = weight_decay;
     return o;
+}
+
+sosmc_optimiser sosmc_mirror(double lr, sosmc_mirror_map map)
+{
+    return (sosmc_optimiser){.name = map == SOSMC_MIRROR_LOG ? "mirror (log)" : "mirror (entropy)",
+                             .lr = lr,
+                             .map = map,
+                             .step = mirror_step};
 }
 
 double sosmc_schedule_rate(sosmc_schedule schedule, double lr, int64_t k)

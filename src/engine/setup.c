@@ -135,6 +135,11 @@ static sosmc_status check_optimiser(const sosmc *s)
     REFUSE(o->noise > 0 && s->p.objective.scale == 0,
            "optimiser.noise is %g, but objective.scale is 0: nothing is optimised, and theta stays where it is",
            o->noise);
+    REQUIRE(o->map >= 0 && o->map <= SOSMC_MIRROR_LOG, "optimiser.map", o->map, "it must be a sosmc_mirror_map");
+    REFUSE(o->map && o->noise > 0, "optimiser.noise is %g; mirror descent takes no noise on theta", o->noise);
+    REFUSE(o->map == SOSMC_MIRROR_ENTROPY && o->low < o->high,
+           "optimiser.low is %g and optimiser.high %g; with the map entropy theta has no bounds but 0 and 1", o->low,
+           o->high);
     REQUIRE(o->slots >= 0, "optimiser.slots", o->slots, "it must not be negative");
     REQUIRE(c->kind >= SOSMC_SCHEDULE_CONSTANT && c->kind <= SOSMC_SCHEDULE_STEPS, "schedule.kind", c->kind,
             "it must be a sosmc_schedule_kind");
@@ -486,6 +491,8 @@ static const char *find_why_not_watched(const sosmc *s)
     if (o->penalty || o->energy2 != 0) return "the objective has a regulariser, whose second derivative is not known";
     if (s->p.model.dim_theta > WATCH_PARAMETERS) return "theta has more than 200 parameters, too many for a Hessian";
     if (c->keep > 1) return "the states of a chain are no independent particles";
+    if (s->cfg.optimiser.map == SOSMC_MIRROR_ENTROPY)
+        return "theta are probabilities (the map entropy), whose second derivative along a sum of 1 is not taken";
     if (has_pool(c)) return "particles that are drawn from a pool have no groups";
     if (c->particles < 2 * SOSMC_GROUPS) return "it takes at least 32 particles";
     return NULL;

@@ -437,6 +437,7 @@ static void centre_moments(sosmc *s)
         step = fmin(fmax(step, 1e-6 * size), 0.05 * size);
         if (opt->low < opt->high)
             step = fmin(step, fmax(0.5 * fmin(theta[j] - opt->low, opt->high - theta[j]), 1e-9 * size));
+        if (opt->map) step = fmin(step, 0.5 * theta[j]);
         w->step[j] = step;
     }
     double factor = s->p.objective.kl - s->p.objective.a;

@@ -101,6 +101,8 @@ static void note_bounds(judging *j)
     const sosmc_optimiser *opt = &j->settings->optimiser;
     sosmc_measured *m = &j->out->measured;
     const double *theta = sosmc_theta(j->engine);
+    for (int k = 0; opt->map && k < j->out->dim_theta; k++) /* a step to the optimum stays in the domain */
+        j->out->theta[k] = fmax(j->out->theta[k], 0.5 * theta[k]);
     for (int k = 0; opt->low < opt->high && k < j->out->dim_theta; k++) {
         double *told = &j->out->theta[k];
         *told = fmin(fmax(*told, opt->low), opt->high);

@@ -33,11 +33,19 @@ static double softmax_shift(int components, const double *theta, double *top)
     return sosmc_i_log1(NULL, sum);
 }
 
-/* prep: components of log v_j, then components of v_j */
+/* prep: components of log v_j, then components of v_j, then components of 1 / theta_j where theta are probabilities */
 static int prepare(const void *self, const double *theta, void *prep)
 {
     const sosmc_mixture *m = self;
     double *logv = prep, *v = logv + m->components, top;
+    for (int j = 0; m->probabilities && j < m->components; j++) {
+        if (!(theta[j] > 0)) return 1;
+        v[m->components + j] = 1 / theta[j];
+    }
+    if (m->probabilities) {
+        sosmc_log(NULL, m->components, theta, v);
+        theta = v;
+    }
     double logsum = softmax_shift(m->components, theta, &top);
     for (int j = 0; j < m->components; j++) logv[j] = (theta[j] - top) - logsum;
     sosmc_exp(NULL, m->components, logv, v);
@@ -58,7 +66,11 @@ static int grad_theta(const void *self, const double *theta, const sosmc_batch *
 
 static int scores(const void *self, const double *theta, const sosmc_batch *b, double *D)
 {
-    code_for(b)->scores(self, b->prep, b, D);
+    const sosmc_mixture *m = self;
+    const double *per = (const double *)b->prep + 2 * (size_t)m->components;
+    code_for(b)->scores(m, b->prep, b, D);
+    for (size_t j = 0; m->probabilities && j < (size_t)m->components; j++)
+        for (int i = 0; i < b->n; i++) D[j * (size_t)b->ld + (size_t)i] *= per[j];
     return 0;
 }
 
@@ -79,7 +91,7 @@ sosmc_model sosmc_mixture_model(const sosmc_mixture *mixture)
     model.dim_x = mixture->dim;
     model.dim_theta = mixture->components;
     model.work = components * sizeof(double);
-    model.prep = 2 * components * sizeof(double);
+    model.prep = (mixture->probabilities ? 3 : 2) * components * sizeof(double);
     model.tile = tile_for(mixture->dim, mixture->components);
     return model;
 }

@@ -179,6 +179,7 @@ static void contract(const sosmc_mixture *m, const double *prep, const sosmc_bat
 {
     const double *v = prep + m->components;
     double *rows = b->work, total = 0.0, sum[4];
+    const double *per = m->probabilities ? v + m->components : NULL; /* d log theta_j / d theta_j */
     if (!b->fresh) evaluate(m, prep, b, NULL, NULL, rows);
     for (int j = 0, count; j < m->components; j += count, rows += (size_t)count * (size_t)b->ld) {
         count = m->components - j < 4 ? m->components - j : 4;
@@ -188,9 +189,9 @@ static void contract(const sosmc_mixture *m, const double *prep, const sosmc_bat
         case 3: contract_rows(3, b, rows, c, sum); break;
         default: contract_rows(4, b, rows, c, sum); break;
         }
-        for (int l = 0; l < count; l++) total += sum[l], g[j + l] -= sum[l];
+        for (int l = 0; l < count; l++) total += sum[l], g[j + l] -= per ? per[j + l] * sum[l] : sum[l];
     }
-    for (int j = 0; j < m->components; j++) g[j] += v[j] * total;
+    for (int j = 0; j < m->components; j++) g[j] += per ? per[j] * (v[j] * total) : v[j] * total;
 }
 
 /* D_ij = v_j P_i - p_ij with P_i = sum_j p_ij. */

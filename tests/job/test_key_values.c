@@ -113,6 +113,8 @@ static const key_value values[] = {
     ROW(SMALL, "optimiser.rate=0.0625", settings.optimiser.lr, DOUBLE, 0.0625),
     ROW(SMALL "optimiser: momentum\n", "optimiser.momentum=0.625", settings.optimiser.momentum, DOUBLE, 0.625),
     ROW(SMALL "optimiser: nesterov\n", "optimiser.momentum=0.625", settings.optimiser.momentum, DOUBLE, 0.625),
+    ROW(SMALL "optimiser: {type: mirror, map: log}\n", "optimiser.map=entropy", settings.optimiser.map, INT,
+        SOSMC_MIRROR_ENTROPY),
     ROW(SMALL "optimiser: rmsprop\n", "optimiser.decay=0.625", settings.optimiser.beta2, DOUBLE, 0.625),
     ROW(SMALL, "optimiser.beta1=0.5", settings.optimiser.beta1, DOUBLE, 0.5),
     ROW(SMALL, "optimiser.beta2=0.75", settings.optimiser.beta2, DOUBLE, 0.75),
