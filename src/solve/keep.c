@@ -14,7 +14,7 @@
 #include "base/kept_file.h"
 #include "solve_inside.h"
 
-enum { FORMAT_VERSION = 5, SHAPES = 9 };
+enum { FORMAT_VERSION = 6, SHAPES = 9 };
 static const char MAGIC[8] = {'S', 'O', 'S', 'M', 'S', 'L', 'V', '\n'};
 static const uint64_t BYTE_ORDER_MARK = 0x0102030405060708u, SEED_OF_HASH = 0x736f736d63000002u;
 
@@ -41,80 +41,23 @@ typedef struct {
 } span;
 enum { SPANS = 96 };
 
-#define SPAN(where, doubles) (out[count++] = (span){(where), (doubles) * sizeof(double)})
-static int network_spans(sosmc_solver *s, span out[SPANS])
+typedef struct {
+    span *out;
+    int count;
+} span_list;
+
+static void note_span(void *ctx, double **where, size_t doubles, int state)
 {
-    size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = s->dim <= FULL ? dim * dim : dim;
-    const cloud *c = &s->c[SEARCHED];
-    int count = 0;
-    SPAN(s->theta, p);
-    SPAN(s->answer, p);
-    SPAN(s->average, p);
-    SPAN(s->slots, 2 * p);
-    SPAN(c->x, all);
-    SPAN(c->g, all);
-    SPAN(c->U, n);
-    SPAN(c->logw, n);
-    for (int k = 0; k < 2; k++) {
-        SPAN(s->m.c[k].C, square);
-        SPAN(s->m.inverse[k], dim);
-        SPAN(s->start_metric.c[k].C, square);
-        SPAN(s->start_metric.inverse[k], dim);
-    }
-    SPAN(s->Lq, n);
-    SPAN(s->gq, all);
-    return count;
+    span_list *l = ctx;
+    if (state) l->out[l->count++] = (span){*where, doubles * sizeof(double)};
 }
 
 /* All arrays of the state, in the order of the stream; multiples of eight bytes each. */
 static int spans_of(sosmc_solver *s, span out[SPANS])
 {
-    if (s->network) return network_spans(s, out);
-    size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = s->dim <= FULL ? dim * dim : dim, K = s->dim <= SHIFTED ? dim * p : 0;
-    int count = 0;
-    SPAN(s->theta, p);
-    SPAN(s->answer, p);
-    SPAN(s->unit, p);
-    SPAN(s->first_unit, p);
-    SPAN(s->mark, p);
-    SPAN(s->bfgs, p * p);
-    SPAN(s->complete, p * p);
-    SPAN(s->bend, p * p);
-    for (int k = 0; k < CLOUDS; k++) {
-        cloud *c = &s->c[k];
-        SPAN(c->x, all);
-        SPAN(c->g, all);
-        SPAN(c->U, n);
-        SPAN(c->logw, n);
-        if (c->R) SPAN(c->R, n);
-        if (c->Uref) SPAN(c->Uref, n);
-        SPAN(s->k[k].K[0], K);
-        SPAN(s->k[k].K[1], K);
-        SPAN(s->sums[k], GROUPS * p);
-        SPAN(s->group_w[k], GROUPS);
-        SPAN(s->m.c[k].C, square);
-        SPAN(s->m.inverse[k], dim);
-        SPAN(s->start_metric.c[k].C, square);
-        SPAN(s->start_metric.inverse[k], dim);
-    }
-    SPAN(s->entry_theta, ENTRIES * p);
-    SPAN(s->entry_g, ENTRIES * p);
-    SPAN(s->entry_d, ENTRIES * GROUPS * p);
-    SPAN(s->Lq, n);
-    SPAN(s->gq, all);
-    SPAN(s->hessian, HESSIANS * p * p);
-    SPAN(s->fisher, p * p);
-    SPAN(s->seen, p);
-    SPAN(s->cov, p * p);
-    SPAN(s->inverse, p * p);
-    SPAN(s->error, p);
-    SPAN(s->H, p * p);
-    SPAN(s->walled, 3 * dim);
-    SPAN(s->paths, sosmc_i_paths_doubles(s));
-#undef SPAN
-    return count;
+    span_list l = {.out = out};
+    sosmc_i_solver_arrays(s, note_span, &l);
+    return l.count;
 }
 
 /* What the struct itself holds beside `plain`. */

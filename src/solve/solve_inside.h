@@ -244,6 +244,10 @@ sosmc_status sosmc_i_solver_fail(sosmc_solver *s, sosmc_status status, const cha
 void sosmc_i_solver_note(sosmc_solver *s);                       /* s->info from the state */
 sosmc_rng sosmc_i_solver_name(sosmc_solver *s, uint32_t stream); /* the name of the next draw */
 
+/* Calls `visit` for every array: its address, its number of doubles, and whether it is state, which is saved and taken back with a step. */
+typedef void array_visitor(void *ctx, double **where, size_t doubles, int state);
+void sosmc_i_solver_arrays(sosmc_solver *s, array_visitor *visit, void *ctx);
+
 /* ---------------------------------------------------------------------------- keep.c */
 
 void sosmc_i_solver_keep(sosmc_solver *s);      /* s->before becomes the state */

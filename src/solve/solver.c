@@ -115,131 +115,124 @@ static int particles_for(const sosmc_model *m)
     return m->dim_x <= SHIFTED && wanted > PARTICLES ? wanted : PARTICLES;
 }
 
-static double *take(double **at, size_t doubles)
-{
-    double *p = *at;
-    if (p) *at += sosmc_i_round_up(doubles, TILE_LANES);
-    return p;
-}
+#define STATE(where, doubles) visit(ctx, &(where), doubles, 1)
+#define WORK(where, doubles) visit(ctx, &(where), doubles, 0)
 
-#define TAKE(where, doubles) (count += sosmc_i_round_up(doubles, TILE_LANES), (where) = take(&at, doubles))
-
-/* What the search for networks needs: nothing that grows like the square of the parameters or like their number times that of the
- * particles. */
-static void lay_out_network(sosmc_solver *s, double *at, size_t *total)
+/* The search for networks has one set of particles, and nothing that grows like the square of the parameters or like their number times that
+ * of the particles. */
+static void visit_shared(sosmc_solver *s, array_visitor *visit, void *ctx)
 {
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = dim <= FULL ? dim * dim : dim, count = 0;
-    cloud *c = &s->c[SEARCHED];
-    TAKE(c->x, all);
-    TAKE(c->g, all);
-    TAKE(c->U, n);
-    TAKE(c->logw, n);
-    TAKE(c->w, n);
-    if (s->problem.objective.score.eval) TAKE(c->R, n);
-    if (s->problem.objective.kl != 0) TAKE(c->Uref, n);
+    size_t square = dim <= FULL ? dim * dim : dim;
+    for (int k = 0; k < (s->network ? 1 : CLOUDS); k++) {
+        cloud *c = &s->c[k];
+        STATE(c->x, all);
+        STATE(c->g, all);
+        STATE(c->U, n);
+        STATE(c->logw, n);
+        WORK(c->w, n);
+        if (s->problem.objective.score.eval) visit(ctx, &c->R, n, !s->network);
+        if (s->problem.objective.kl != 0) visit(ctx, &c->Uref, n, !s->network);
+    }
     for (int k = 0; k < 2; k++) {
-        TAKE(s->m.c[k].C, square);
-        TAKE(s->m.inverse[k], dim);
-        TAKE(s->start_metric.c[k].C, square);
-        TAKE(s->start_metric.inverse[k], dim);
+        STATE(s->m.c[k].C, square);
+        STATE(s->m.inverse[k], dim);
+        STATE(s->start_metric.c[k].C, square);
+        STATE(s->start_metric.inverse[k], dim);
     }
-    TAKE(s->theta, p);
-    TAKE(s->theta0, p);
-    TAKE(s->answer, p);
-    TAKE(s->average, p);
-    TAKE(s->slots, 2 * p);
-    TAKE(s->shares, (SHARES + BATCH_TILES) * p);
-    TAKE(s->Lq, n);
-    TAKE(s->gq, all);
-    TAKE(s->value, n);
-    TAKE(s->data_x, ((size_t)s->tiles_per_share + 1) * s->data.vector);
-    TAKE(s->data_U, (size_t)s->data_points);
-    if (tunes(s)) TAKE(s->data_s, (size_t)s->data_points);
-    TAKE(s->partial, (size_t)s->tiles * s->row);
-    TAKE(s->spare, all);
-    TAKE(s->scratch, 2 * n + 1);
-    TAKE(s->accepted, n);
-    TAKE(s->room, (size_t)s->at.workers * s->room_each);
-    *total = count;
+    STATE(s->theta, p);
+    STATE(s->answer, p);
+    STATE(s->Lq, n);
+    STATE(s->gq, all);
+    WORK(s->theta0, p);
+    WORK(s->value, n);
+    WORK(s->data_U, (size_t)s->data_points);
+    WORK(s->scratch, 2 * n + 1);
+    WORK(s->accepted, n);
+    WORK(s->room, (size_t)s->at.workers * s->room_each);
 }
 
-/* Hands out the memory; with at == NULL it only counts, in `total`. */
-static void lay_out(sosmc_solver *s, double *at, size_t *total)
+void sosmc_i_solver_arrays(sosmc_solver *s, array_visitor *visit, void *ctx)
 {
-    if (s->network) {
-        lay_out_network(s, at, total);
-        return;
-    }
     size_t n = (size_t)s->n, dim = (size_t)s->dim, p = (size_t)s->p, all = (size_t)s->tiles * s->vector;
-    size_t square = dim <= FULL ? dim * dim : dim, data_tiles = (size_t)s->data_shares * (size_t)s->tiles_per_share;
+    size_t K = dim <= SHIFTED ? dim * p : 0, data_tiles = (size_t)s->data_shares * (size_t)s->tiles_per_share;
     size_t rows = (size_t)s->tiles > data_tiles ? (size_t)s->tiles : data_tiles;
     size_t small = 2 * dim + 8 * p * p + 24 * p + 64;
     if (dim <= SHIFTED && dim * dim + 8 * p + 2 * dim > small) small = dim * dim + 8 * p + 2 * dim;
-    size_t count = 0;
-    for (int k = 0; k < CLOUDS; k++) {
-        cloud *c = &s->c[k];
-        TAKE(c->x, all);
-        TAKE(c->g, all);
-        TAKE(c->U, n);
-        TAKE(c->logw, n);
-        TAKE(c->w, n);
-        if (s->problem.objective.score.eval) TAKE(c->R, n);
-        if (s->problem.objective.kl != 0) TAKE(c->Uref, n);
-        TAKE(s->k[k].K[0], dim <= SHIFTED ? dim * p : 0);
-        TAKE(s->k[k].K[1], dim <= SHIFTED ? dim * p : 0);
-        TAKE(s->sums[k], GROUPS * p);
-        TAKE(s->group_w[k], GROUPS);
-        TAKE(s->m.c[k].C, square);
-        TAKE(s->m.inverse[k], dim);
-        TAKE(s->start_metric.c[k].C, square);
-        TAKE(s->start_metric.inverse[k], dim);
+    visit_shared(s, visit, ctx);
+    if (s->network) {
+        STATE(s->average, p);
+        STATE(s->slots, 2 * p);
+        WORK(s->shares, (SHARES + BATCH_TILES) * p);
+        WORK(s->data_x, ((size_t)s->tiles_per_share + 1) * s->data.vector);
+        if (tunes(s)) WORK(s->data_s, (size_t)s->data_points);
+        WORK(s->partial, (size_t)s->tiles * s->row);
+        WORK(s->spare, all);
+        return;
     }
-    TAKE(s->theta, p);
-    TAKE(s->theta0, p);
-    TAKE(s->try_theta, p);
-    TAKE(s->answer, p);
-    TAKE(s->entry_theta, ENTRIES * p);
-    TAKE(s->entry_g, ENTRIES * p);
-    TAKE(s->entry_d, ENTRIES * GROUPS * p);
-    TAKE(s->Lq, n);
-    TAKE(s->gq, all);
-    TAKE(s->unit, p);
-    TAKE(s->first_unit, p);
-    TAKE(s->mark, p);
-    TAKE(s->bfgs, p * p);
-    TAKE(s->complete, p * p);
-    TAKE(s->bend, p * p);
-    TAKE(s->best_x, all);
-    TAKE(s->best_g, all);
-    TAKE(s->best_U, n);
-    TAKE(s->look_x, all);
-    TAKE(s->look_g, all);
-    TAKE(s->look_U, n);
-    TAKE(s->coefficient, n);
-    TAKE(s->lw, n);
-    TAKE(s->value, n);
-    TAKE(s->data_x, data_tiles * s->data.vector);
-    TAKE(s->data_U, (size_t)s->data_points);
-    TAKE(s->hessian, HESSIANS * p * p);
-    TAKE(s->fisher, p * p);
-    TAKE(s->seen, p);
-    TAKE(s->cov, p * p);
-    TAKE(s->inverse, p * p);
-    TAKE(s->error, p);
-    TAKE(s->H, p * p);
-    TAKE(s->walled, 3 * dim);
-    TAKE(s->paths, sosmc_i_paths_doubles(s));
-    TAKE(s->partial, rows * s->row);
-    TAKE(s->D, n * p);
-    TAKE(s->spare, all > SEEDS * dim ? all : SEEDS * dim);
-    TAKE(s->scratch, 2 * n + 1);
-    TAKE(s->accepted, n);
-    TAKE(s->small, small);
-    TAKE(s->room, (size_t)s->at.workers * s->room_each);
-    *total = count;
+    for (int k = 0; k < CLOUDS; k++) {
+        STATE(s->k[k].K[0], K);
+        STATE(s->k[k].K[1], K);
+        STATE(s->sums[k], GROUPS * p);
+        STATE(s->group_w[k], GROUPS);
+    }
+    STATE(s->unit, p);
+    STATE(s->first_unit, p);
+    STATE(s->mark, p);
+    STATE(s->bfgs, p * p);
+    STATE(s->complete, p * p);
+    STATE(s->bend, p * p);
+    STATE(s->entry_theta, ENTRIES * p);
+    STATE(s->entry_g, ENTRIES * p);
+    STATE(s->entry_d, ENTRIES * GROUPS * p);
+    STATE(s->hessian, HESSIANS * p * p);
+    STATE(s->fisher, p * p);
+    STATE(s->seen, p);
+    STATE(s->cov, p * p);
+    STATE(s->inverse, p * p);
+    STATE(s->error, p);
+    STATE(s->H, p * p);
+    STATE(s->walled, 3 * dim);
+    STATE(s->paths, sosmc_i_paths_doubles(s));
+    WORK(s->try_theta, p);
+    WORK(s->best_x, all);
+    WORK(s->best_g, all);
+    WORK(s->best_U, n);
+    WORK(s->look_x, all);
+    WORK(s->look_g, all);
+    WORK(s->look_U, n);
+    WORK(s->coefficient, n);
+    WORK(s->lw, n);
+    WORK(s->data_x, data_tiles * s->data.vector);
+    WORK(s->partial, rows * s->row);
+    WORK(s->D, n * p);
+    WORK(s->spare, all > SEEDS * dim ? all : SEEDS * dim);
+    WORK(s->small, small);
 }
-#undef TAKE
+#undef STATE
+#undef WORK
+
+typedef struct {
+    double *at; /* NULL: arrays are only counted */
+    size_t count;
+} layout;
+
+static void hand_out(void *ctx, double **where, size_t doubles, int state)
+{
+    layout *l = ctx;
+    size_t room = sosmc_i_round_up(doubles, TILE_LANES);
+    *where = l->at;
+    l->count += room;
+    if (l->at) l->at += room;
+}
+
+/* Hands out the memory; with at == NULL it only counts. Returns the number of doubles. */
+static size_t lay_out(sosmc_solver *s, double *at)
+{
+    layout l = {.at = at};
+    sosmc_i_solver_arrays(s, hand_out, &l);
+    return l.count;
+}
 
 static void cut_data(sosmc_solver *s)
 {
@@ -315,14 +308,13 @@ static sosmc_status open_hosts(sosmc_solver *s)
 
 static sosmc_status open_memory(sosmc_solver *s)
 {
-    size_t doubles, threads = sosmc_i_crew_bytes(s->at.workers);
-    lay_out(s, NULL, &doubles);
+    size_t doubles = lay_out(s, NULL), threads = sosmc_i_crew_bytes(s->at.workers);
     s->memory = aligned_alloc(64, doubles * sizeof(double));
     s->ancestor = calloc((size_t)s->n, sizeof *s->ancestor);
     s->helpers_memory = aligned_alloc(64, sosmc_i_round_up(threads ? threads : 1, 64));
     if (!s->memory || !s->ancestor || !s->helpers_memory) return SOSMC_ENOMEM;
     memset(s->memory, 0, doubles * sizeof(double)); /* a model may read padding */
-    lay_out(s, s->memory, &doubles);
+    (void)lay_out(s, s->memory);
     s->before = malloc(sosmc_i_solver_state_bytes(s));
     if (!s->before) return SOSMC_ENOMEM;
     for (int k = 0; k < 2; k++) s->m.c[k].dim = s->start_metric.c[k].dim = s->dim;
@@ -399,12 +391,11 @@ size_t sosmc_solver_memory(const sosmc_problem *problem, const sosmc_solve_optio
 {
     host_row host[HOSTS];
     sosmc_status status;
-    size_t bytes = 0, doubles;
+    size_t bytes = 0;
     sosmc_solver *s = begin(problem, options, &status);
     if (s && status == SOSMC_OK && shape(s) == SOSMC_OK) {
-        lay_out(s, NULL, &doubles);
         hosts_of(s, host);
-        bytes = sizeof *s + doubles * sizeof(double) + (size_t)s->n * sizeof *s->ancestor;
+        bytes = sizeof *s + lay_out(s, NULL) * sizeof(double) + (size_t)s->n * sizeof *s->ancestor;
         for (int k = 0; k < HOSTS; k++)
             if (host[k].wanted) bytes = sum_of(bytes, sosmc_i_host_bytes(host[k].h, host[k].vectors, host[k].rows));
         size_t answer = sosmc_i_answer_bytes(s), state = sosmc_i_solver_state_bytes(s);
