@@ -255,15 +255,18 @@ static void moments(int steps, int64_t at[MOMENTS])
 }
 
 int mnist_draw_trajectories(const mnist_findings *f, const mnist_cell *const *cell, int cells, mnist_reward reward,
-                            const char *dir, const char *name, char *error, size_t room)
+                            char numbers[MNIST_NAME], const char *dir, const char *name, char *error, size_t room)
 {
     int steps = steps_of(f, 256), rows = 1 + cells;
+    size_t used = 0;
     int64_t at[MOMENTS];
     double first[MNIST_PIXELS], *x = malloc((size_t)(rows * MOMENTS * MNIST_PIXELS) * sizeof *x);
     mnist_chains begin = {.chains = 1, .steps = steps, .seed = reward == MNIST_HALF ? 999 : 4, .threads = 1};
     mnist_chains onward = {
         .chains = 1, .steps = steps, .seed = 1999, .threads = 1, .start = first, .snapshots = MOMENTS, .at = at};
     moments(steps, at);
+    for (int i = 0; i < MOMENTS; i++)
+        used += (size_t)snprintf(numbers + used, MNIST_NAME - used, "%s%d", i ? ", " : "", (int)at[i]);
     int rc = x ? 0 : files_fail(error, room, "out of memory for a grid of pictures");
     if (rc == 0) rc = mnist_chains_run(&begin, f->plan->model, NULL, first, error, room);
     if (rc == 0) rc = follow(f, &onward, cell, cells, name, x, error, room);

@@ -31,9 +31,9 @@ plot_figure mnist_draw_curves(arena *memory, mnist_curve what, const mnist_panel
 /* Pictures that are drawn are kept in OUT/studies. All write DIR/NAME.png. */
 
 /* A sample of the pre-trained network, then followed by the sampler under several networks with the same noise: a row per
- * network (the pre-trained one first), 11 columns. */
+ * network (the pre-trained one first), 11 columns, whose steps `numbers` lists. */
 int mnist_draw_trajectories(const mnist_findings *f, const mnist_cell *const *cell, int cells, mnist_reward reward,
-                            const char *dir, const char *name, char *error, size_t room);
+                            char numbers[MNIST_NAME], const char *dir, const char *name, char *error, size_t room);
 
 /* Eight samples of the pre-trained network and what the sampler makes of them under several networks with the same noise. */
 int mnist_draw_samples(const mnist_findings *f, const mnist_cell *const *cell, int cells, mnist_reward reward,

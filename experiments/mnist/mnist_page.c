@@ -58,16 +58,16 @@ static int trajectories(const context *x, mnist_group group, mnist_reward reward
 {
     const mnist_cell *cell[MNIST_METHODS];
     int n = methods_of(x, group, reward, cell);
-    char name[64], caption[320];
+    char name[64], caption[400], at[MNIST_NAME];
     if (n == 0) return 0;
     (void)snprintf(name, sizeof name, "trajectories-%s", mnist_reward_names[reward]);
-    if (mnist_draw_trajectories(x->f, cell, n, reward, x->at.figures, name, x->at.error, x->at.room)) return -1;
+    if (mnist_draw_trajectories(x->f, cell, n, reward, at, x->at.figures, name, x->at.error, x->at.room)) return -1;
     (void)snprintf(
         caption, sizeof caption,
         "Sampling trajectories, %s: rows pre-trained%s%s%s%s; one sample of the pre-trained model, followed by the "
-        "sampler under each model with the same noise.",
+        "sampler under each model with the same noise. Columns: steps %s.",
         mnist_reward_names[reward], n > 0 ? ", " : "", n > 0 ? mnist_method_names[cell[0]->method] : "",
-        n > 1 ? ", " : "", n > 1 ? mnist_method_names[cell[1]->method] : "");
+        n > 1 ? ", " : "", n > 1 ? mnist_method_names[cell[1]->method] : "", at);
     experiment_picture(&x->at, name, caption);
     return 0;
 }

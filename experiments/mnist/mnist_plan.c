@@ -146,7 +146,8 @@ static void add_reduced(mnist_plan *plan)
         mnist_method method;
         int cold;
     } rows[] = {{MNIST_BRIGHT, MNIST_SOSMC, 0},   {MNIST_BRIGHT, MNIST_IMPDIFF, 0}, {MNIST_BRIGHT, MNIST_SOSMC, 1},
-                {MNIST_BRIGHT, MNIST_IMPDIFF, 1}, {MNIST_HALF, MNIST_SOSMC, 0},     {MNIST_DARK, MNIST_SOSMC, 0}};
+                {MNIST_BRIGHT, MNIST_IMPDIFF, 1}, {MNIST_HALF, MNIST_SOSMC, 0},     {MNIST_HALF, MNIST_IMPDIFF, 0},
+                {MNIST_DARK, MNIST_SOSMC, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         add(plan, rows[i].cold ? MNIST_SMALL_COLD : MNIST_SMALL,
             (mnist_cell){.group = MNIST_REDUCED,

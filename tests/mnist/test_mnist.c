@@ -88,7 +88,7 @@ static void sizes(void **state)
     assert_int_equal(mnist_find(&p, MNIST_PAIR, MNIST_BRIGHT, 1, MNIST_SOSMC)->set.particles, 10000);
     mnist_plan_free(&p);
     p = planned(mnist_scale_quick());
-    assert_int_equal(p.cells, 6);
+    assert_int_equal(p.cells, 7);
     assert_int_equal(count(&p, MNIST_REDUCED, MNIST_SOSMC), 4);
     mnist_plan_free(&p);
     p = (mnist_plan){.scale = {.seeds = 1000}};
@@ -556,6 +556,7 @@ static void grids(void **state)
 {
     char model[FILES_PATH], path[FILES_PATH];
     (void)snprintf(model, sizeof model, "%s", small_network("cells.safetensors", 1, SMALL));
+    char numbers[MNIST_NAME];
     mnist_plan p = {.out = folder, .scale = {.figure_steps = 11}};
     mnist_findings f = {.threads = 1};
     (void)snprintf(p.model, sizeof p.model, "%s", model);
@@ -573,8 +574,9 @@ static void grids(void **state)
         (void)small_network(relative, (uint64_t)i + 2, SMALL);
     }
     if (mnist_draw_samples(&f, cell, 2, MNIST_DARK, folder, "samples", ERROR) ||
-        mnist_draw_trajectories(&f, cell, 2, MNIST_DARK, folder, "trajectories", ERROR))
+        mnist_draw_trajectories(&f, cell, 2, MNIST_DARK, numbers, folder, "trajectories", ERROR))
         fail_msg("%s", error);
+    assert_string_equal(numbers, "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11");
     image im;
     (void)snprintf(path, sizeof path, "%s", folder_path(folder, "samples.png"));
     if (image_read(path, &im, ERROR)) fail_msg("%s", error);
