@@ -643,7 +643,9 @@ static int write_page(const study *s, const char *dir, char *error, size_t room)
         page,
         "A mixture of Gaussians with softmax weights theta is tuned towards a reward under a forward "
         "Kullback-Leibler leash: minimise −E[R] + beta KL(pi_ref || pi_theta). The paper's ± is 1.96 standard errors "
-        "of ten runs, ours of %d.",
+        "of ten runs, ours of %d. Means, variances, centres, widths and the divisor alpha of the rewards are those of the authors' "
+        "program, since the text does not print them; the numbers of iterations are inferred from its SGD rewards. HMC keeps its "
+        "step, as in that program, where the text has gamma_k adapted for all variants.",
         s->seeds);
     int rc = settings_figure(s, &x);
     if (!x.plots) page_note(page, "%s", x.no_plots);

@@ -245,6 +245,46 @@ static void the_page_resolves(void **state)
     free(page);
 }
 
+/* 20,000 is 20000. */
+static double number_of(const char *cell)
+{
+    char digits[64];
+    size_t n = 0;
+    for (; *cell && *cell != '|' && n + 1 < sizeof digits; cell++)
+        if (*cell != ',') digits[n++] = *cell;
+    digits[n] = 0;
+    return strtod(digits, NULL);
+}
+
+/* Rows that end with a run file of the plane and its key hold the value of that key. */
+static void constants_of_the_plane(void **state)
+{
+    char path[RUNTEXT_PATH], constant[96], text[3][32], file[64], key[64], name[128];
+    int rows = 0;
+    if (!runtext_source("docs/paper.md", path)) skip();
+    char *page = runtext_read(path);
+    assert_non_null(page);
+    for (const char *line = strstr(page, "\n| scale of circles"); line && line[1] == '|';
+         line = strchr(line + 1, '\n')) {
+        if (sscanf(line + 1, "| %95[^|]| %31[^|]| %31[^|]| %31[^|]| `%63[^`]` `%63[^`]`", constant, text[0], text[1],
+                   text[2], file, key) != 6)
+            continue;
+        (void)snprintf(name, sizeof name, "experiments/ebm2d/%s", file);
+        if (!runtext_source(name, path)) skip();
+        config *c = config_load(path, ERROR);
+        if (!c || config_resolve(c, ERROR)) fail_msg("%s: %s", path, error);
+        int list = !strcmp(key, "init.high"), word = !strcmp(key, "model.file"), n = 0;
+        double here = list ? config_vector(c, key, &n)[0] : word ? 0 : config_number(c, key);
+        if (word ? !strstr(config_text(c, key), "/circles.safetensors") || strncmp(text[2], "circles", 7)
+                 : !(here == number_of(text[2])))
+            fail_msg("docs/paper.md: %s is %s; %s has %s: %g", constant, text[2], file, key, here);
+        rows++;
+        config_free(c);
+    }
+    assert_int_equal(rows, 24);
+    free(page);
+}
+
 static int make_folder(void **state) { return folder_make(folder, "test_methods"); }
 static int remove_folder(void **state) { return folder_remove(folder); }
 
@@ -258,6 +298,7 @@ int main(void)
         cmocka_unit_test(chains_restart_from_the_data),
         cmocka_unit_test(a_start_from_data_needs_data_and_no_weights),
         cmocka_unit_test(the_page_resolves),
+        cmocka_unit_test(constants_of_the_plane),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
