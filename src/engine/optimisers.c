@@ -15,6 +15,7 @@
 #include "engine_inside.h"
 
 #include <float.h>
+#include <stdio.h>
 
 static void sgd_step(const sosmc_optimiser *o, int64_t k, int dim, const double *restrict g, double *restrict theta,
                      double *restrict slots)
