@@ -485,7 +485,7 @@ static int make_plan(plan *p)
     const flag_values *q = p->q;
     if (read_noise(p) || read_blur(flag_text(q, BLUR, "none"), &p->blur, p->blur_words, sizeof p->blur_words))
         return SOSMC_EXIT_USAGE;
-    if (image_read(q->operand, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
+    if (image_read_part(q->operand, 0, &p->seen, p->error, sizeof p->error)) return plan_says(p, SOSMC_EXIT_IO);
     if (!realpath(q->operand, p->photo_path))
         return complain(SOSMC_EXIT_IO, "cannot find %s: %s", q->operand, strerror(errno));
     p->blur.rows = p->seen.rows;
@@ -501,8 +501,10 @@ static int make_plan(plan *p)
         default_directory(q->operand, p->out);
     keep_burn_in(p);
     int code = check_picture(p);
-    if (code == SOSMC_EXIT_OK) code = read_mask(p);
     if (code == SOSMC_EXIT_OK) code = check_memory(p);
+    if (code == SOSMC_EXIT_OK && image_read(q->operand, &p->seen, p->error, sizeof p->error))
+        code = plan_says(p, SOSMC_EXIT_IO);
+    if (code == SOSMC_EXIT_OK) code = read_mask(p);
     if (code == SOSMC_EXIT_OK && flag_given(q, SIMULATE)) code = simulate(p);
     if (code == SOSMC_EXIT_OK) code = settle_noise(p);
     if (code == SOSMC_EXIT_OK) code = settle_theta(p);

@@ -107,6 +107,8 @@ typedef struct {
 enum { NPZ_WIDE = 16 };
 int npz_write(const char *path, const npz_member *member, int members, int level, char *error, size_t room);
 int npz_read(const char *path, const char *name, npy_array *out, char *error, size_t room);
+/* Unless `whole` is set: type and shape alone, from the header of the member, and no data. A small archive may hold a large array. */
+int npz_read_part(const char *path, const char *name, int whole, npy_array *out, char *error, size_t room);
 /* Calls `visit` with every name in the archive (not ended by a NUL; arrays end in .npy) until that returns something else
  * than 0, which is then the result; -1 comes with a sentence. */
 typedef int npz_visit(void *context, const char *name, size_t length, char *error, size_t room);

@@ -284,7 +284,7 @@ static int pull_header(npy_source *s, npy_array *a, size_t *used, char *error, s
     return status;
 }
 
-int npy_pull_array(npy_source *s, npy_array *out, char *error, size_t room)
+int npy_pull_array(npy_source *s, int whole, npy_array *out, char *error, size_t room)
 {
     npy_array a = {0};
     size_t used = 0;
@@ -296,6 +296,8 @@ int npy_pull_array(npy_source *s, npy_array *out, char *error, size_t room)
         return files_fail(error, room,
                           "%s is damaged: its header promises %" PRIu64 " bytes of numbers, %" PRIu64 " are there",
                           s->name, bytes, s->size - used);
+    *out = a;
+    if (!whole) return 0;
     a.owned = malloc(bytes ? (size_t)bytes : 1);
     if (!a.owned) return files_fail(error, room, "no memory for the %" PRIu64 " bytes of %s", bytes, s->name);
     if (pull(s, a.owned, (size_t)bytes, error, room)) {
@@ -334,7 +336,7 @@ int npy_read(const char *path, npy_array *out, char *error, size_t room)
     *out = (npy_array){0};
     npy_source *s = npy_source_open(path, error, room);
     if (!s) return -1;
-    int status = npy_pull_array(s, out, error, room);
+    int status = npy_pull_array(s, 1, out, error, room);
     npy_source_close(s);
     return status;
 }

@@ -426,7 +426,7 @@ static int enter_member(npy_source *s, const zip_entry *e, int method, int flags
     return 0;
 }
 
-int npz_read(const char *path, const char *name, npy_array *out, char *error, size_t room)
+int npz_read_part(const char *path, const char *name, int whole, npy_array *out, char *error, size_t room)
 {
     size_t size = 0;
     zip_entry e = {.size = 0};
@@ -438,9 +438,15 @@ int npz_read(const char *path, const char *name, npy_array *out, char *error, si
     int status = list ? find_member(s, list, size, name, &e, &method, &flags, error, room) : -1;
     free(list);
     if (!status) status = enter_member(s, &e, method, flags, name, error, room);
-    if (!status) status = npy_pull_array(s, out, error, room);
-    if (!status && s->crc != e.crc) status = npy_damaged(s, "its checksum does not match its bytes", error, room);
+    if (!status) status = npy_pull_array(s, whole, out, error, room);
+    if (!status && whole && s->crc != e.crc)
+        status = npy_damaged(s, "its checksum does not match its bytes", error, room);
     if (status) npy_free(out);
     npy_source_close(s);
     return status;
+}
+
+int npz_read(const char *path, const char *name, npy_array *out, char *error, size_t room)
+{
+    return npz_read_part(path, name, 1, out, error, room);
 }

@@ -22,8 +22,8 @@ typedef struct {
 npy_source *npy_source_open(const char *path, char *error, size_t room); /* NULL: a sentence */
 void npy_source_close(npy_source *s);
 int npy_damaged(const npy_source *s, const char *why, char *error, size_t room); /* -1 */
-/* Nothing may follow the array. Its length is compared with the size of the source before memory is allocated for it. */
-int npy_pull_array(npy_source *s, npy_array *out, char *error, size_t room);
+/* Unless `whole` is set, the header alone is read. Nothing may follow the array. Its length is compared with the size of the source before memory is allocated for it. */
+int npy_pull_array(npy_source *s, int whole, npy_array *out, char *error, size_t room);
 
 int npy_check(const char *path, const npy_array *a, char *error, size_t room); /* can it be written? */
 uint64_t npy_bytes(const npy_array *a);                                        /* of its elements */

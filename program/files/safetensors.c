@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX = SAFETENSORS_PREFIX, MOST_HEADER = 100000000 /* as in the reference implementation */, CHUNK = 1 << 16 };
+enum { PREFIX = SAFETENSORS_PREFIX, CHUNK = 1 << 16 };
 
 /* ------------------------------------------------------------------------------------------------ reading */
 

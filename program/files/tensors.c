@@ -53,20 +53,26 @@ void tensors_free(tensor_file *f)
     *f = (tensor_file){0};
 }
 
-float *tensors_add(tensor_file *f, const char *name, int dims, const int64_t *shape)
+/* A tensor without its numbers. */
+static tensor *add_shape(tensor_file *f, const char *name, int dims, const int64_t *shape)
 {
-    int64_t count = tensors_shape_count(dims, shape);
-    if (count < 0 || strlen(name) >= TENSOR_NAME) return NULL;
+    if (tensors_shape_count(dims, shape) < 0 || strlen(name) >= TENSOR_NAME) return NULL;
     tensor *more = realloc(f->tensor, ((size_t)f->count + 1) * sizeof *more);
     if (!more) return NULL;
     f->tensor = more;
-    tensor *t = &more[f->count];
-    *t = (tensor){.dims = dims, .data = calloc(count ? (size_t)count : 1, sizeof *t->data)};
-    if (!t->data) return NULL;
+    tensor *t = &more[f->count++];
+    *t = (tensor){.dims = dims};
     (void)snprintf(t->name, sizeof t->name, "%s", name);
     for (int i = 0; i < dims; i++) t->shape[i] = shape[i];
-    f->count++;
-    return t->data;
+    return t;
+}
+
+static float *give_data(tensor *t) { return t->data = calloc((size_t)tensor_count(t) + 1, sizeof *t->data); }
+
+float *tensors_add(tensor_file *f, const char *name, int dims, const int64_t *shape)
+{
+    tensor *t = add_shape(f, name, dims, shape);
+    return t ? give_data(t) : NULL;
 }
 
 int tensors_describe(tensor_file *f, const char *key, const char *value)
@@ -227,25 +233,25 @@ static int member_name(const char *path, const char *bytes, size_t n, char out[T
     return fault ? tensors_bad_name(path, out, fault, error, room) : 0;
 }
 
-static int take_member(const char *path, const char *name, tensor_file *out, char *error, size_t room)
+/* The shape of a tensor that is added to `out`, or, where `t` is one of those, its numbers. */
+static int take_member(const char *path, const char *name, tensor *t, tensor_file *out, char *error, size_t room)
 {
     char member[TENSOR_NAME + 8];
     npy_array a;
     (void)snprintf(member, sizeof member, "%s.npy", name);
-    if (npz_read(path, member, &a, error, room)) return -1;
+    if (npz_read_part(path, member, t != NULL, &a, error, room)) return -1;
     int64_t count = npy_count(&a);
     int status = -1;
-    float *data = NULL;
     if (a.type != NPY_F32 && a.type != NPY_F64)
         (void)files_fail(error, room, "array '%s' of %s holds whole numbers; float32 and float64 are read", name, path);
     else if (count > TENSORS_NUMBERS)
         (void)tensors_too_many(path, error, room);
-    else if (!(data = tensors_add(out, name, a.dims, a.shape)))
+    else if (t ? count != tensor_count(t) || !give_data(t) : !add_shape(out, name, a.dims, a.shape))
         (void)files_fail(error, room, "no memory to read %s", path);
     else
         status = 0;
-    for (int64_t i = 0; data && i < count; i++)
-        data[i] = a.type == NPY_F32 ? ((const float *)a.data)[i] : (float)((const double *)a.data)[i];
+    for (int64_t i = 0; t && t->data && i < count; i++)
+        t->data[i] = a.type == NPY_F32 ? ((const float *)a.data)[i] : (float)((const double *)a.data)[i];
     npy_free(&a);
     return status;
 }
@@ -254,14 +260,15 @@ static int take_metadata(const char *path, tensor_file *out, char *error, size_t
 {
     npy_array a;
     if (out->pairs > 0) return files_fail(error, room, "%s holds two arrays called '%s'", path, tensors_metadata_name);
+    if (npz_read_part(path, "__metadata__.npy", 0, &a, error, room)) return -1;
+    if (a.type != NPY_U8 || a.dims != 1 || a.shape[0] > MOST_HEADER)
+        return files_fail(error, room, "'%s' of %s is not a row of uint8, at most %d bytes of a JSON object",
+                          tensors_metadata_name, path, MOST_HEADER);
     if (npz_read(path, "__metadata__.npy", &a, error, room)) return -1;
     int status = -1;
     size_t n = (size_t)npy_count(&a);
-    char *text = NULL;
-    if (a.type != NPY_U8 || a.dims != 1) {
-        (void)files_fail(error, room, "'%s' of %s is not a row of uint8, the bytes of a JSON object",
-                         tensors_metadata_name, path);
-    } else if (!(text = calloc(n + 1, 1))) {
+    char *text = calloc(n + 1, 1);
+    if (!text) {
         (void)files_fail(error, room, "no memory to read %s", path);
     } else {
         memcpy(text, a.data, n);
@@ -288,7 +295,7 @@ static int visit_member(void *context, const char *bytes, size_t n, char *error,
     if (other) return other < 0 ? -1 : 0;
     if (!strcmp(name, tensors_metadata_name)) return take_metadata(z->path, z->out, error, room);
     if (tensors_find(z->out, name)) return files_fail(error, room, "%s holds two arrays called '%s'", z->path, name);
-    if (take_member(z->path, name, z->out, error, room)) return -1;
+    if (take_member(z->path, name, NULL, z->out, error, room)) return -1;
     z->numbers += tensor_count(&z->out->tensor[z->out->count - 1]);
     if (z->out->count > TENSORS_MOST || z->numbers > TENSORS_NUMBERS) return tensors_too_many(z->path, error, room);
     return 0;
@@ -318,22 +325,30 @@ static int is_archive(FILE *file, const char *path, char *error, size_t room)
 
 int tensors_read(const char *path, tensor_file *out, char *error, size_t room)
 {
+    int status = tensors_read_shapes(path, out, error, room) || tensors_read_numbers(path, out, error, room) ? -1 : 0;
+    if (status) tensors_free(out);
+    return status;
+}
+
+int tensors_read_numbers(const char *path, tensor_file *f, char *error, size_t room)
+{
+    for (int i = 0; i < f->count; i++)
+        if (!f->tensor[i].data && take_member(path, f->tensor[i].name, &f->tensor[i], f, error, room)) return -1;
+    return check_file(path, f, error, room);
+}
+
+int tensors_read_shapes(const char *path, tensor_file *out, char *error, size_t room)
+{
     uint64_t size = 0;
-    int status = -1;
+    int status = -1, archive = -1;
     *out = (tensor_file){0};
     FILE *file = files_open(path, &size, error, room);
     if (!file) return -1;
     if (size < SAFETENSORS_PREFIX)
         (void)files_fail(error, room, "%s is neither NPZ nor safetensors: it has only %d bytes", path, (int)size);
-    else
-        switch (is_archive(file, path, error, room)) {
-        case 0: status = safetensors_read(file, path, size, out, error, room); break;
-        case 1: status = read_npz(path, out, error, room); break;
-        default: break;
-        }
+    else if ((archive = is_archive(file, path, error, room)) >= 0)
+        status = archive ? read_npz(path, out, error, room) : safetensors_read(file, path, size, out, error, room);
     (void)fclose(file);
-    if (!status) status = check_file(path, out, error, room);
-    if (status) tensors_free(out);
     return status;
 }
 

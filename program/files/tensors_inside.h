@@ -21,7 +21,8 @@ int tensors_metadata_from_json(const char *path, json_t *object, tensor_file *f,
 /* `what` is "header" or "metadata"; text[n] is 0. NULL: a sentence. */
 json_t *tensors_parse_json(const char *path, const char *what, const char *text, size_t n, char *error, size_t room);
 
-enum { SAFETENSORS_PREFIX = 8 }; /* bytes in front of the header: no file is shorter */
+/* Bytes in front of the header: no file is shorter. The most bytes of a header or of metadata, as in the reference implementation. */
+enum { SAFETENSORS_PREFIX = 8, MOST_HEADER = 100000000 };
 /* From the beginning of a file of `size` bytes. */
 int safetensors_read(FILE *file, const char *path, uint64_t size, tensor_file *out, char *error, size_t room);
 int safetensors_write(const char *path, const tensor_file *f, char *error, size_t room);

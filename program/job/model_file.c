@@ -275,7 +275,7 @@ static int read_perceptron(const parts *p, const char *activation, model_file *o
     if (!out->width) return files_fail(error, room, "no memory to read %s", p->path);
     for (int k = 0; k < out->hidden_layers; k++) out->width[k] = (int)p->list[k].weight->shape[0];
     out->parameters = model_parameters(out->inputs, out->width, out->hidden_layers);
-    return fill_theta(p, out, error, room);
+    return 0;
 }
 
 /* 16x1x5x5; a single number has no dimensions. */
@@ -349,7 +349,7 @@ static int read_network(const parts *p, const char *given, model_file *out, char
     out->base_sd = n->base_sd;
     out->inputs = n->channels * n->rows * n->columns;
     out->parameters = (int)network_parameters(n); /* the file holds as many */
-    return fill_theta(p, out, error, room);
+    return 0;
 }
 
 int model_read_as(const char *path, const char *description, const char *activation, model_file *out, char *error,
@@ -357,7 +357,7 @@ int model_read_as(const char *path, const char *description, const char *activat
 {
     parts p = {.path = path};
     *out = (model_file){0};
-    int status = tensors_read(path, &p.file, error, room);
+    int status = tensors_read_shapes(path, &p.file, error, room);
     if (!status) status = collect_layers(&p, error, room);
     int described = description || tensors_metadata(&p.file, network_key);
     if (!status && p.convolutions && !described)
@@ -373,6 +373,7 @@ int model_read_as(const char *path, const char *description, const char *activat
         status = described ? read_network(&p, description, out, error, room)
                            : read_perceptron(&p, activation, out, error, room);
     if (!status) status = read_scaling(&p, out, error, room);
+    if (!status) status = tensors_read_numbers(path, &p.file, error, room) || fill_theta(&p, out, error, room) ? -1 : 0;
     tensors_free(&p.file);
     if (status) model_free(out);
     return status;

@@ -284,8 +284,10 @@ int points_load_data(const char *path, int dim, points_gaps *gaps, double **x, i
     if (gaps) gaps->dropped = 0;
     int archive = dot && strcmp(dot, ".npz") == 0;
     if (archive || (dot && strcmp(dot, ".npy") == 0)) {
-        rc = (archive ? npz_read(path, "x", &array, error, room) : npy_read(path, &array, error, room)) ||
-             from_array(path, &array, dim, gaps, x, rows, error, room);
+        rc = archive ? npz_read_part(path, "x", 0, &array, error, room) : npy_read(path, &array, error, room);
+        if (rc == 0 && archive && array.dims == 2 && array.shape[1] == dim) /* from_array refuses all others */
+            rc = npz_read(path, "x", &array, error, room);
+        rc = rc || from_array(path, &array, dim, gaps, x, rows, error, room);
         npy_free(&array);
     } else {
         rc = csv_read(path, NULL, &table, error, room) || csv_needs_rows(&table, error, room) ||

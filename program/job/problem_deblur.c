@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "files/files.h"
+#include "files/memory.h"
 #include "problem_inside.h"
 
 typedef struct {
@@ -26,9 +27,11 @@ static int read_seen(builder *b, const char *path, image *out)
     size_t length = strlen(path);
     *b->io = 1;
     if (length < 4 || strcmp(path + length - 4, ".npy") != 0) {
-        if (image_read(path, out, b->error, b->room)) return -1;
-        *b->io = 0;
-        return 0;
+        if (image_read_part(path, 0, out, b->error, b->room)) return -1;
+        double numbers = (double)config_integer(b->c, "particles") * out->channels * out->rows * out->columns;
+        int fits = !memory_check("the set of particles", numbers * sizeof(double), "", b->error, b->room);
+        *b->io = fits && image_read(path, out, b->error, b->room);
+        return fits && !*b->io ? 0 : -1;
     }
     if (npy_read(path, &a, b->error, b->room)) return -1;
     *b->io = 0;

@@ -86,7 +86,9 @@ static int resample_rows(builder *b, const char *path, int64_t rows, double *poi
     size_t dim = (size_t)b->job->problem.model.dim_x, n = (size_t)rows;
     npy_array logw = {0};
     char ignored[256];
-    if (!strstr(path, ".npz") || npz_read(path, "logw", &logw, ignored, sizeof ignored)) return 0; /* no weights */
+    if (!strstr(path, ".npz") || npz_read_part(path, "logw", 0, &logw, ignored, sizeof ignored) ||
+        (npy_count(&logw) == rows && npz_read(path, "logw", &logw, ignored, sizeof ignored)))
+        return 0; /* no weights */
     double *w = malloc(n * sizeof *w), *scratch = malloc((2 * n + 1) * sizeof *scratch);
     double *x = malloc(n * dim * sizeof *x), most = -INFINITY, least = INFINITY;
     int *from = malloc(n * sizeof *from), rc = 0;

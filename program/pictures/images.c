@@ -25,6 +25,7 @@ int image_allocate(image *im, const char *path, uint64_t size, double least, cha
         return files_fail(error, room,
                           "%s is damaged: it promises %d x %d pixels, for which its %" PRIu64 " bytes are too few",
                           path, im->columns, im->rows, size);
+    if (im->shape) return im->shape = -1;
     im->pixel = malloc((size_t)pixels * (size_t)im->channels * sizeof *im->pixel);
     if (im->pixel) return 0;
     return files_fail(error, room, "no memory for the %d x %d pixels of %s", im->columns, im->rows, path);
@@ -82,16 +83,22 @@ void image_grey(const image *im, int rows, int columns, double *out)
         }
 }
 
-int image_read(const char *path, image *out, char *error, size_t room)
+int image_read_part(const char *path, int whole, image *out, char *error, size_t room)
 {
     uint64_t size = 0;
-    *out = (image){0};
+    *out = (image){.shape = !whole};
     FILE *file = files_open(path, &size, error, room);
     if (!file) return -1;
     int status = read_known(file, path, size, out, error, room);
     (void)fclose(file);
+    if (out->shape < 0) status = out->shape = 0;
     if (status) image_free(out);
     return status;
+}
+
+int image_read(const char *path, image *out, char *error, size_t room)
+{
+    return image_read_part(path, 1, out, error, room);
 }
 
 /* ------------------------------------------------------------------------------------------------ masks */

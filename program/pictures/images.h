@@ -18,12 +18,15 @@ typedef struct {
     int bits;                    /* per sample in the file: 16, or 8 for anything less */
     int alpha;                   /* the file had transparency, and the picture was laid on white */
     int jpeg;                    /* the file was a JPEG, whose compression changes the noise */
+    int shape;                   /* of the readers: 1: only the header is wanted; -1: it was read */
     double *pixel; /* channels planes of rows lines, the top one first; 0 (dark) to 255 whatever the bits */
 } image;
 
 /* PNG (every kind), JPEG (grey and colour, turned as its EXIF orientation says; no CMYK), PGM and PPM (P2, P3, P5, P6).
  * Values are those of the file: colour profiles and gamma are left alone. */
 int image_read(const char *path, image *out, char *error, size_t room);
+/* Unless `whole` is set: all but the pixels, from the header. A small file may promise many. */
+int image_read_part(const char *path, int whole, image *out, char *error, size_t room);
 void image_free(image *im);
 
 /* A mask of a picture of so many pixels: 1 where the file is light, 0 where it is dark; the caller frees. -1: it cannot be

@@ -12,7 +12,8 @@ int image_jpeg_read(FILE *file, const char *path, uint64_t size, image *out, cha
 int image_pnm_read(FILE *file, const char *path, uint64_t size, image *out, char *error, size_t room);
 
 /* Checks the size against the bounds and allocates the pixels of channels, rows and columns, which are set. `least` is
- * the smallest number of file bytes that so many pixels can take. */
+ * the smallest number of file bytes that so many pixels can take. Where only the header is wanted it returns -1, and im->shape
+ * becomes -1. */
 int image_allocate(image *im, const char *path, uint64_t size, double least, char *error, size_t room);
 
 /* IDX: the file's magic number must be 0x800 | dims; shape and bytes, which the caller frees. */

@@ -133,6 +133,7 @@ static int read_header(job *j, int *oriented)
     *oriented = orientation(jpeg);
     int lines = (int)jpeg->image_height, columns = (int)jpeg->image_width, swapped = *oriented >= 5;
     *j->out = (image){.channels = space == JCS_GRAYSCALE ? 1 : 3,
+                      .shape = j->out->shape,
                       .rows = swapped ? columns : lines,
                       .columns = swapped ? lines : columns,
                       .bits = 8,

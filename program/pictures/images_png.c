@@ -58,6 +58,7 @@ static int read_header(job *j)
     if (kind == PNG_COLOR_TYPE_GRAY && bits < 8) png_set_expand_gray_1_2_4_to_8(j->png);
     if (png_get_valid(j->png, j->info, PNG_INFO_tRNS)) png_set_tRNS_to_alpha(j->png);
     *j->out = (image){.channels = (kind & PNG_COLOR_MASK_COLOR) ? 3 : 1,
+                      .shape = j->out->shape,
                       .rows = (int)rows,
                       .columns = (int)columns,
                       .bits = bits == 16 ? 16 : 8,

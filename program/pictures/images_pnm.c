@@ -81,6 +81,7 @@ int image_pnm_read(FILE *file, const char *path, uint64_t size, image *out, char
     if (columns < 0 || rows < 0 || most < 1)
         return damaged(path, "its header must name columns, rows and a largest sample from 1 to 65535", error, room);
     *out = (image){.channels = kind == 3 || kind == 6 ? 3 : 1,
+                   .shape = out->shape,
                    .rows = (int)rows,
                    .columns = (int)columns,
                    .bits = most > 255 ? 16 : 8};

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 
+#include "files/files.h"
 #include "view/plot.h"
 
 /* A horizontal line in the figure of one trace column: a threshold, a known optimum. */
@@ -40,6 +41,9 @@ typedef struct {
     int figures;
 } report_extra;
 
+/* Reads the particles of DIR from PATH, which it sets. Before they are unpacked their number is compared with summary.json, and their
+ * coordinates with `dim` (0: not known). 1: read; 0: there are none; 2: they are larger than 2 GiB; -1: a sentence. */
+int report_cloud(const char *dir, int dim, char path[FILES_PATH], npy_array *x, char *error, size_t room);
 int report_write(const char *dir, const report_extra *extra /* may be NULL */, char *error, size_t room);
 
 #endif

@@ -2,15 +2,15 @@
  *
  * A file that is missing is no error (a run may have been stopped early), a damaged one is. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "report_inside.h"
 
-static const off_t cloud_limit = (off_t)2 << 30;
+static const int64_t cloud_limit = ((int64_t)2 << 30) / 8; /* numbers */
 
 /* 1: PATH = DIR/NAME is there; 0: it is not; -1: the path is too long. */
 static int find(char path[FILES_PATH], const char *dir, const char *name, char *error, size_t room)
@@ -84,7 +84,8 @@ static int load_weights(report_data *r, const char *path, char *error, size_t ro
     npy_array logw = {0};
     size_t n = (size_t)r->particles;
     double top = -INFINITY, sum = 0.0;
-    int weighted = npz_read(path, "logw", &logw, NULL, 0) == 0 && npy_count(&logw) == r->particles;
+    int weighted = npz_read_part(path, "logw", 0, &logw, NULL, 0) == 0 && npy_count(&logw) == r->particles &&
+                   npz_read(path, "logw", &logw, NULL, 0) == 0 && npy_count(&logw) == r->particles;
     r->w = malloc(n * sizeof(double));
     if (!r->w) {
         npy_free(&logw);
@@ -104,19 +105,34 @@ static int load_weights(report_data *r, const char *path, char *error, size_t ro
     return 0;
 }
 
+int report_cloud(const char *dir, int dim, char path[FILES_PATH], npy_array *x, char *error, size_t room)
+{
+    json_t *summary = NULL;
+    int there = find(path, dir, "summary.json", error, room);
+    if (there < 0 || (there && json_read(path, &summary, error, room))) return -1;
+    double rows = json_value_of(summary, "particles");
+    json_decref(summary);
+    there = find(path, dir, "particles.npz", error, room);
+    for (int whole = 0; there == 1 && whole < 2; whole++) {
+        npy_free(x);
+        if (npz_read_part(path, "x", whole, x, error, room)) return -1;
+        if (x->type != NPY_F64 || x->dims < 1 || x->dims > 2)
+            return files_fail(error, room, "%s: x is not a float64 array of particles by coordinates", path);
+        double columns = x->dims == 2 ? (double)x->shape[1] : 1;
+        if ((isfinite(rows) && (double)x->shape[0] != rows) || (dim > 0 && columns != dim))
+            return files_fail(error, room, "%s holds %" PRId64 " particles of %.0f numbers; expected %s", path,
+                              x->shape[0], columns, "those of summary.json and run.yaml");
+        if (npy_count(x) > cloud_limit) there = 2;
+    }
+    return there;
+}
+
 static int load_cloud(report_data *r, const char *dir, char *error, size_t room)
 {
     char path[FILES_PATH];
-    struct stat st;
-    int there = find(path, dir, "particles.npz", error, room);
-    if (there <= 0) return there;
-    if (stat(path, &st) == 0 && st.st_size > cloud_limit) {
-        r->too_large = 1;
-        return 0;
-    }
-    if (npz_read(path, "x", &r->x, error, room)) return -1;
-    if (r->x.type != NPY_F64 || r->x.dims < 1 || r->x.dims > 2)
-        return files_fail(error, room, "%s: x is not a float64 array of particles by coordinates", path);
+    int there = report_cloud(dir, 0, path, &r->x, error, room);
+    r->too_large = there == 2;
+    if (there != 1) return there < 0 ? -1 : 0;
     int64_t dim = r->x.dims == 2 ? r->x.shape[1] : 1;
     if (npy_count(&r->x) == 0 || dim > INT32_MAX) return 0;
     r->particles = r->x.shape[0];

@@ -50,17 +50,6 @@ static int open_theta(picture *p, const char *dir, char *error, size_t room)
     return p->stored.type == NPY_F64 && npy_count(&p->stored) == wanted ? 0 : -1;
 }
 
-static int open_inputs(picture *p, const config *c, const char *dir, char *error, size_t room)
-{
-    char path[FILES_PATH];
-    int io = 0;
-    if (job_build(&p->job, c, &io, error, room)) return -1;
-    if (open_theta(p, dir, error, room)) return -1;
-    if (files_join(path, dir, "particles.npz", error, room) || npz_read(path, "x", &p->x, error, room)) return -1;
-    int dim = p->job.problem.model.dim_x;
-    return p->x.type == NPY_F64 && p->x.dims == 2 && p->x.shape[1] == dim ? 0 : -1;
-}
-
 /* Particles that are pictures are shown as such: evenly spaced ones, since neighbours may be copies of one ancestor. */
 static int draw_pictures(picture *p, const char *dir, report_extra *extra)
 {
@@ -97,7 +86,7 @@ static int draw_pictures(picture *p, const char *dir, report_extra *extra)
 static void find_box(const picture *p, plot_lattice *l)
 {
     const double *x = p->x.data;
-    int64_t n = p->x.shape[0], dim = p->x.shape[1] == 2 ? 2 : 1; /* open_inputs refuses the others */
+    int64_t n = p->x.shape[0], dim = p->x.shape[1] == 2 ? 2 : 1; /* run_report passes over the others */
     double low[2] = {INFINITY, INFINITY}, high[2] = {-INFINITY, -INFINITY};
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < dim; j++) {
@@ -200,15 +189,17 @@ int run_report(const char *dir, char *error, size_t room)
     if (rc == 0 && (!c || config_resolve(c, error, room))) rc = -1;
     if (rc == 0) {
         char ignored[512];
+        int io = 0, built = job_build(&p.job, c, &io, ignored, sizeof ignored) == 0,
+            there = built ? report_cloud(dir, p.job.problem.model.dim_x, path, &p.x, error, room) : 0;
         draw_levels(&p, c, &extra);
-        if (open_inputs(&p, c, dir, ignored, sizeof ignored) == 0 && !draw_pictures(&p, dir, &extra) &&
-            (p.job.problem.model.dim_x > 2 || draw_maps(&p, &extra)))
+        if (there == 1 && p.x.dims == 2 && open_theta(&p, dir, ignored, sizeof ignored) == 0 &&
+            !draw_pictures(&p, dir, &extra) && (p.job.problem.model.dim_x > 2 || draw_maps(&p, &extra)))
             extra.density = extra.reward = NULL;
         if (p.job.settings.kernel.name) { /* the job could be built */
             extra.no_weights = !p.job.settings.scheme.weighted;
             extra.no_acceptance = !p.job.automatic && !p.job.tempers && !p.job.settings.kernel.metropolis;
         }
-        rc = draw_exact(&p, dir, &extra, error, room);
+        rc = there < 0 ? -1 : draw_exact(&p, dir, &extra, error, room);
         if (rc == 0) rc = report_write(dir, &extra, error, room);
     }
     evaluation_figures_free(&p.exact);

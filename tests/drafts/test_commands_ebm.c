@@ -561,6 +561,31 @@ static void interrupted_tuning_goes_on(void **state)
     expect(0, "", TUNE "--out parts --seed 3 --overwrite");
 }
 
+/* A network that the run would write over is refused whatever the folder holds and whatever the flags: a tuned network must
+ * not become the reference of its own tuning. */
+static void a_network_is_not_written_over(void **state)
+{
+    static const char *const flags[] = {"", "--resume", "--overwrite", "--resume --overwrite"};
+    static const char *const settings[] = {"", "--particles 40 --iterations 6 "};
+    expect(0, "", TUNE "--out own");
+    expect(0, "", TUNE "--out before");
+    for (int last = 0; last < 2; last++) { /* then without the rest of the run */
+        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+            for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+                char line[512];
+                (void)snprintf(line, sizeof line,
+                               "tune own/model.safetensors --reward lower --beta 0.25 --quiet " FAST "--out own %s%s",
+                               settings[k], flags[i]);
+                expect(2, "", line);
+                same_file("before/model.safetensors", "own/model.safetensors");
+            }
+        expect(2, "is what this command reads (model.file)",
+               "tune own/model.safetensors --reward lower --beta 0.25 --quiet " FAST "--out own --resume");
+        (void)remove("own/checkpoint");
+        (void)remove("own/summary.json");
+    }
+}
+
 /* A start without its tuning is used again, and not made again. */
 static void finished_start_is_kept(void **state)
 {
@@ -827,6 +852,7 @@ int main(void)
         cmocka_unit_test(trains_on_a_file),
         cmocka_unit_test(samples),
         cmocka_unit_test(interrupted_tuning_goes_on),
+        cmocka_unit_test(a_network_is_not_written_over),
         cmocka_unit_test(finished_start_is_kept),
         cmocka_unit_test(other_starts_and_methods),
         cmocka_unit_test(trains_and_samples_pictures),

@@ -27,6 +27,7 @@
 #include "files/files.h"
 #include <sosmc/expression.h>
 #include "pictures/images.h"
+#include "report/report.h"
 #include "job/model_file.h"
 #include "job/network_text.h"
 #include "job/points.h"
@@ -69,6 +70,30 @@ static int read_picture(const char *path, char *error, size_t room)
     int status = image_read(path, &im, error, room);
     image_free(&im);
     return status;
+}
+
+static int read_header(const char *path, char *error, size_t room)
+{
+    image im;
+    int status = image_read_part(path, 0, &im, error, room);
+    return status || im.rows != 16384 || im.columns != 16384 || im.pixel ? -1 : 0;
+}
+
+static int read_model(const char *path, char *error, size_t room)
+{
+    model_file m;
+    int status = model_read(path, &m, error, room);
+    model_free(&m);
+    return status;
+}
+
+static int read_cloud(const char *dir, char *error, size_t room)
+{
+    char path[FILES_PATH];
+    npy_array x = {0};
+    int status = report_cloud(dir, 2, path, &x, error, room);
+    npy_free(&x);
+    return status == 1 ? 0 : -1;
 }
 
 static int read_set(const char *path, char *error, size_t room)
@@ -332,6 +357,37 @@ static void archives_of_arrays(void **state)
     must_refuse(read_tensors, store_npz(4096, "\x1b]0;x\x07.npy", "terminal.npz"), "control character");
 }
 
+/* Zeros that unpack to more than a process may take here, in an archive of a thousandth of that. Their shape alone tells that
+ * they are not what is asked for. */
+static void zeros(npy_array a, const char *array, const char *name)
+{
+    char error[SENTENCE];
+    void *none = calloc((size_t)npy_count(&a), a.type == NPY_U8 ? 1 : sizeof(double));
+    assert_non_null(none);
+    a.data = none;
+    if (npz_write(at(name), &(npz_member){array, a}, 1, 1, error, sizeof error)) fail_msg("%s", error);
+    free(none);
+}
+
+static void archives_of_zeros(void **state)
+{
+    enum { MANY = 28000000 }; /* 224 MB */
+    char error[SENTENCE];
+    zeros(npy_vector(NULL, MANY), "x", "zeros.npz");
+    must_refuse(read_model, at("zeros.npz"), "neither weight nor bias");
+    must_refuse(read_points, at("zeros.npz"), "two dimensions with 2 columns");
+    zeros((npy_array){.type = NPY_U8, .dims = 1, .shape = {8 * MANY}}, "__metadata__", "metadata.npz");
+    must_refuse(read_model, at("metadata.npz"), "at most 100000000 bytes");
+    assert_int_equal(files_directory(at("cloud"), error, sizeof error), 0);
+    zeros(npy_matrix(NULL, 7, MANY / 7), "x", "cloud/particles.npz");
+    must_refuse(read_cloud, at("cloud"), "holds 7 particles of 4000000 numbers; expected those of summary.json");
+    zeros(npy_matrix(NULL, MANY / 2, 2), "x", "cloud/particles.npz");
+    assert_int_equal(files_write(at("cloud/summary.json"), "{\"particles\": 7}", 16, error, sizeof error), 0);
+    must_refuse(read_cloud, at("cloud"), "holds 14000000 particles of 2 numbers; expected those of summary.json");
+    zeros(npy_matrix(NULL, 7, 2), "x", "cloud/particles.npz");
+    must_accept(read_cloud, at("cloud"));
+}
+
 /* ------------------------------------------------------------------------------------------------ weights */
 
 static const char *store_tensors(uint64_t length, const char *header, const char *name)
@@ -401,6 +457,18 @@ static void pictures_as_png(void **state)
     must_refuse(read_picture, store(f, "large.png"), "too few");
     f = png(1U << 31 | 5, 7, "\x08\x02");
     must_refuse(read_picture, store(f, "huge.png"), "damaged");
+
+    /* 2 GB of pixels, of which the header is believed without them. */
+    f = png(16384, 16384, "\x01\x00");
+    unsigned char *dark = calloc(16384, 2049);
+    bytes all = {.n = 0};
+    assert_non_null(dark);
+    add_packed(&all, dark, (size_t)16384 * 2049, MAX_WBITS);
+    free(dark);
+    add_chunk(f, "IDAT", all.b, (uint32_t)all.n, (uint32_t)all.n);
+    add_chunk(f, "IEND", "", 0, 0);
+    must_accept(read_header, store(f, "dark.png"));
+
     f = png(4, 4, "\x08\x00");
     add_chunk(f, "iTXt", "abcd", 4, 1096026265);
     must_refuse(read_picture, store(f, "text.png"), "promises 1096026265 bytes");
@@ -665,6 +733,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays),
         cmocka_unit_test(archives_of_arrays),
+        cmocka_unit_test(archives_of_zeros),
         cmocka_unit_test(weights),
         cmocka_unit_test(pictures_as_png),
         cmocka_unit_test(other_pictures),

@@ -202,6 +202,24 @@ static void limit_address_space(void)
     (void)setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)200 << 20, (rlim_t)200 << 20});
 }
 
+/* A picture of 2^28 pixels, of which 200 MB of address space hold no array: its header alone is read. */
+static void a_picture_is_measured_by_its_header(void **state)
+{
+    static const char header[] = "P5 16384 16384 255\n";
+    program_setting s = {.folder = folder, .in_child = limit_address_space};
+    char said[PROGRAM_WORDS];
+    if (!program_faults()) skip();
+    write_text("dark.pgm", header);
+    assert_int_equal(truncate(folder_path(folder, "dark.pgm"), (off_t)strlen(header) + ((off_t)1 << 28)), 0);
+    write_text("dark.yaml", "model: {type: deblur, picture: dark.pgm, noise: 3, blur: none}\nobjective: mmle\n"
+                            "particles: 20\n");
+    assert_int_equal(setenv("SOSMC_MEMORY", "1G", 1), 0);
+    assert_int_equal(program_run(&s, "deblur dark.pgm --noise 3 --out dark", said), 2);
+    assert_contains(said, "deblurring with 4 particles of 16384 x 16384 pixels needs ");
+    assert_int_equal(program_run(&s, "run dark.yaml --out dark", said), 2);
+    assert_contains(said, "the set of particles needs 42.9 GB of memory, and 1.00 GB are free");
+}
+
 static void a_limit_of_the_shell_is_seen(void **state)
 {
     program_setting s = {.folder = folder, .in_child = limit_address_space};
@@ -228,6 +246,7 @@ int main(void)
                                        cmocka_unit_test_teardown(every_command_refuses, forget_limit),
                                        cmocka_unit_test_teardown(the_advice_is_right, forget_limit),
                                        cmocka_unit_test_teardown(files_are_measured_first, forget_limit),
+                                       cmocka_unit_test_teardown(a_picture_is_measured_by_its_header, forget_limit),
                                        cmocka_unit_test(a_limit_of_the_shell_is_seen)};
     return cmocka_run_group_tests(tests, furnish, clear);
 }
