@@ -137,15 +137,19 @@ static double loss_of(const void *self, const double *theta, double *gradient)
     return u->loss(u, theta, gradient);
 }
 
-int untuned_standard_errors(const untuned_problem *u, const double *theta, double *error)
+/* The square roots of the diagonal of the inverse Hessian at the best theta. */
+static int find_standard_errors(untuned_problem *u)
 {
     size_t p = (size_t)u->problem.model.dim_theta;
     double *H = malloc(2 * p * p * sizeof *H);
-    if (!H) return 1;
-    difference_hessian(loss_of, u, (int)p, theta, H);
-    int code = sosmc_i_cholesky(p, H);
+    u->standard_error = untuned_room(u, p, sizeof *u->standard_error);
+    int code = !H || !u->standard_error;
+    if (!code) {
+        difference_hessian(loss_of, u, (int)p, u->best, H);
+        code = sosmc_i_cholesky(p, H);
+    }
     if (!code) sosmc_i_cholesky_inverse(p, H, H + p * p);
-    for (size_t j = 0; !code && j < p; j++) error[j] = sqrt(H[p * p + j * (p + 1)]);
+    for (size_t j = 0; !code && j < p; j++) u->standard_error[j] = sqrt(H[p * p + j * (p + 1)]);
     free(H);
     return code;
 }
@@ -161,7 +165,7 @@ int untuned_open(untuned_problem *u, const char *name, const char *data)
     if (row->open(u, data) || minimise(loss_of, u, u->problem.model.dim_theta, u->best)) return 1;
     u->best_loss = u->loss(u, u->best, NULL);
     u->start_loss = u->loss(u, u->problem.theta0, NULL);
-    u->compares_errors = row->open == untuned_open_unusual;
+    if (row->open == untuned_open_unusual) return find_standard_errors(u);
     return 0;
 }
 

@@ -91,7 +91,7 @@ struct untuned_problem {
     int identified; /* untuned_identified */
     const double *unit; /* theta of this problem is `unit` times that of the problem which it was made from; NULL: 1 */
     double best[UNTUNED_PARAMETERS], best_loss, start_loss;
-    int compares_errors; /* standard errors and the stated loss are compared too: in the third table */
+    double *standard_error; /* of the parameters at the best theta, in the third table; NULL: not compared */
     /* The exact loss at theta, and its gradient unless that is NULL. */
     double (*loss)(const untuned_problem *u, const double *theta, double *gradient);
     void *self;                  /* what `loss` reads */
@@ -112,9 +112,6 @@ void untuned_close(untuned_problem *u);
 void untuned_identify(const untuned_problem *u, const double *theta, double *q);
 void untuned_identified_errors(const untuned_problem *u, const double *theta, const double *theta_error,
                                const double *covariance, double *error);
-
-/* The exact standard errors of a likelihood: square roots of the diagonal of the inverse Hessian at theta. Non-zero where it has none. */
-int untuned_standard_errors(const untuned_problem *u, const double *theta, double *error);
 
 /* The share of the initial gap that is left at theta. */
 double untuned_gap(const untuned_problem *u, const double *theta);
