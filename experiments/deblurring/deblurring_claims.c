@@ -54,7 +54,8 @@ static void judge_row(const deblurring_plan *plan, deblurring_setup setup, deblu
     experiment_mean ssim = deblurring_over_seeds(plan, setup, method, DEBLURRING_SSIM);
     if (theta.n < 2) {
         claim_not_run(c, "not judged: a row needs two seeds of setup %s at the paper's size, and %s",
-                      deblurring_settings[setup].name, theta.n == 1 && !isnan(k.theta) ? "one was run" : why_not_run(plan, setup));
+                      deblurring_settings[setup].name,
+                      theta.n == 1 && !isnan(k.theta) ? "one was run" : why_not_run(plan, setup));
         return;
     }
     double a = apart(theta, k.theta), b = apart(mse, k.mse), d = apart(ssim, k.ssim);

@@ -97,7 +97,8 @@ typedef struct {
     const sosmc_simd *simd;   /* NULL: the environment's SOSMC_SIMD if set, else the best */
     sosmc_solve_observer see; /* called after every step; may be NULL */
     void *see_ctx;
-    int (*stop)(void *ctx); /* asked now and then in a step that takes more than a second; non-zero ends it; may be NULL */
+    int (*stop)(
+        void *ctx); /* asked now and then in a step that takes more than a second; non-zero ends it; may be NULL */
     void *stop_ctx;
 } sosmc_solve_options;
 

@@ -22,7 +22,7 @@ enum { AGAIN_ROUNDS = 16 }; /* of clouds that are started again */
 static const double SEES = 0.5, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
 /* Of a curvature: how far half the difference may change it; its relative error, where it makes standard errors. Of a step: how far it
  * may be off, in errors of theta. Of differences: the shortest. */
-static const double BENT = 0.05, BLUNT = 0.05, OFF = 0.5, CLOSEST = 0.01;
+static const double BENT = 0.05, BLUNT = 0.04, OFF = 0.5, CLOSEST = 0.01;
 enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8 };
 
 double sosmc_i_wanted(const sosmc_solver *s)

@@ -212,7 +212,8 @@ static void checked(void **state)
     assert_contains(said, "ok    verdict: solved with 256 particles and ");
     assert_contains(said, "all is well");
     assert_null(strstr(said, "short run"));
-    assert_contains(says(0, "check toy.yaml --set limits.evaluations=2000"), "not known  verdict: with 1024 particles and ");
+    assert_contains(says(0, "check toy.yaml --set limits.evaluations=2000"),
+                    "not known  verdict: with 1024 particles and ");
     assert_contains(says(2, "check net.yaml"),
                     "settings is automatic, and the run failed: the model has 257 parameters");
     assert_contains(says(2, "run net.yaml"), "net.yaml:3: settings is automatic, and the solver refuses this run");

@@ -188,14 +188,14 @@ static void independent_coordinates_integrate_to_the_loss(void **state)
                 {"products", 0, 16, 8000},
                 {"ridge", 0, 30, 8000},
                 /* jumps at borders between cells */
-                {"wall_one", 0, 16, 64000},
-                {"wall_some", 0, 16, 64000},
-                {"wall_all", 0, 16, 64000},
-                {"step", 0, 16, 64000},
-                {"steps", 0, 16, 80000}};
+                {"wall_one", 0, 16, 16000},
+                {"wall_some", 0, 16, 16000},
+                {"wall_all", 0, 16, 16000},
+                {"step", 0, 16, 16000},
+                {"steps", 0, 16, 16000}};
     double theta[UNTUNED_PARAMETERS], x0[60];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        int jumps = rows[k].nodes > 50000;
+        int jumps = strncmp(rows[k].name, "wall", 4) == 0 || strncmp(rows[k].name, "step", 4) == 0;
         untuned_problem u;
         sosmc_host *h = NULL;
         double log_z = 0, U;
@@ -208,7 +208,7 @@ static void independent_coordinates_integrate_to_the_loss(void **state)
         for (int j = 0; j < m->dim_x; j++)
             log_z += line_integral(m, theta, x0, j, rows[k].centre - rows[k].limit, rows[k].centre + rows[k].limit,
                                    rows[k].nodes);
-        assert_close(log_z - U, -u.loss(&u, theta, NULL), jumps ? 1e-7 : 1e-9);
+        assert_close(log_z - U, -u.loss(&u, theta, NULL), jumps ? 1e-6 : 1e-9);
         sosmc_host_free(h);
         untuned_close(&u);
     }

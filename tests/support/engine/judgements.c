@@ -55,12 +55,12 @@ static void add_with_error(uint64_t *h, const sosmc_number *v)
 
 static void add_measured(uint64_t *h, const sosmc_measured *m)
 {
-    const double numbers[] = {m->newton,       m->newton_expected,    m->newton_limit, m->newton_worst_step,
-                              m->bound,        m->newton_worst_error, m->mobility,     m->step,
-                              m->step_bound,   m->first_ess,          m->first_khat,   m->score_spread,
-                              m->pass_arrived, m->pass_survivors,     m->pass_khat,    m->fresh_step,
-                              m->fresh_error,  m->fresh_limit,        m->fresh_worth,  m->loss_unit,
-                              m->imprecise,    m->gradient_ratio, m->gradient_error};
+    const double numbers[] = {m->newton,       m->newton_expected,    m->newton_limit,  m->newton_worst_step,
+                              m->bound,        m->newton_worst_error, m->mobility,      m->step,
+                              m->step_bound,   m->first_ess,          m->first_khat,    m->score_spread,
+                              m->pass_arrived, m->pass_survivors,     m->pass_khat,     m->fresh_step,
+                              m->fresh_error,  m->fresh_limit,        m->fresh_worth,   m->loss_unit,
+                              m->imprecise,    m->gradient_ratio,     m->gradient_error};
     const int64_t counts[] = {m->dim_theta,         m->particles,  m->weighted,  m->optimises,        m->likelihood,
                               m->iterations,        m->failed,     m->collapsed, m->tail_from,        m->observed,
                               m->newton_worst,      m->at_bound,   m->renewals,  m->hessian_definite, m->pass_particles,
