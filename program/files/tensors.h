@@ -46,7 +46,7 @@ int tensors_read(const char *path, tensor_file *out, char *error, size_t room);
 /* The same in two steps: names, shapes and metadata, by which a caller may refuse the file, and then the numbers. A small NPZ file may
  * hold many. The caller frees `out` in any case. */
 int tensors_read_shapes(const char *path, tensor_file *out, char *error, size_t room);
-int tensors_read_numbers(const char *path, tensor_file *out, char *error, size_t room);
+int tensors_read_numbers(const char *path, tensor_file *f, char *error, size_t room);
 /* Always 32-bit floats; equal contents give equal files. */
 int tensors_write(const char *path, const tensor_file *f, char *error, size_t room);
 void tensors_free(tensor_file *f);
