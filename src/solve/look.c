@@ -236,7 +236,7 @@ sosmc_status sosmc_i_look(sosmc_solver *s, look *l, const double *theta, double 
         mean += w * s->value[i];
     }
     score = mean;
-    if (s->data_points > 0 && o->b != 0) {
+    if (s->data_points > 0 && o->b != 0 && !l->particles_alone) {
         status = sosmc_i_data_mean(s, theta, &data, gradient);
         if (status != SOSMC_OK) return status;
         for (size_t k = 0; gradient && k < p; k++) gradient[k] *= o->scale * o->b;

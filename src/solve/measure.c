@@ -223,7 +223,8 @@ static sosmc_status add_hessian(sosmc_solver *s, int which)
         if (s->v.has_unit) e = fmin(e, 0.3 * s->unit[j]);
         status = difference(s, &l, j, e, H + j * p, low);
         if (status != SOSMC_OK || s->v.fishers > 0) continue;
-        look share = {.c = c, .k = &s->k[which], .every = sosmc_i_share(s)}; /* how far half the length changes it */
+        /* how far half the length changes it */
+        look share = {.c = c, .k = &s->k[which], .every = sosmc_i_share(s), .particles_alone = 1};
         double *bend = s->bend + j * p, *half = mean;
         status = difference(s, &share, j, e, bend, low);
         if (status == SOSMC_OK) status = difference(s, &share, j, 0.5 * e, half, low);
@@ -807,6 +808,8 @@ static sosmc_status end_stage(sosmc_solver *s, int *done, int *again)
     int doubted = f->worst >= 0 && f->worst_worth > sosmc_i_little(s) && s->v.kept == 0;
     int drifting = note_drift(s, newton);
     /* Where standard errors need more of the curvature alone, all Hessians of about this theta count. */
+    /* A curvature that makes no standard error matters as far as the step and the error along it do. */
+    if (!uses_energy(s) && f->bent * (f->excess + f->predicted) < 0.05 * eps) f->bent = 0;
     int unclear = f->blunt > 0 || (f->unresolved > 0 && uses_energy(s)), bent = f->bent > 0 && s->v.closer > CLOSEST;
     double moved = form(p, s->fisher, t.delta, t.work) + form(p, s->H, t.delta, t.work);
     s->v.pools = unclear && !bent && !shortened && moved < 0.05;

@@ -355,7 +355,8 @@ void sosmc_i_start_gap(const sosmc_solver *s, int which, double *gap, double *er
 typedef struct {
     cloud *c;
     const shift *k;
-    int every, phase; /* only tiles with number mod every = phase; 1, 0: all */
+    int every, phase;    /* only tiles with number mod every = phase; 1, 0: all */
+    int particles_alone; /* the data are left out */
     double loss, cess;
 } look;
 static const double LENGTH_OF_DIFFERENCE = 0.05; /* of theta, in standard deviations by the information at hand */
