@@ -76,7 +76,7 @@ static double kalman(const series *s, const double *theta)
            loss = 0;
     for (int t = 0; t < s->times; t++) {
         double off = s->y[t] - mean, gain = variance / (variance + 1);
-        loss += 0.5 * (log_2pi + log(variance + 1) + off * off / (variance + 1));
+        loss += 0.5 * (log_2pi + log1p(variance) + off * off / (variance + 1));
         mean = mu + phi * (mean + gain * off - mu);
         variance = phi * phi * (1 - gain) * variance + q;
     }
@@ -123,16 +123,18 @@ static double still_to_gain(const series *s, const double *theta)
 {
     double at[P], best = exact(s, theta), start = best;
     memcpy(at, theta, sizeof at);
-    for (double step = 0.2; step > 1e-3; step *= 0.5)
+    double step = 0.2;
+    for (int halving = 0; halving < 8; halving++, step *= 0.5)
         for (int moved = 1, round = 0; moved && round < 20; round++) {
             moved = 0;
             for (int k = 0; k < 2 * P; k++) {
                 double old = at[k / 2], loss;
                 at[k / 2] += k % 2 ? -step : step;
                 loss = exact(s, at);
-                if (loss < best - 1e-9)
-                    best = loss, moved = 1;
-                else
+                if (loss < best - 1e-9) {
+                    best = loss;
+                    moved = 1;
+                } else
                     at[k / 2] = old;
             }
         }
@@ -143,7 +145,7 @@ int main(int count, char **word)
 {
     static series s;
     s.volatility = count > 1 && !strcmp(word[1], "volatility");
-    s.times = count > 2 ? atoi(word[2]) : 100;
+    s.times = count > 2 ? (int)strtol(word[2], NULL, 10) : 100;
     if (s.times < 2 || s.times > MOST) return 2;
     const double phi = s.volatility ? 0.9 : 0.8, mu = s.volatility ? -0.5 : 1, sigma = s.volatility ? 0.5 : 0.7;
     double z[2 * MOST], x = 0;
@@ -160,7 +162,7 @@ int main(int count, char **word)
                                        .grad_theta = grad_theta,
                                        .scores = scores},
                              .objective = sosmc_mmle()};
-    sosmc_solve_options options = {.seconds = count > 3 ? atof(word[3]) : 0};
+    sosmc_solve_options options = {.seconds = count > 3 ? strtod(word[3], NULL) : 0};
     sosmc_solution r;
     sosmc_status status = sosmc_solve(&r, &problem, &options);
     const sosmc_judgement *j = &r.judgement;

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <sosmc/sosmc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 30, HIDDEN = 3, P = HIDDEN + 1, NODES = 61, UPDATES = 1000 };
@@ -23,8 +24,13 @@ static int read_points(const char *name)
     char line[200];
     int count = 0;
     FILE *f = fopen(name, "r");
-    while (f && count < ROWS && fgets(line, sizeof line, f))
-        if (sscanf(line, "%lf ,%lf", &y[count][0], &y[count][1]) == 2) count++;
+    while (f && count < ROWS && fgets(line, sizeof line, f)) {
+        char *comma = NULL, *end = NULL;
+        y[count][0] = strtod(line, &comma);
+        if (comma == line || *comma != ',') continue;
+        y[count][1] = strtod(comma + 1, &end);
+        count += end > comma + 1;
+    }
     if (f) (void)fclose(f);
     return count == ROWS ? 0 : -1;
 }
@@ -92,7 +98,8 @@ static double exact(const double *theta)
     double loss = 0, h[HIDDEN], by_b;
     memset(density, 0, sizeof density);
     for (int j = 0; j < NODES * NODES; j++) {
-        double z[2] = {width * (j / NODES) - 5, width * (j % NODES) - 5};
+        int row = j / NODES, column = j % NODES;
+        double z[2] = {width * row - 5, width * column - 5};
         double prior = exp(-0.5 * (z[0] * z[0] + z[1] * z[1]) - prior_energy(theta, z, NULL, h));
         density[ROWS] += prior;
         for (int r = 0; r < ROWS; r++) density[r] += prior * exp(-misfit(r, theta[HIDDEN], z, NULL, &by_b));
@@ -106,16 +113,18 @@ static double minimum(const double *theta)
 {
     double at[P], best = exact(theta);
     memcpy(at, theta, sizeof at);
-    for (double step = 0.2; step > 3e-3; step *= 0.5)
+    double step = 0.2;
+    for (int halving = 0; halving < 7; halving++, step *= 0.5)
         for (int moved = 1; moved;) {
             moved = 0;
             for (int k = 0; k < 2 * P; k++) {
                 double old = at[k / 2], loss;
                 at[k / 2] += k % 2 ? -step : step;
                 loss = exact(at);
-                if (loss < best - 1e-6)
-                    best = loss, moved = 1;
-                else
+                if (loss < best - 1e-6) {
+                    best = loss;
+                    moved = 1;
+                } else
                     at[k / 2] = old;
             }
         }

@@ -340,7 +340,7 @@ int tensors_read_numbers(const char *path, tensor_file *f, char *error, size_t r
 int tensors_read_shapes(const char *path, tensor_file *out, char *error, size_t room)
 {
     uint64_t size = 0;
-    int status = -1, archive = -1;
+    int status = -1, archive;
     *out = (tensor_file){0};
     FILE *file = files_open(path, &size, error, room);
     if (!file) return -1;

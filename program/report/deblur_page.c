@@ -303,12 +303,15 @@ static void put_quality(page *p, const results *r)
 /* What is left of the picture, beside what the noise would leave. */
 static void put_residuals(page *p, const results *r)
 {
-    const json_t *all = json_object_get(r->summary, "residuals"), *one;
+    json_t *all = json_object_get(r->summary, "residuals"), *one;
     const char *name;
     if (all) page_heading(p, "What is left");
-    json_object_foreach((json_t *)all, name, one) page_paragraph(
-        p, "The %s of the residuals is %.2g, where %.2g +- %.2g is expected.", name, json_value(json_array_get(one, 0)),
-        json_value(json_array_get(one, 1)), json_value(json_array_get(one, 2)));
+    json_object_foreach(all, name, one)
+    {
+        page_paragraph(p, "The %s of the residuals is %.2g, where %.2g +- %.2g is expected.", name,
+                       json_value(json_array_get(one, 0)), json_value(json_array_get(one, 1)),
+                       json_value(json_array_get(one, 2)));
+    }
 }
 
 /* theta against the iteration, as far as gnuplot is there. */

@@ -23,7 +23,7 @@ static const double SEES = 0.5, FEWEST_GROUPS = 2.5, LEAP = 5, FAR_GONE = 4;
 /* Of a curvature: how far half the difference may change it; its relative error, where it makes standard errors. Of a step: how far it
  * may be off, in errors of theta. Of differences: the shortest. */
 static const double BENT = 0.05, BLUNT = 0.04, OFF = 0.5, CLOSEST = 0.01;
-enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8 };
+enum { RUNS_AWAY = 3, DRIFTING_STAGES = 8, DOUBLINGS = 24 };
 
 double sosmc_i_wanted(const sosmc_solver *s)
 {
@@ -698,7 +698,8 @@ static sosmc_status note_falls(sosmc_solver *s)
         (void)sosmc_i_solver_weights(s, l.c, ALL);
         double total = sosmc_i_log_sum(s->simd, s->n, l.c->logw, s->scratch);
         for (int i = 0; i < s->n; i++) s->lw[i] = l.c->logw[i] - total;
-        for (double step = 0.1 * s->unit[j]; step < 1e6 * s->unit[j]; step *= 2) {
+        double step = 0.1 * s->unit[j];
+        for (int k = 0; k < DOUBLINGS; k++, step *= 2) {
             memcpy(s->try_theta, s->theta, p * sizeof(double));
             s->try_theta[j] += sign * step;
             sosmc_status status = sosmc_i_look(s, &l, s->try_theta, g);

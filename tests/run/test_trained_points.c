@@ -73,7 +73,7 @@ static npy_array array_of(const char *name, const char *member)
  * everywhere. With --scaled both have the numbers of the fit, and say what is between the two. */
 static void units_are_those_of_the_data(void **state)
 {
-    double data[2], fit[2], shift[2];
+    double data[2] = {0}, fit[2] = {0}, shift[2];
     for (int k = 0; k < 4; k++) {
         char dir[8];
         (void)snprintf(dir, sizeof dir, "u%d", k);

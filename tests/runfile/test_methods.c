@@ -275,7 +275,7 @@ static void constants_of_the_plane(void **state)
         if (!c || config_resolve(c, ERROR)) fail_msg("%s: %s", path, error);
         int list = !strcmp(key, "init.high"), word = !strcmp(key, "model.file"), n = 0;
         double here = list ? config_vector(c, key, &n)[0] : word ? 0 : config_number(c, key);
-        if (word ? !strstr(config_text(c, key), "/circles.safetensors") || strncmp(text[2], "circles", 7)
+        if (word ? !strstr(config_text(c, key), "/circles.safetensors") || strncmp(text[2], "circles", 7) != 0
                  : !(here == number_of(text[2])))
             fail_msg("docs/paper.md: %s is %s; %s has %s: %g", constant, text[2], file, key, here);
         rows++;

@@ -38,7 +38,8 @@ static int expect_untuned(untuned_problem *u, const char *name)
 /* Name k of all tables, one after the other. */
 static const char *name_of(int k)
 {
-    const char *(*const tables[])(int k) = {untuned_name, untuned_out_of_sample_name, untuned_unusual_name};
+    typedef const char *table(int k);
+    table *const tables[] = {untuned_name, untuned_out_of_sample_name, untuned_unusual_name};
     const char *name = NULL;
     for (size_t t = 0; t < sizeof tables / sizeof *tables && !name; t++) {
         int at = 0;
