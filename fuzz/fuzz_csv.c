@@ -57,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(x);
     points_gaps gaps = {.remedy = "drop", .drop = 1};
     fuzz_judge(points_load_data(path, 2, &gaps, &x, &rows, error, sizeof error), error);
+    free(gaps.columns);
     free(x);
     return 0;
 }

@@ -394,19 +394,24 @@ static run_status begin_run(run *r)
 
 static double elapsed(const run *r) { return r->before + monotonic_seconds() - r->begun; }
 
-/* Nothing is written to a directory whose lock somebody has removed: another process may have taken it. */
+/* A file could not be written; the reason may be that somebody removed the lock and another process has taken the directory. */
+static run_status not_written(run *r)
+{
+    if (!lock_lost(r->lock)) return tell_error(r, RUN_EIO);
+    return fail(
+        r, RUN_EBUSY,
+        "%s was removed while this run wrote to %s, and another run may have begun there; this one ends as its last "
+        "checkpoint has it, and --resume goes on from there",
+        r->lock->path, r->dir);
+}
+
+/* Nothing is written to a directory whose lock somebody has removed. */
 static run_status flush_rows(run *r)
 {
-    if (lock_lost(r->lock))
-        return fail(
-            r, RUN_EBUSY,
-            "%s was removed while this run wrote to %s, and another run may have begun there; this one ends as its last "
-            "checkpoint has it, and --resume goes on from there",
-            r->lock->path, r->dir);
-    return trace_flush(r->trace, r->error, sizeof r->error) || trace_flush(r->timing, r->error, sizeof r->error) ||
-                   evaluation_flush(r->evaluation, r->error, sizeof r->error)
-               ? tell_error(r, RUN_EIO)
-               : RUN_OK;
+    int failed = lock_lost(r->lock) || trace_flush(r->trace, r->error, sizeof r->error) ||
+                 trace_flush(r->timing, r->error, sizeof r->error) ||
+                 evaluation_flush(r->evaluation, r->error, sizeof r->error);
+    return failed ? not_written(r) : RUN_OK;
 }
 
 static run_status save(run *r)
@@ -414,14 +419,15 @@ static run_status save(run *r)
     int64_t stride = trace_stride(stepper_done(&r->at), r->thin, r->trace_rows);
     run_status code = flush_rows(r);
     if (code != RUN_OK) return code;
-    if (moments_save(r->moments, stepper_done(&r->at), r->error, sizeof r->error)) return tell_error(r, RUN_EIO);
+    if (moments_save(r->moments, stepper_done(&r->at), r->error, sizeof r->error)) return not_written(r);
     sosmc_status status = checkpoint_save(&r->at, r->checkpoint, r->error, sizeof r->error);
+    if (status == SOSMC_EIO) return not_written(r);
     if (status != SOSMC_OK) return tell_error(r, status_of(status));
     r->last_checkpoint = monotonic_seconds();
     r->saved = stepper_done(&r->at);
     if (stride == r->stride) return RUN_OK;
     r->stride = stride;
-    return thin_traces(r) ? tell_error(r, RUN_EIO) : RUN_OK;
+    return thin_traces(r) ? not_written(r) : RUN_OK;
 }
 
 static void put_row(run *r)
@@ -617,7 +623,7 @@ static run_status iterate(run *r)
         if (look_beside(r)) {
             char ignored[SENTENCE];
             (void)trace_flush(r->trace, ignored, sizeof ignored);
-            return tell_error(r, RUN_EIO);
+            return not_written(r);
         }
         tell_progress(r);
         if (!due(r, done)) continue;

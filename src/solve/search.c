@@ -60,8 +60,23 @@ static void fisher(searching *v)
         for (size_t m = 0; m < j; m++) v->F[m * p + j] = v->F[j * p + m];
 }
 
-/* Adds the complete-data information C, a hundredth of it where there is a shift; F alone stays in v->noise. C is found in the updates
- * 0, 1, 2, 4, 8 and so on. */
+/* Whether at most a tenth of the information about parameter j is missing, so that the scores tell little of it. */
+static int hardly_missing(const sosmc_solver *s, size_t j)
+{
+    size_t p = (size_t)s->p;
+    double mean = 0, square = 0;
+    for (int i = 0; i < s->n; i++) {
+        double D = s->D[(size_t)i * p + j], w = s->c[SEARCHED].w[i];
+        if (!(w > 0)) continue;
+        mean += w * D;
+        square += w * D * D;
+    }
+    return square - mean * mean < 0.1 * s->complete[j * p + j];
+}
+
+/* Adds the complete-data information C of the parameters about which hardly any is missing, a hundredth of it where there is a shift; F alone
+ * stays in v->noise. C is found in the updates
+ * 0, 1, 2, 4, 8 and so on, and behind each that gained much. */
 static sosmc_status add_complete(searching *v)
 {
     sosmc_solver *s = v->s;
@@ -70,11 +85,13 @@ static sosmc_status add_complete(searching *v)
     memcpy(v->noise, v->F, p * p * sizeof(double));
     if (!uses_energy(s)) return SOSMC_OK;
     sosmc_status status = SOSMC_OK;
-    if ((s->v.updates & (s->v.updates - 1)) == 0) status = sosmc_i_complete(s, &s->c[SEARCHED], v->F);
+    int far = s->v.gain > 100 * sosmc_i_wanted(s); /* theta has gone where C may be another */
+    if (far || (s->v.updates & (s->v.updates - 1)) == 0) status = sosmc_i_complete(s, &s->c[SEARCHED], v->F);
+    int adds[SOSMC_SOLVE_PARAMETERS];
+    for (size_t j = 0; j < p; j++) adds[j] = hardly_missing(s, j);
     for (size_t j = 0; j < p; j++)
         for (size_t k = 0; k < p; k++)
-            if (s->complete[j * p + j] > 0 && s->complete[k * p + k] > 0)
-                v->F[j * p + k] += share * s->complete[j * p + k];
+            if (adds[j] && adds[k]) v->F[j * p + k] += share * s->complete[j * p + k];
     return status;
 }
 
